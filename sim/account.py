@@ -15,7 +15,7 @@ from tickwork.core.job import Policy
 from tickwork.services.runner import LAST_BACKOFF_S
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.file.clock import DRIFT_US
-from tickwork.worker.ipc.protocol import End
+from tickwork.worker.ipc.protocol import AttemptEnd
 
 if TYPE_CHECKING:
     from sim.actor import Actor
@@ -94,7 +94,7 @@ class Handler:
     gone: bool = False  # its process died under it
     unlogged: bool = False  # the store has lost some of what it wrote
     stuck: bool = False  # it was told to end, and does not: what it does from here on is not asked for
-    end: End | None = None
+    end: AttemptEnd | None = None
     returned: bytes | None = None
 
     @property

@@ -19,17 +19,17 @@ from sim.faults import SECOND, Unreachable
 from sim.trace import hold
 from sim.workloads.handlers import Script, draw_script
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.job import Asking, Policy
+from tickwork.core.job import AskingAttempt, Policy
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.errors import LeaseLost
 from tickwork.store.base import Finish, NewLog
 from tickwork.worker.ipc.protocol import (
-    Answer,
     Ask,
+    AskReply,
     Assignment,
-    End,
-    Ended,
-    Frames,
+    AttemptEnd,
+    AttemptsEnded,
+    FrameReader,
     FromExecutor,
     Hello,
     Interrupt,
@@ -37,7 +37,7 @@ from tickwork.worker.ipc.protocol import (
     Quit,
     Recall,
     Returned,
-    Run,
+    RunAttempts,
     Started,
     Stuck,
     ToExecutor,
@@ -71,8 +71,8 @@ class Attempt:
         self.over = False
 
     @property
-    def asking(self) -> Asking:
-        return Asking(JobId(self.given.job_id), self.given.attempt, ClaimId(self.given.claim))
+    def asking(self) -> AskingAttempt:
+        return AskingAttempt(JobId(self.given.job_id), self.given.attempt, ClaimId(self.given.claim))
 
 
 class Body(Actor):
@@ -86,7 +86,7 @@ class Body(Actor):
         self._slots = slots
         self._rng = self.world.stream(name)
         self._store = self.world.store_for(self)
-        self._frames = Frames()
+        self._frames = FrameReader()
         self._heard: deque[ToExecutor] = deque()
         self._said = bytearray()
         self._ready: deque[Attempt] = deque()
@@ -173,7 +173,7 @@ class Body(Actor):
 
     def _obey(self, message: ToExecutor) -> None:
         match message:
-            case Run(jobs):
+            case RunAttempts(jobs):
                 for given in jobs:
                     attempt = Attempt(given, next(self.world.serials))
                     self._attempts[attempt.key] = attempt
@@ -181,7 +181,7 @@ class Body(Actor):
                 self._fill()
             case Interrupt(job_id, claim, reason):
                 self._interrupt(job_id, claim, reason)
-            case Answer():
+            case AskReply():
                 self._answered(message)
             case Recall():
                 back = [attempt.given.job_id for attempt in self._ready]
@@ -263,7 +263,7 @@ class Body(Actor):
                 self._end(attempt, "failed", error=type(error).__name__)
         return not attempt.over
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: AskReply) -> None:
         for attempt in self._attempts.values():
             if attempt.asked == answer.request:
                 attempt.asked = None
@@ -317,9 +317,9 @@ class Body(Actor):
         attempt.over = True
         took = self.clock.monotonic() - attempt.began
         self._attempts.pop(attempt.key, None)
-        end = End(attempt.given.job_id, attempt.given.claim, kind, attempt.began, took=took, **more)
+        end = AttemptEnd(attempt.given.job_id, attempt.given.claim, kind, attempt.began, took=took, **more)
         self.world.judge.truth.ended(attempt.key, end)
-        self._say(Ended([end]))
+        self._say(AttemptsEnded([end]))
         self._fill()
 
     # -- ending from outside

@@ -17,7 +17,7 @@ from sim.trace import hold
 from tickwork.core.job import NewJob
 from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, sequence
+from tickwork.core.limits.limits import LimitUse, sequence
 
 if TYPE_CHECKING:
     from sim.account import Call, Story
@@ -50,7 +50,7 @@ class Lines:
             return job
         key = f"{job.task}-{job.queue}-{rng.randrange(_KEYS)}"
         self._key_of[job.id] = key
-        return msgspec.structs.replace(job, flow=Flow((Slot(_LIMIT, key, 1),), sequence=True))
+        return msgspec.structs.replace(job, flow=Flow((LimitUse(_LIMIT, key, 1),), sequence=True))
 
     def is_in_line(self, job_id: str) -> bool:
         return job_id in self._key_of

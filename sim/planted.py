@@ -31,8 +31,8 @@ from tickwork.store.base import Finish
 from tickwork.store.row_codec import duration_us
 from tickwork.store.sqlite import SqliteStore, transitions
 from tickwork.worker import finisher
-from tickwork.worker.claimer import Claiming
-from tickwork.worker.finisher import Endings
+from tickwork.worker.claimer import Claimer
+from tickwork.worker.finisher import Finisher
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.worker import Worker
@@ -229,12 +229,12 @@ def _cancel_loses_to_retry() -> AbstractContextManager[object]:
 
 
 def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
-    return mock.patch.object(Claiming, "give_back_unknown", return_value=None)
+    return mock.patch.object(Claimer, "give_back_unknown", return_value=None)
 
 
 def _start_after_lease() -> AbstractContextManager[object]:
     """Whatever was claimed is started, however long the claim took."""
-    return _believing_in_its_lease(Claiming, "_start_calls")
+    return _believing_in_its_lease(Claimer, "_start_calls")
 
 
 def _handlers_not_stopped() -> AbstractContextManager[object]:
@@ -247,10 +247,10 @@ def _spin_without_lease() -> AbstractContextManager[object]:
     return _believing_in_its_lease(Worker, "_wait")
 
 
-def _believing_in_its_lease(part: type[Worker | Claiming], method: str) -> AbstractContextManager[object]:
+def _believing_in_its_lease(part: type[Worker | Claimer], method: str) -> AbstractContextManager[object]:
     original = getattr(part, method)
 
-    def believe(self: Worker | Claiming, now: float) -> Any:
+    def believe(self: Worker | Claimer, now: float) -> Any:
         lease, self._lease = self._lease, _EndlessLease(timedelta(hours=1))
         try:
             return original(self, now)
@@ -266,16 +266,16 @@ class _EndlessLease(Lease):
 
 
 def _notes_dropped_on_error() -> AbstractContextManager[object]:
-    original = Endings.store_notes
+    original = Finisher.store_notes
 
-    def store_notes(self: Endings, now: float) -> None:
+    def store_notes(self: Finisher, now: float) -> None:
         try:
             original(self, now)
         except BaseException:
             self.notes.logs = []
             raise
 
-    return mock.patch.object(Endings, "store_notes", store_notes)
+    return mock.patch.object(Finisher, "store_notes", store_notes)
 
 
 def _bug(

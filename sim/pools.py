@@ -1,4 +1,4 @@
-"""Where simulated handlers run: the shipped `Children`, over children that are objects instead of processes.
+"""Where simulated handlers run: the shipped `ChildPool`, over children that are objects instead of processes.
 
 The supervisor's bookkeeping (who holds what, who died, whom to kill) is the shipped one, and so are the frames on the
 wire. Simulated is only what is behind the socket: a `Body`.
@@ -14,9 +14,9 @@ from sim.body import HELLO, KILLED, Body
 from sim.config import WorkerConfig
 from tickwork.worker.ipc.protocol import Assignment, Hello
 from tickwork.worker.pool_facade import ChildPools
-from tickwork.worker.process.children import Child, ChildLimits, Children
-from tickwork.worker.process.console import PassedOn
-from tickwork.worker.process.output_attribution import OutputCredit
+from tickwork.worker.process.children import Child, ChildLimits, ChildPool
+from tickwork.worker.process.console import PassedOnOutput
+from tickwork.worker.process.output_attribution import OutputAttribution
 
 if TYPE_CHECKING:
     from sim.processes import WorkerProcess
@@ -36,7 +36,7 @@ class SimPools(ChildPools):
         self._children.submit(given, alone)
 
 
-class SimChildren(Children):
+class SimChildren(ChildPool):
     """The shipped children, except that starting one starts no process."""
 
     def __init__(self, process: WorkerProcess, config: WorkerConfig) -> None:
@@ -67,8 +67,8 @@ class SimChildren(Children):
         self._bodies.append(body)
         output = SimOutput()
         self._reader._outputs.append(cast(Any, output))  # without the thread that reads real pipes
-        console = PassedOn(self._reader.show, lambda: 0, self._clock.monotonic, as_json=False)
-        ours = (cast(Any, body), cast(Any, body), solo, target, cast(Any, output), OutputCredit(console))
+        console = PassedOnOutput(self._reader.show, lambda: 0, self._clock.monotonic, as_json=False)
+        ours = (cast(Any, body), cast(Any, body), solo, target, cast(Any, output), OutputAttribution(console))
         child = SimChild(name, *ours, moved_at=self._clock.monotonic())
         self._children.append(child)
         return child

@@ -15,7 +15,7 @@ from sim.faults import SECOND, Crashed, Unreachable
 from sim.pools import SimChildren, SimPools
 from sim.trace import Broken, hold
 from tickwork.errors import WorkerError
-from tickwork.services.limit_sweeper import TurnstileKeeper
+from tickwork.services.limit_sweeper import LimitSweeper
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
@@ -170,7 +170,7 @@ class WorkerProcess(Actor):
             Heartbeat(store, self.lease),
             Reaper(store, self.rng, lambda: self.lease.worker),
             Expirer(store, self.clock),
-            TurnstileKeeper(store, self.clock),
+            LimitSweeper(store, self.clock),
             Pruner(store, world.config.retention, self.clock),
         )
         self._watch = self._service(LeaseWatch(self.lease, pools), self._judge_watch)

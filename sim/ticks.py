@@ -19,7 +19,7 @@ from sim.mirror import Change, FireRow, JobRow
 from sim.trace import hold
 from tickwork.core.recurrence.interval import after, every
 from tickwork.core.recurrence.rule import RuleValue
-from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 from tickwork.store.row_codec import from_us
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Ticks:
             name, period_us, start_us, end_us, rng.choice(("allow", "skip", "queue", "cancel"))
         )
 
-    def specs(self) -> list[Spec]:
+    def specs(self) -> list[ScheduleSpec]:
         """What is stored: each schedule has calm handlers, and whoever serves everything serves them."""
         config = self._world.config
         args = msgspec.json.encode({"nature": "calm"})

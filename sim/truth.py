@@ -10,7 +10,7 @@ from sim.config import DRIFT
 from sim.mirror import Move, RunningRow
 from sim.moves import AHEAD_US, succeeded
 from sim.trace import hold
-from tickwork.worker.ipc.protocol import Assignment, End
+from tickwork.worker.ipc.protocol import Assignment, AttemptEnd
 
 if TYPE_CHECKING:
     from sim.processes import WorkerProcess
@@ -127,7 +127,7 @@ class Truth:
     def returned(self, held: HeldBy, result: bytes) -> None:
         self._handlers[held].returned = result
 
-    def ended(self, held: HeldBy, end: End) -> None:
+    def ended(self, held: HeldBy, end: AttemptEnd) -> None:
         handler = self._handlers.get(held)
         if handler is not None:
             handler.end = end

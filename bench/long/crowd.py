@@ -21,8 +21,8 @@ from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN
 from tickwork.core.outcome import Ending, Failed, Succeeded, decide
-from tickwork.store.base import Finish, Worker
-from tickwork.store.remote_leases import Grant
+from tickwork.store.base import Finish, WorkerRegistration
+from tickwork.store.remote_leases import LeaseGrant
 
 QUIET = "quiet"  # half of the delayed jobs stand in this queue; the others, and all that is due, in `default`
 WORKER = WorkerId("bench")
@@ -191,7 +191,7 @@ def crowd(database: Database, size: Crowd, tell: Tell) -> None:
 def _kinds(app: Tickwork, size: Crowd, now_us: int) -> list[Kind]:
     """The jobs that a crowd consists of: what ended is older than what is queued."""
     noop, day = app.tasks["noop"], timedelta(days=1)
-    bench = Worker(WORKER, "host", 1, "0", ("default",), ("noop",), 10)
+    bench = WorkerRegistration(WORKER, "host", 1, "0", ("default",), ("noop",), 10)
     app.store.register_worker(bench, [], _TEMPLATE_LEASE)
     failed = round(size.finished * _FAILED_SHARE)
     history = Span(now_us - _HISTORY_US, _HISTORY_US - _LATELY_US)
@@ -223,7 +223,9 @@ def _leased(app: Tickwork, count: int, made: Span) -> Kind:
     """Jobs that run under leases of their own, as workers over REST have them."""
     job, lease = app.tasks["noop"].enqueue(0), WorkerId("lease")
     (claimed,) = app.store.claim_jobs(WORKER, ["default"], ["noop"], 1).jobs
-    grant = Grant(claimed.job_id, claimed.claim, lease, "remote", "bench", ("default",), ("noop",), _TEMPLATE_LEASE)
+    grant = LeaseGrant(
+        claimed.job_id, claimed.claim, lease, "remote", "bench", ("default",), ("noop",), _TEMPLATE_LEASE
+    )
     app.store.grant_leases(WORKER, [grant])
     return Kind(job.id, count, made, lease=lease)
 

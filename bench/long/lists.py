@@ -16,7 +16,7 @@ from bench.rows.base import opened
 from bench.stats import percentile
 from tickwork import Tickwork
 from tickwork.core.ids import JobId
-from tickwork.core.job import JobFilter, JobState, Waiting
+from tickwork.core.job import JobFilter, JobState, QueuedReason
 from tickwork.core.stats.rollups import minute_of
 from tickwork.store.base import Store
 
@@ -50,7 +50,7 @@ _FILTERS = {
     "label_and_succeeded": JobFilter(label="nobody's", state=JobState.SUCCEEDED),
     "label_and_failed": JobFilter(label="nobody's", state=JobState.FAILED),
     "label_and_task": JobFilter(label="nobody's", task="noop"),
-    **{waits.value: JobFilter(waits=waits) for waits in Waiting},
+    **{waits.value: JobFilter(waits=waits) for waits in QueuedReason},
     "beginning_of_task": JobFilter(tasks="nobody"),
     "tenant": JobFilter(tenant="nobody's"),
     "error": JobFilter(error="nobody"),

@@ -23,7 +23,7 @@ from bench.worker import BenchFailed, WorkerProcess, running_worker, wait_until
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job_limits import declared_rules
-from tickwork.store.base import Worker
+from tickwork.store.base import WorkerRegistration
 
 _OURS = WorkerId("bench")  # holds the limit, and claims what is timed; it runs nothing
 _LEASE = timedelta(hours=1)
@@ -74,7 +74,7 @@ def _store(place: Place, hold: Hold, held: int, sizes: Sizes) -> Iterator[_Store
     with place.fresh() as database, opened(database) as app:
         store = _Store(database, app)
         definitions = [task.definition() for task in app.tasks.values()]
-        app.store.register_worker(Worker(_OURS, "bench", 1, "0", (), (), 1), definitions, _LEASE)
+        app.store.register_worker(WorkerRegistration(_OURS, "bench", 1, "0", (), (), 1), definitions, _LEASE)
         app.store.declare_limits(declared_rules(definitions))
         task, arguments = hold(app)
         store.park(task, [(-2 - number, *arguments) for number in range(held)], sizes)

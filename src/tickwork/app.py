@@ -1,4 +1,4 @@
-"""Tickwork: the object that users hold. It picks a store by its URL, and wires the parts that callers and workers use."""
+"""Tickwork: the object that users hold. It picks a store by its URL, and wires what callers and workers use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import msgspec
 
 from tickwork.api.async_twins import twin
 from tickwork.api.client import PAGE, Client, Job
-from tickwork.api.limits import FlowCalls
+from tickwork.api.limits import LimitCalls
 from tickwork.api.notifications import Notifications
 from tickwork.api.paging import Page, Pages
 from tickwork.api.runs import Run
@@ -31,7 +31,7 @@ from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.arguments.stored_signature import StoredSignature
 from tickwork.core.autoscale import QueueLoad
-from tickwork.core.bulk_operation import Change, Operation
+from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
@@ -39,7 +39,7 @@ from tickwork.core.job_limits import decode_task_flow
 from tickwork.core.job_options import Options, calendar_name, read_option, task_name
 from tickwork.core.mask_url import masked
 from tickwork.core.placement.needs import read_offer
-from tickwork.core.schedule.spec import Spec, TargetKind, new_spec
+from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec
 from tickwork.dag import Dag, DagRegistry
 from tickwork.dag_builder.step_options import NO_STEP
 from tickwork.errors import InvalidInput
@@ -54,12 +54,12 @@ from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.pool_facade import LocalPools
 from tickwork.worker.process.child import hello
-from tickwork.worker.process.children import ChildLimits, Children
+from tickwork.worker.process.children import ChildLimits, ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
 from tickwork.worker.process.load_app import refuse_while_loading
 from tickwork.worker.run.capture import captured
-from tickwork.worker.run.thread_pool import LocalPool
-from tickwork.worker.supervisor import GRACE, SLOTS, WorkerParts, parse_queues, queues_of
+from tickwork.worker.run.thread_pool import ThreadPool
+from tickwork.worker.supervisor import GRACE, SLOTS, WorkerAssembly, parse_queues, queues_of
 from tickwork.worker.tasks.builtin import add_builtin
 
 
@@ -104,7 +104,7 @@ def open_store(
 AnyJob = TypeVar("AnyJob", bound=Job)
 
 
-class Tickwork(FlowCalls, DagRegistry):
+class Tickwork(LimitCalls, DagRegistry):
     """An app: its tasks, and the store that their jobs are in.
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
@@ -295,7 +295,7 @@ class Tickwork(FlowCalls, DagRegistry):
         """Take failed jobs out of the dead letters; return how many."""
         return self.client.discard(replace(_some(job, which), dead=True))
 
-    def begin(self, change: Change, by: str) -> Operation:
+    def begin(self, change: BulkChange, by: str) -> BulkOperation:
         """Have a change be made to many jobs, page by page, by the services of any worker or server."""
         return self.store.put_operation(self._ids.new_id(), change, by)
 
@@ -358,7 +358,7 @@ class Tickwork(FlowCalls, DagRegistry):
         spec = new_spec(name, task.name, read_rule(rule), task.encode(tuple(args), kwargs or {}), kind, **given)
         return self.schedules.put([spec])[0]
 
-    def put_schedules(self, specs: Sequence[Spec]) -> list[Schedule]:
+    def put_schedules(self, specs: Sequence[ScheduleSpec]) -> list[Schedule]:
         """Store schedules, all or none, as `schedule` stores one."""
         return self.schedules.put(specs)
 
@@ -430,7 +430,7 @@ class Tickwork(FlowCalls, DagRegistry):
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
             self._target_of(name)  # refuses here what no child could import
-        local = LocalPool(
+        local = ThreadPool(
             self.tasks,
             lambda: self.store,
             concurrency,
@@ -439,12 +439,12 @@ class Tickwork(FlowCalls, DagRegistry):
             known.hidden,
             self.settings.secret_env,
         )
-        children = Children(self._target_of, lambda task: True, [], concurrency, usable_cpus(), clock, ChildLimits())
+        children = ChildPool(self._target_of, lambda task: True, [], concurrency, usable_cpus(), clock, ChildLimits())
         pools = LocalPools(local, children, solo, concurrency, clock)
         serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
         times = self.settings.lease_times(lease, least=timedelta(0))
         held = Lease(times.lease, times.heartbeat)
-        parts = WorkerParts(self.store, held, clock, rng, settings=self.settings)
+        parts = WorkerAssembly(self.store, held, clock, rng, settings=self.settings)
         with captured():
             loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)

@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 from tickwork.core.arguments import payload
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.job import Asking, MapPlace
+from tickwork.core.job import AskingAttempt, MapIndex
 from tickwork.core.limits.lanes import Broadcast
-from tickwork.core.occurrence import Tick
+from tickwork.core.occurrence import Occurrence
 from tickwork.errors import InvalidInput, NoCurrentJob
 
 NOTE_LIMIT = 500  # characters of a progress note
 
 
-class Link(Protocol):
+class WorkerLink(Protocol):
     """How a running attempt reaches its worker, and what it was given."""
 
     @property
@@ -48,7 +48,7 @@ class Link(Protocol):
     @property
     def timeout(self) -> timedelta | None: ...
 
-    def tick(self) -> Tick | None: ...
+    def tick(self) -> Occurrence | None: ...
 
     def scheduled_for(self) -> datetime: ...
 
@@ -62,7 +62,7 @@ class Link(Protocol):
 
     def saved(self) -> bytes | None: ...
 
-    def map_place(self) -> MapPlace | None: ...
+    def map_place(self) -> MapIndex | None: ...
 
     def secret(self, name: str) -> str: ...
 
@@ -106,7 +106,7 @@ class CurrentJob:
 
     __slots__ = ("_link", "batch", "transaction")
 
-    def __init__(self, link: Link, transaction: LazyTransaction | None = None) -> None:
+    def __init__(self, link: WorkerLink, transaction: LazyTransaction | None = None) -> None:
         self._link = link
         self.transaction = transaction
         self.batch: Sequence[CurrentJob] = ()
@@ -120,9 +120,9 @@ class CurrentJob:
         return self._link.number
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> AskingAttempt:
         """How the store is told which attempt asks."""
-        return Asking(self.id, self.attempt, self._link.claim)
+        return AskingAttempt(self.id, self.attempt, self._link.claim)
 
     @property
     def task(self) -> str:

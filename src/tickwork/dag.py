@@ -18,14 +18,14 @@ from tickwork.api.schedule_rules import Rule
 from tickwork.core.arguments import payload
 from tickwork.core.arguments.signature import Signature
 from tickwork.core.arguments.type_hints import inspect_signature, parameter_names
-from tickwork.core.dag.graph import Filled, Graph, Param
+from tickwork.core.dag.graph import Graph, JsonTemplate, Param
 from tickwork.core.dag.validate import checked
 from tickwork.core.job_limits import NO_FLOW, TaskFlow
 from tickwork.core.job_options import Options, task_name
 from tickwork.core.limits.limits import Bound
 from tickwork.core.schedule.spec import split_policies
 from tickwork.core.task_limits import read_task_flow, split_flow
-from tickwork.dag_builder.placeholders import Cutter
+from tickwork.dag_builder.placeholders import PlaceholderExtractor
 from tickwork.dag_builder.references import Reference
 from tickwork.dag_builder.step_options import NO_STEP, StepOptions, asset_names, run_template, split_step
 from tickwork.dag_builder.steps import DagRef, StepRef
@@ -148,18 +148,18 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
                 raise InvalidDag(f"dag {self.name!r} takes *{name}. Its parameters must have names: write them out.")
         return kinds
 
-    def _result(self, trace: Trace, returned: Any) -> Filled:
-        cutter = Cutter(trace.origin)
+    def _result(self, trace: Trace, returned: Any) -> JsonTemplate:
+        cutter = PlaceholderExtractor(trace.origin)
         left = cutter.cut(returned, ())
         if not cutter.holes:
-            return Filled(msgspec.Raw(self.signature.encode_result(left, self.name, payload.RESULT_LIMIT)))
+            return JsonTemplate(msgspec.Raw(self.signature.encode_result(left, self.name, payload.RESULT_LIMIT)))
         what, value = f"the result of dag {self.name!r}", cutter.holes[0].value
         if not cutter.holes[0].where and not trace.shape(value).fits(self.signature.gives):
             raise InvalidDag(
                 f"{what} is {self.signature.gives.text} by its hint, and {trace.shape(value).text} in fact."
             )
         data = payload.encode(left, what=what, limit_bytes=payload.RESULT_LIMIT)
-        return Filled(msgspec.Raw(data), tuple(cutter.holes))
+        return JsonTemplate(msgspec.Raw(data), tuple(cutter.holes))
 
     # -- inside of another dag
 

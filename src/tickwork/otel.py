@@ -38,7 +38,7 @@ def sent(task: str, queue: str, count: int) -> str | None:
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}" if context.is_valid else None
 
 
-class Processing:
+class AttemptSpan:
     """The span of one attempt, current from its beginning to its end."""
 
     def __init__(self, task: str, queue: str, job_id: str, attempt: int, trace: str | None, now: datetime) -> None:

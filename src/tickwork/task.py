@@ -31,13 +31,13 @@ from tickwork.core.batch import Batch
 from tickwork.core.broadcast import EXPIRES, addressed, addressees
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.job_limits import NO_FLOW, Stamp, TaskFlow, encode_task_flow
+from tickwork.core.job_limits import NO_FLOW, JobStamper, TaskFlow, encode_task_flow
 from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.core.limits.limits import AnyLimit, Bound, Shared, read_limits
-from tickwork.core.schedule.spec import Spec, TargetKind, new_spec, split_policies
+from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec, split_policies
 from tickwork.core.task_limits import bare, read_task_flow, split_flow
 from tickwork.dag_builder.step_options import NO_STEP, StepOptions, split_step, step_template
-from tickwork.dag_builder.task_calls import Called, Encodes, Traceable, add_call, again_every, refuse_call
+from tickwork.dag_builder.task_calls import ArgumentEncoder, TaskCallInfo, Traceable, add_call, again_every, refuse_call
 from tickwork.dag_builder.trace import current_trace
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.otel import sent
@@ -57,7 +57,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         self,
         registry: TaskRegistry,
         name: str,
-        signature: Callable[[], Encodes],
+        signature: Callable[[], ArgumentEncoder],
         options: Options,
         flow: Callable[[], TaskFlow],
         step: StepOptions = NO_STEP,
@@ -70,8 +70,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         self._flow = flow
         self.step = step
         self._version = version
-        self._stamped: tuple[TaskFlow | None, Stamp | None] = (None, None)
-        self._called: tuple[TaskFlow | None, Called | None] = (None, None)
+        self._stamped: tuple[TaskFlow | None, JobStamper | None] = (None, None)
+        self._called: tuple[TaskFlow | None, TaskCallInfo | None] = (None, None)
 
     @property
     def is_dag(self) -> bool:
@@ -111,11 +111,13 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
             raise refuse_call(self.name)
         return add_call(trace, self.called(), args, kwargs)
 
-    def called(self) -> Called:
+    def called(self) -> TaskCallInfo:
         """What the trace of a dag has to know of it. Raises InvalidOption for options that a step cannot have."""
         flow, (known, called) = self._flow(), self._called
         if called is None or known is not flow:
-            called = Called(self._signature(), step_template(self.name, self.defaults, flow, self.step), self.step)
+            called = TaskCallInfo(
+                self._signature(), step_template(self.name, self.defaults, flow, self.step), self.step
+            )
             self._called = (flow, called)
         return called
 
@@ -214,7 +216,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         """What callers are given for jobs: of a dag they are runs."""
         return jobs if not self.is_dag else [Run(self._registry.client, job.id, is_new=job.is_new) for job in jobs]
 
-    def _stamp(self) -> Stamp | None:
+    def _stamp(self) -> JobStamper | None:
         """What stamps its jobs for flow control; made anew when what the app declares has changed."""
         flow = self._flow()
         if flow is not self._stamped[0]:
@@ -223,7 +225,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
             self._stamped = (flow, self.defaults.stamp(self.name, flow))
         return self._stamped[1]
 
-    def _row(self, signature: Encodes, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
+    def _row(self, signature: ArgumentEncoder, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
         if isinstance(row, (tuple, list)):
             return signature.encode(tuple(row), {}, self.name)
         if isinstance(row, Mapping):
@@ -317,7 +319,7 @@ class TaskRegistry:
     def __init__(self) -> None:
         self._ids = IdMaker(lambda: SystemClock().wall_us() // 1000, secrets.randbits)
         self.tasks: dict[str, Task[Any, Any]] = {}
-        self._declared: dict[str, Spec] = {}
+        self._declared: dict[str, ScheduleSpec] = {}
         self._bounds: dict[str, tuple[str, Bound]] = {}  # limits by name, with who declared them last
         self.queue_limits: dict[str, tuple[AnyLimit, ...]] = {}
 
@@ -441,13 +443,13 @@ class TaskRegistry:
         self.tasks[task.name] = task
         return task
 
-    def _declare(self, name: str, spec: Spec | None) -> None:
+    def _declare(self, name: str, spec: ScheduleSpec | None) -> None:
         """Note the schedule that a decorator has just said of a task, or that it said none."""
         self._declared.pop(name, None)
         if spec is not None:
             self._declared[name] = spec
 
-    def declared_schedules(self) -> list[Spec]:
+    def declared_schedules(self) -> list[ScheduleSpec]:
         """The schedules that decorators declare. Raises InvalidArguments for a task that cannot do without arguments.
 
         Those are read only here, when everything that their hints may name is defined.
@@ -469,7 +471,7 @@ class TaskRegistry:
         return self.tasks[name]
 
     def new_jobs(
-        self, name: str, encoded: Sequence[bytes], options: Options, stamp: Stamp | None = None
+        self, name: str, encoded: Sequence[bytes], options: Options, stamp: JobStamper | None = None
     ) -> list[NewJob]:
         """Jobs of one task, with ids of their own; inside a handler they are children of its job.
 
@@ -498,7 +500,7 @@ def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], sign
 
 def declared_spec(
     name: str, schedule: Rule | str | None, policies: dict[str, Any], kind: TargetKind = "task"
-) -> Spec | None:
+) -> ScheduleSpec | None:
     if schedule is not None:
         return new_spec(name, name, read_rule(schedule), b"{}", kind, **policies)
     said = [policy for policy, value in policies.items() if value is not None]

@@ -11,7 +11,7 @@ import pytest
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, breaker, concurrency, debounce, every, rate, throttle
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot
+from tickwork.core.limits.limits import LimitUse
 from tickwork.core.why import RUNNABLE
 from tickwork.errors import InvalidArguments, InvalidOption
 
@@ -74,7 +74,7 @@ class TestStamping:
         def sync(day: datetime = datetime(2026, 11, 15, tzinfo=UTC)) -> None: ...
 
         keys = [job.view.flow for job in (sync.enqueue(), sync.enqueue(datetime(2026, 11, 15, tzinfo=UTC)))]
-        assert keys[0] == keys[1] == Flow(slots=(Slot("task:sync#1", "2026-11-15T00:00:00Z", 1),))
+        assert keys[0] == keys[1] == Flow(slots=(LimitUse("task:sync#1", "2026-11-15T00:00:00Z", 1),))
 
     def test_a_caller_by_name_stamps_as_the_task_does(self, app: Tickwork, store_url: str) -> None:
         app.queue("slow", limits=[rate("10/s", name="slowly")])
@@ -100,14 +100,14 @@ class TestStamping:
 
         tell_store(app)
         schedule = app.schedule("nightly", sync, every("1h"), tenant="acme")
-        assert schedule.run().view.flow == Flow(slots=(Slot("task:sync#1", "all", 1),), tenant="acme")
+        assert schedule.run().view.flow == Flow(slots=(LimitUse("task:sync#1", "all", 1),), tenant="acme")
         with app.worker():
             app.schedule("often", sync, every("50ms"), kwargs={"account": "a"}, overlap="allow")
             fired = eventually(lambda: [fire.job_id for fire in app.schedules["often"].fires() if fire.job_id])
             app.schedules["often"].delete()
         job = app.job(fired[0])
         assert job is not None
-        assert job.view.flow == Flow(slots=(Slot("task:sync#1", "a", 1),))
+        assert job.view.flow == Flow(slots=(LimitUse("task:sync#1", "a", 1),))
 
     def test_limits_of_a_queue_hold_for_tasks_that_were_declared_before_and_after(self, app: Tickwork) -> None:
         @app.task(queue="mail")
@@ -119,7 +119,7 @@ class TestStamping:
         @app.task
         def late() -> None: ...
 
-        limited = Flow(slots=(Slot("queue:mail#1", "", 1),))
+        limited = Flow(slots=(LimitUse("queue:mail#1", "", 1),))
         assert early.enqueue().view.flow == limited
         assert late.enqueue().view.flow is None
         assert late.options(queue="mail").enqueue().view.flow == limited

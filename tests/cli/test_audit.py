@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Cli, Shop
 from tickwork.errors import StoreError
 from tickwork.store.admin import access
-from tickwork.store.admin.access import AuditFilter, Change
+from tickwork.store.admin.access import AuditFilter, AuditRow
 
 FILE = """\
 dags: {d: {steps: {a: {task: t}}}}
@@ -134,7 +134,7 @@ def test_apply_tells_all_that_is_said_of_what_is_new_and_of_what_is_gone(cli: Cl
 def test_without_its_row_a_command_changes_nothing(
     cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(change: Change) -> dict[str, str | None]:
+    def refuse(change: AuditRow) -> dict[str, str | None]:
         raise StoreError("the audit log cannot be written")
 
     monkeypatch.setattr(access, "change_row", refuse)

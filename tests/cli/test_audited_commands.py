@@ -19,7 +19,7 @@ from tickwork.cli.main import main
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
 from tickwork.store.admin import access
-from tickwork.store.admin.access import AuditFilter, Change
+from tickwork.store.admin.access import AuditFilter, AuditRow
 
 ANY = AuditFilter()
 READS = {
@@ -261,7 +261,7 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(
 def test_without_its_row_it_changes_nothing(
     cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def refuse(change: Change) -> dict[str, str | None]:
+    def refuse(change: AuditRow) -> dict[str, str | None]:
         assert change.action == verb.action
         raise StoreError("the audit log cannot be written")
 

@@ -19,19 +19,19 @@ from rich.console import Console
 from tests.cli.programs import gone, program
 from tests.worker.fixtures import eventually
 from tickwork.cli.demo.screen import fair_share, line, screen
-from tickwork.cli.demo.watch import Picture, Seen
+from tickwork.cli.demo.watch import DemoSnapshot, NotableJob
 from tickwork.core.job import QueueView, WorkerView
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 ADDRESS = "http://127.0.0.1:54321/#token=0123456789abcdef"
 
 
-def _picture() -> Picture:
+def _picture() -> DemoSnapshot:
     worker = WorkerView("w", "host", 7, "0.1.0", ("default",), (), 10, "running", NOW, NOW + timedelta(minutes=1), 3)
-    kinds = [[Seen(state, "a_task", "now", f"{state} {n} " + "why " * 40) for n in range(3)] for state in "abcd"]
+    kinds = [[NotableJob(state, "a_task", "now", f"{state} {n} " + "why " * 40) for n in range(3)] for state in "abcd"]
     queues = [QueueView(name, 12, 3456, 2, 0, NOW) for name in ("default", "images", "mail")]
     ended = Counter(succeeded=123_456, failed=78, cancelled=9)
-    return Picture(NOW, [0.0, 5.0, 60.0] * 20, dict(ended), 6, 78, queues, [worker], kinds)
+    return DemoSnapshot(NOW, [0.0, 5.0, 60.0] * 20, dict(ended), 6, 78, queues, [worker], kinds)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])

@@ -13,7 +13,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Cancelled, decide
-from tickwork.store.base import LEASE, Finish, NewLog, Worker
+from tickwork.store.base import LEASE, Finish, NewLog, WorkerRegistration
 
 RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
@@ -102,7 +102,9 @@ def test_logs_are_printed_as_they_were_written(cli: Cli, shop: Shop) -> None:
 
 def test_logs_follow_a_job_until_it_has_ended(cli: Cli, shop: Shop) -> None:
     store, job = shop.app.store, shop.add.enqueue(1)
-    me = Worker(id=WorkerId("w"), host="h", pid=1, version="0", queues=("default",), tasks=("add",), slots=1)
+    me = WorkerRegistration(
+        id=WorkerId("w"), host="h", pid=1, version="0", queues=("default",), tasks=("add",), slots=1
+    )
     store.register_worker(me, [], LEASE)
     claim = store.claim_jobs(me.id, ["default"], ["add"], 1).jobs[0].claim
     printed: list[str] = []

@@ -17,7 +17,7 @@ from tickwork.cli.admin import doctor
 from tickwork.cli.command import shown_url
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Succeeded, decide
-from tickwork.store.base import Finish, Worker
+from tickwork.store.base import Finish, WorkerRegistration
 from tickwork.store.migrate import migrations
 from tickwork.store.postgres.reads import job_search as postgres_finding
 from tickwork.store.reads import queue_counts
@@ -52,7 +52,9 @@ def test_a_count_that_ended_somewhere_is_shown_with_a_plus(
 def test_queues_show_how_many_workers_they_want(cli: Cli, shop: Shop) -> None:
     """Jobs take a second each; ten slots would begin 300 of them within 30 seconds."""
     store = shop.app.store
-    store.register_worker(Worker(WorkerId("w"), "h", 1, "0", ("default",), ("add",), 10), [], timedelta(minutes=1))
+    store.register_worker(
+        WorkerRegistration(WorkerId("w"), "h", 1, "0", ("default",), ("add",), 10), [], timedelta(minutes=1)
+    )
     job = shop.add.enqueue(1)
     (claimed,) = store.claim_jobs(WorkerId("w"), ["default"], ["add"], 1).jobs
     eventually(lambda: store.now() - job.view.started_at > timedelta(seconds=1))

@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from tickwork.core.ids import JobId
 from tickwork.core.job import QueueView, WorkerView
 from tickwork.core.stats import findings
-from tickwork.core.stats.error_groups import Trouble
-from tickwork.core.stats.findings import SEVERITIES, Approval, Holding, Matter, Overdue, Queue, Scene, judge
+from tickwork.core.stats.error_groups import FailedEnd
+from tickwork.core.stats.findings import (
+    SEVERITIES,
+    Finding,
+    HoldingLimit,
+    OverdueSchedule,
+    PendingApproval,
+    QueueFacts,
+    StoreFacts,
+    judge,
+)
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -21,33 +30,33 @@ def worker(**changes: object) -> WorkerView:
     return replace(alive, **changes)  # type: ignore[arg-type]
 
 
-def queue(waited: timedelta | None, *, workers: int = 1, paused: bool = False, name: str = "mail") -> Queue:
+def queue(waited: timedelta | None, *, workers: int = 1, paused: bool = False, name: str = "mail") -> QueueFacts:
     oldest = None if waited is None else NOW - waited
-    return Queue(QueueView(name, 0 if waited is None else 5, 0, 0, 0, oldest), workers, paused)
+    return QueueFacts(QueueView(name, 0 if waited is None else 5, 0, 0, 0, oldest), workers, paused)
 
 
-def trouble(task: str = "send", state: str = "failed", error: str = "Trace\nValueError: no", **more: bool) -> Trouble:
+def trouble(task: str = "send", state: str = "failed", error: str = "Trace\nValueError: no", **more: bool) -> FailedEnd:
     about = {"is_run": False, "is_dead": state == "failed", **more}
-    return Trouble(JobId(f"{id(object())}"), task, "mail", state, error, NOW - SECOND, **about)
+    return FailedEnd(JobId(f"{id(object())}"), task, "mail", state, error, NOW - SECOND, **about)
 
 
-def kinds(scene: Scene) -> list[tuple[str, str]]:
+def kinds(scene: StoreFacts) -> list[tuple[str, str]]:
     return [(one.kind, one.severity) for one in judge(scene)]
 
 
-def only(scene: Scene) -> Matter:
+def only(scene: StoreFacts) -> Finding:
     (matter,) = judge(scene)
     return matter
 
 
 def test_where_all_is_well_there_is_nothing_to_look_at() -> None:
-    calm = Scene(NOW, [queue(None), queue(MINUTE)], [worker()], limits=[Holding("l", "5 at once", 12)])
-    assert judge(calm) == judge(Scene(NOW)) == []
+    calm = StoreFacts(NOW, [queue(None), queue(MINUTE)], [worker()], limits=[HoldingLimit("l", "5 at once", 12)])
+    assert judge(calm) == judge(StoreFacts(NOW)) == []
 
 
 def test_jobs_that_are_due_while_nobody_works_are_told_once() -> None:
     for workers in ([], [worker(state="lost")]):
-        scene = Scene(NOW, [queue(MINUTE), queue(2 * MINUTE, workers=0, name="crm")], workers)
+        scene = StoreFacts(NOW, [queue(MINUTE), queue(2 * MINUTE, workers=0, name="crm")], workers)
         first = judge(scene)[0]
         assert (first.kind, first.severity, first.count, first.since) == ("no_worker", "error", 10, NOW - 2 * MINUTE)
         assert "queue_unserved" not in [one.kind for one in judge(scene)]
@@ -55,93 +64,97 @@ def test_jobs_that_are_due_while_nobody_works_are_told_once() -> None:
 
 def test_a_queue_that_does_not_keep_up() -> None:
     for waited, severity in ((findings.LATE, "warning"), (findings.VERY_LATE, "error")):
-        told = only(Scene(NOW, [queue(waited)], [worker()]))
+        told = only(StoreFacts(NOW, [queue(waited)], [worker()]))
         assert (told.kind, told.severity, told.query) == ("queue_late", severity, "state:queued queue:mail")
         assert "5 jobs are due, the oldest for" in told.detail
 
 
 def test_a_queue_that_nobody_serves_says_how_to_serve_it() -> None:
-    told = only(Scene(NOW, [queue(2 * MINUTE, workers=0)], [worker(queues=("crm",))]))
+    told = only(StoreFacts(NOW, [queue(2 * MINUTE, workers=0)], [worker(queues=("crm",))]))
     assert (told.kind, told.severity) == ("queue_unserved", "error")
     assert "tickwork worker -q mail" in told.detail
 
 
 def test_a_queue_that_somebody_paused_is_the_gates_matter() -> None:
-    scene = Scene(NOW, [queue(findings.VERY_LATE, paused=True)], [worker()], gates=[Holding("pause queue=mail", "", 5)])
+    scene = StoreFacts(
+        NOW, [queue(findings.VERY_LATE, paused=True)], [worker()], gates=[HoldingLimit("pause queue=mail", "", 5)]
+    )
     assert kinds(scene) == [("gate", "info")]
 
 
 def test_workers_that_are_lost_or_silent() -> None:
-    assert kinds(Scene(NOW, workers=[worker(state="lost", lease_until=NOW - MINUTE)])) == [("worker_lost", "warning")]
-    told = only(Scene(NOW, workers=[worker(lease_until=NOW + 5 * SECOND)]))
+    assert kinds(StoreFacts(NOW, workers=[worker(state="lost", lease_until=NOW - MINUTE)])) == [
+        ("worker_lost", "warning")
+    ]
+    told = only(StoreFacts(NOW, workers=[worker(lease_until=NOW + 5 * SECOND)]))
     assert (told.kind, told.title, told.count) == ("worker_silent", "worker host:7 has been silent for 25s", 2)
 
 
 def test_a_task_that_fails_is_told_with_its_most_frequent_error() -> None:
     failed = [trouble(), trouble(error="KeyError: x"), trouble(), trouble(state="cancelled")]
-    told = only(Scene(NOW, failed=failed))
+    told = only(StoreFacts(NOW, failed=failed))
     assert (told.kind, told.severity, told.count) == ("failing", "warning", 3)
     assert told.detail == "ValueError: no (2 of 3)"
     assert told.query == "state:failed task:send"
-    many = Scene(NOW, failed=[trouble() for _ in range(findings.MANY_FAILED)])
+    many = StoreFacts(NOW, failed=[trouble() for _ in range(findings.MANY_FAILED)])
     assert only(many).severity == "error"
 
 
 def test_runs_that_failed_are_told_by_their_dag() -> None:
-    told = only(Scene(NOW, failed=[trouble("my dag", is_run=True)]))
+    told = only(StoreFacts(NOW, failed=[trouble("my dag", is_run=True)]))
     assert (told.kind, told.page, told.query) == ("run_failed", "runs", 'state:failed dag:"my dag"')
 
 
 def test_a_queue_whose_jobs_are_all_held_is_not_late() -> None:
     held = QueueView("mail", due=0, later=0, running=2, held=7, oldest_due_at=NOW - findings.VERY_LATE)
-    assert judge(Scene(NOW, [Queue(held, 1, False)], [worker()])) == []
+    assert judge(StoreFacts(NOW, [QueueFacts(held, 1, False)], [worker()])) == []
 
 
 def test_a_job_that_is_retried_twice_is_one_job() -> None:
     one = trouble()
-    told = only(Scene(NOW, retried=[one, one, trouble(state="released")]))
+    told = only(StoreFacts(NOW, retried=[one, one, trouble(state="released")]))
     assert (told.kind, told.count, told.title) == ("retrying", 1, "task send: 1 job was tried again in 15m")
 
 
 def test_dead_letters_with_their_causes() -> None:
-    told = only(Scene(NOW, dead=2, dead_causes=[("send", "ValueError: no", 2)]))
+    told = only(StoreFacts(NOW, dead=2, dead_causes=[("send", "ValueError: no", 2)]))
     assert told.title == "2 dead letters wait for somebody"
     assert "2 of send: ValueError: no" in told.detail
 
 
 def test_schedules_that_are_late_or_paused() -> None:
     late = [
-        Overdue("a", NOW - 6 * MINUTE),
-        Overdue("b", NOW - MINUTE),
-        Overdue("c", NOW - SECOND),
-        Overdue("d", NOW + MINUTE),
+        OverdueSchedule("a", NOW - 6 * MINUTE),
+        OverdueSchedule("b", NOW - MINUTE),
+        OverdueSchedule("c", NOW - SECOND),
+        OverdueSchedule("d", NOW + MINUTE),
     ]
-    scene = Scene(NOW, late_schedules=late, paused_schedules=[Overdue("e", NOW, "ada", "too loud")])
+    scene = StoreFacts(NOW, late_schedules=late, paused_schedules=[OverdueSchedule("e", NOW, "ada", "too loud")])
     assert kinds(scene) == [("schedule_late", "error"), ("schedule_late", "warning"), ("schedule_paused", "info")]
     assert judge(scene)[0].title == "schedule a is late by 6m"
     assert judge(scene)[2].detail == "It was paused by ada (too loud) and starts nothing until it is resumed."
 
 
 def test_breakers_that_hold_jobs_are_open_and_limits_may_hold_some() -> None:
-    scene = Scene(
+    scene = StoreFacts(
         NOW,
-        breakers=[Holding("task:send#breaker", "3 failures in 1m pause 5m", 4), Holding("b", "", 0)],
-        limits=[Holding("stripe", "5 at once", findings.MANY_HELD), Holding("few", "5 at once", 3)],
+        breakers=[HoldingLimit("task:send#breaker", "3 failures in 1m pause 5m", 4), HoldingLimit("b", "", 0)],
+        limits=[HoldingLimit("stripe", "5 at once", findings.MANY_HELD), HoldingLimit("few", "5 at once", 3)],
     )
     assert kinds(scene) == [("breaker", "error"), ("limit", "warning")]
 
 
 def test_approvals_and_clocks() -> None:
-    approval = Approval("r", "release", "ask", "ship it?", NOW)
-    told = only(Scene(NOW, approvals=[approval]))
+    approval = PendingApproval("r", "release", "ask", "ship it?", NOW)
+    told = only(StoreFacts(NOW, approvals=[approval]))
     assert told.title == "step ask of a run of release waits for approval"
     assert told.detail == "ship it? Approve it, or reject it: tickwork runs approve r ask"
-    assert only(Scene(NOW, skew=-7 * SECOND)).title == "the clock of this server is 7s behind the store's"
+    assert only(StoreFacts(NOW, skew=-7 * SECOND)).title == "the clock of this server is 7s behind the store's"
 
 
 TROUBLES = st.lists(
     st.builds(
-        Trouble,
+        FailedEnd,
         id=st.sampled_from([JobId("a"), JobId("b")]),
         task=st.text(min_size=1, max_size=300),
         queue=st.just("q"),
@@ -172,9 +185,9 @@ QUEUES = st.lists(
     st.integers(0, 5),
 )
 def test_whatever_there_is_is_told_in_order_and_bounded(
-    queues: list[Queue], failed: list[Trouble], retried: list[Trouble], workers: list[WorkerView], dead: int
+    queues: list[QueueFacts], failed: list[FailedEnd], retried: list[FailedEnd], workers: list[WorkerView], dead: int
 ) -> None:
-    scene = Scene(NOW, queues, workers, failed=failed, retried=retried, dead=dead)
+    scene = StoreFacts(NOW, queues, workers, failed=failed, retried=retried, dead=dead)
     told = judge(scene)
     ranks = [(SEVERITIES.index(one.severity), -one.count) for one in told]
     assert ranks == sorted(ranks)

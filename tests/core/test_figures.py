@@ -5,11 +5,22 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.stats.rollups import ALL, EVER, KEPT, Counted, Figures, Place, begin, fold, instant_of, minute_of
+from tickwork.core.stats.rollups import (
+    ALL,
+    EVER,
+    KEPT,
+    CountedRows,
+    RollupCounts,
+    RollupKey,
+    begin,
+    fold,
+    instant_of,
+    minute_of,
+)
 
 NOW = datetime(2026, 3, 1, 12, 34, 56, tzinfo=UTC)
 COUNTED = st.builds(
-    Counted,
+    CountedRows,
     what=st.sampled_from(["enqueued", "succeeded", "failed", "retried"]),
     queue=st.sampled_from(["mail", "crm"]),
     task=st.sampled_from(["send", "push"]),
@@ -21,7 +32,7 @@ COUNTED = st.builds(
 
 
 @given(st.lists(COUNTED, max_size=30))
-def test_every_span_and_every_total_add_up_to_what_was_counted(counted: list[Counted]) -> None:
+def test_every_span_and_every_total_add_up_to_what_was_counted(counted: list[CountedRows]) -> None:
     places = fold(counted, NOW)
     for span in (EVER, *KEPT):
         of_all = [figures for place, figures in places.items() if place[:3] == (span, ALL, ALL)]
@@ -34,25 +45,25 @@ def test_every_span_and_every_total_add_up_to_what_was_counted(counted: list[Cou
 
 def test_what_is_older_than_a_span_is_kept_is_not_kept_in_it() -> None:
     minute = minute_of(NOW - timedelta(days=1))
-    places = fold([Counted("failed", "mail", "send", minute, None, None, 2)], NOW)
+    places = fold([CountedRows("failed", "mail", "send", minute, None, None, 2)], NOW)
     assert {place.span for place in places} == {EVER, 15, 60}
-    assert places[Place(60, "mail", ALL, begin(minute, 60))] == Figures(failed=2)
+    assert places[RollupKey(60, "mail", ALL, begin(minute, 60))] == RollupCounts(failed=2)
 
 
 def test_a_run_of_a_dag_is_not_among_all_jobs() -> None:
-    places = fold([Counted("succeeded", "@dag", "nightly", minute_of(NOW), None, None, 1)], NOW)
-    assert Place(1, ALL, "nightly", minute_of(NOW)) in places
-    assert Place(1, ALL, ALL, minute_of(NOW)) not in places
+    places = fold([CountedRows("succeeded", "@dag", "nightly", minute_of(NOW), None, None, 1)], NOW)
+    assert RollupKey(1, ALL, "nightly", minute_of(NOW)) in places
+    assert RollupKey(1, ALL, ALL, minute_of(NOW)) not in places
 
 
 def test_waits_are_of_attempts_that_started_and_runs_of_those_that_ended() -> None:
     minute = minute_of(NOW)
     counted = [
-        Counted("started", "q", "t", minute, 7, 12, 3),
-        Counted("started", "q", "t", minute, None, None, 2),
-        Counted("run", "q", "t", minute, 4, 99, 5),
+        CountedRows("started", "q", "t", minute, 7, 12, 3),
+        CountedRows("started", "q", "t", minute, None, None, 2),
+        CountedRows("run", "q", "t", minute, 4, 99, 5),
     ]
-    figures = fold(counted, NOW)[Place(1, "q", "t", minute)]
+    figures = fold(counted, NOW)[RollupKey(1, "q", "t", minute)]
     assert (figures.started, sum(figures.waits.values()), sum(figures.runs.values())) == (5, 3, 5)
 
 

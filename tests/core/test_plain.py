@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tickwork.core.arguments.fast_encode import PlainCalls
+from tickwork.core.arguments.fast_encode import FastEncoder
 from tickwork.core.arguments.signature import Signature
 from tickwork.errors import InvalidArguments, InvalidPayload
 
@@ -45,9 +45,9 @@ def test_the_quick_road_writes_and_refuses_what_the_long_one_does(args: tuple[An
 
 @pytest.mark.parametrize("args", [(2**63, "a"), (1, "\0"), (1, "\ud800"), (1.0, "a"), (1,), (1, "a", "b")])
 def test_what_has_to_be_looked_at_is_left_to_the_long_road(args: tuple[Any, ...]) -> None:
-    assert PlainCalls({"number": int, "text": str}).written(args) is None
+    assert FastEncoder({"number": int, "text": str}).written(args) is None
 
 
 def test_parameters_may_have_names_that_a_struct_cannot() -> None:
-    plain = PlainCalls({"__class__": int, "from": str})
+    plain = FastEncoder({"__class__": int, "from": str})
     assert plain.written((1, "a")) == b'{"__class__":1,"from":"a"}'

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pydantic
 import pytest
 
-from tickwork.core.arguments.json_types import Shape
+from tickwork.core.arguments.json_types import JsonTypes
 from tickwork.core.arguments.type_hints import Hint
 
 
@@ -27,8 +27,8 @@ class Color(Enum):
     RED = "red"
 
 
-def shape(hint: Any) -> Shape:
-    return Shape.of(Hint.of(hint, globals()))
+def shape(hint: Any) -> JsonTypes:
+    return JsonTypes.of(Hint.of(hint, globals()))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.gates import Gate, read_gate
 from tickwork.core.limits.hold_view import Hold
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Passage, Slot, concurrency, rate, sequence
+from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.core.option_parsing import to_us
 from tickwork.core.placement.needs import read_offer
 from tickwork.core.recurrence.zones.zone import EPOCH
@@ -138,7 +138,7 @@ def test_an_ended_job_without_an_error_just_says_how_it_ended(error: str | None)
 
 
 def held(rule: Any, key: str = "", gate: Gate | None = None, flow: Flow | None = None, **changed: Any) -> str:
-    hold = Hold(Passage("stripe", key), rule, gate, None, 0, (), 0)
+    hold = Hold(LimitKey("stripe", key), rule, gate, None, 0, (), 0)
     return explain(replace(JOB, flow=flow), [WORKER], NOW, replace(hold, **changed))
 
 
@@ -180,7 +180,7 @@ def a_gate(kind: str, **given: Any) -> Gate:
             "one job tries in 1m, at 2026-11-15 12:01:00 UTC",
         ),
         (
-            held(concurrency(2), "acme", flow=Flow(slots=(Slot("stripe", "acme", 3),))),
+            held(concurrency(2), "acme", flow=Flow(slots=(LimitUse("stripe", "acme", 3),))),
             "it weighs 3, which is more than the limit 'stripe', 2 at once for 'acme', ever lets through; "
             "raise the limit, or cancel it",
         ),

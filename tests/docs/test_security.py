@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tickwork.core.access.scopes import ROLES, Scope
-from tickwork.http.framework.route import ANYBODY
+from tickwork.http.framework.route import NO_CREDENTIALS
 from tickwork.http.routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def test_the_table_of_roles_is_that_of_the_code() -> None:
 
 
 def test_what_is_open_to_anybody_is_named() -> None:
-    opened = {(route.method, route.path) for route in ROUTES if route.access is ANYBODY}
+    opened = {(route.method, route.path) for route in ROUTES if route.access is NO_CREDENTIALS}
     assert opened == {
         ("GET", "/healthz"),
         ("GET", "/readyz"),

@@ -12,7 +12,7 @@ from tickwork.clock import SystemClock
 from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import StoreAccess, TokenAccess
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Parts, assembled
+from tickwork.http.server_context import ServerContext, assembled
 from tickwork.security import credentials
 
 __all__ = ["app", "postgres_database", "store_url"]
@@ -27,19 +27,19 @@ def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def parts(app: Tickwork) -> Parts:
+def parts(app: Tickwork) -> ServerContext:
     return assembled(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
 
 
 @pytest.fixture
-def anybody(app: Tickwork, parts: Parts) -> Iterator[TestClient]:
+def anybody(app: Tickwork, parts: ServerContext) -> Iterator[TestClient]:
     """Calls the server, and does not say who it is."""
     with TestClient(asgi(app, parts, ROUTES), raise_server_exceptions=False) as client:
         yield client
 
 
 @pytest.fixture
-def admin(app: Tickwork, parts: Parts) -> Iterator[TestClient]:
+def admin(app: Tickwork, parts: ServerContext) -> Iterator[TestClient]:
     """Calls the server as somebody who may do everything."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with TestClient(asgi(app, parts, ROUTES), raise_server_exceptions=False, headers=headers) as client:

@@ -20,10 +20,10 @@ from tickwork.core.access.scopes import ROLES
 from tickwork.errors import InvariantBroken
 from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import StoreAccess
-from tickwork.http.framework.route import Anybody, Route, Routes, Scope, Somebody
+from tickwork.http.framework.route import AnyCredentials, NoCredentials, Route, Routes, Scope
 from tickwork.http.request import Call
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import create_key
 
 LET_IN, UNKNOWN, FORBIDDEN = 204, 401, 403
@@ -84,7 +84,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture
-def guarded(app: Tickwork, parts: Parts) -> Starlette:
+def guarded(app: Tickwork, parts: ServerContext) -> Starlette:
     return asgi(app, replace(parts, access=StoreAccess(app)), [bare(route) for route in ROUTES])
 
 
@@ -134,11 +134,11 @@ def filled(route: Route) -> str:
 
 def declared(route: Route, who: Who) -> int:
     """What the table says."""
-    if isinstance(route.access, Anybody):
+    if isinstance(route.access, NoCredentials):
         return LET_IN
     if who.scopes is None:
         return UNKNOWN
-    return LET_IN if isinstance(route.access, Somebody) or route.access in who.scopes else FORBIDDEN
+    return LET_IN if isinstance(route.access, AnyCredentials) or route.access in who.scopes else FORBIDDEN
 
 
 def test_everybody_is_answered_as_the_table_declares(
@@ -271,7 +271,7 @@ def test_the_names_of_operations_are_unique_for_the_audit_log() -> None:
 
 
 def test_metrics_are_open_on_loopback_alone_and_only_under_its_name(
-    app: Tickwork, parts: Parts, people: dict[str, Who], loop: asyncio.AbstractEventLoop
+    app: Tickwork, parts: ServerContext, people: dict[str, Who], loop: asyncio.AbstractEventLoop
 ) -> None:
     routes = Routes("metrics", prefix="")
 

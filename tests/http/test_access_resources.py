@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from tickwork import Tickwork
 from tickwork.core.access.scopes import digest_of, read_token
-from tickwork.core.access.secret_policy import Use
+from tickwork.core.access.secret_policy import SecretUse
 from tickwork.security.credentials import hash_password, is_password
 from tickwork.store.admin.access import AuditFilter
 
@@ -154,7 +154,7 @@ class TestSecrets:
         assert admin.put(f"{SECRETS}/TOKEN", json=body).json()["uses"] == ["dag:pay", "task:charge"]
         assert admin.get(SECRETS).json()["items"][0]["uses"] == ["dag:pay", "task:charge"]
         assert admin.put(f"{SECRETS}/TOKEN", json={"value": CANARY, "uses": ["charge"]}).status_code == 422
-        assert app.vault.get("TOKEN", Use("charge", "default")) == CANARY
+        assert app.vault.get("TOKEN", SecretUse("charge", "default")) == CANARY
 
     def test_what_was_set_is_what_jobs_find(self, app: Tickwork, admin: TestClient) -> None:
         admin.put(f"{SECRETS}/TOKEN", json={"value": CANARY})

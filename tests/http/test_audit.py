@@ -16,9 +16,9 @@ from tickwork.http.asgi import asgi
 from tickwork.http.auth.refused_calls import EACH_MINUTE
 from tickwork.http.framework.route import Routes, Scope
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.store.admin import access
-from tickwork.store.admin.access import Change
+from tickwork.store.admin.access import AuditRow
 
 JOBS, KEYS = "/api/v1/jobs", "/api/v1/keys"
 COMMAND = {"task": "shell", "args": {"command": ["id"]}}
@@ -190,7 +190,7 @@ CHANGES: dict[str, Call] = {
 def test_without_its_row_a_change_is_not_made(
     app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def refuse(change: Change) -> dict[str, str | None]:
+    def refuse(change: AuditRow) -> dict[str, str | None]:
         assert change.action == name
         raise StoreError("the audit log cannot be written")
 
@@ -258,7 +258,7 @@ class TestRefusedCalls:
         assert [row["action"] for row in rows(admin)] == ["failed_login"]
 
     def test_a_flood_of_them_is_a_few_rows_and_a_count(
-        self, admin: TestClient, anybody: TestClient, parts: Parts
+        self, admin: TestClient, anybody: TestClient, parts: ServerContext
     ) -> None:
         for _ in range(EACH_MINUTE + 7):
             assert anybody.get(KEYS).status_code == 401
@@ -282,7 +282,7 @@ class TestRefusedCalls:
         assert [row["target"] for row in rows(admin, who="key:ops")] == ["list_api_keys"]
 
     def test_failed_logins_of_nobody_we_know_are_a_few_rows_and_a_count(
-        self, app: Tickwork, admin: TestClient, parts: Parts
+        self, app: Tickwork, admin: TestClient, parts: ServerContext
     ) -> None:
         served = asgi(app, parts, ROUTES)
         for number in range(EACH_MINUTE + 7):
@@ -299,7 +299,7 @@ class TestRefusedCalls:
     def test_a_log_that_cannot_be_written_changes_no_answer(
         self, anybody: TestClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(change: Change) -> dict[str, str | None]:
+        def refuse(change: AuditRow) -> dict[str, str | None]:
             raise StoreError("the audit log cannot be written")
 
         monkeypatch.setattr(access, "change_row", refuse)

@@ -20,7 +20,7 @@ from tickwork.errors import StoreError
 from tickwork.http.framework.route import API
 from tickwork.http.routes import ROUTES
 from tickwork.store.admin import access
-from tickwork.store.admin.access import AuditFilter, Change
+from tickwork.store.admin.access import AuditFilter, AuditRow
 
 NOT_AUDITED = {
     "explain_cron": "it changes nothing",
@@ -286,7 +286,7 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(app: Tickwork, admin: Tes
 def test_without_its_row_it_changes_nothing(
     app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def refuse(change: Change) -> dict[str, str | None]:
+    def refuse(change: AuditRow) -> dict[str, str | None]:
         assert change.action == name
         raise StoreError("the audit log cannot be written")
 

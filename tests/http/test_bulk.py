@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from tests.http.work import claimed, fail
 from tickwork import Tickwork
 from tickwork.services import bulk_operations
-from tickwork.services.bulk_operations import Operator
-from tickwork.store.admin.operations import Step
+from tickwork.services.bulk_operations import BulkOperations
+from tickwork.store.admin.operations import OperationStep
 
 API = "/api/v1"
 
@@ -24,7 +24,7 @@ def bulk(admin: TestClient, **body: Any) -> Any:
 def carried_out(admin: TestClient, app: Tickwork, answer: Any) -> dict[str, Any]:
     """How an operation ended, after the services of a server had their turns."""
     assert answer.status_code == 202, answer.text
-    service = Operator(app.store)
+    service = BulkOperations(app.store)
     while service.tick(0.0) == 0.0:
         pass
     found = admin.get(answer.headers["location"])
@@ -42,11 +42,11 @@ def failed(app: Tickwork, *errors: str) -> None:
         fail(app, claimed(app)[0], error)
 
 
-def step_of(app: Tickwork, id: str) -> Step:
+def step_of(app: Tickwork, id: str) -> OperationStep:
     """A step that leaves an operation as it is."""
     one = app.store.operation(id)
     assert one is not None
-    return Step(one.id, one.step, one.phase, one.place, one.looked, one.changed, one.state)
+    return OperationStep(one.id, one.step, one.phase, one.place, one.looked, one.changed, one.state)
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +147,7 @@ def test_an_operation_is_cancelled_between_two_pages(admin: TestClient, app: Tic
     for _ in range(5):
         app.enqueue("mail")
     answer = bulk(admin, action="cancel", filter={"state": "queued"})
-    service = Operator(app.store)
+    service = BulkOperations(app.store)
     leased = app.store.lease_operation(bulk_operations.LEASE)
     assert leased is not None
     further = service._page(leased)
@@ -164,7 +164,7 @@ def test_a_page_that_was_done_and_not_noted_is_done_again_without_harm(admin: Te
     answer = bulk(admin, action="redrive", filter={})
     leased = app.store.lease_operation(bulk_operations.LEASE)
     assert leased is not None
-    first, second = Operator(app.store), Operator(app.store)
+    first, second = BulkOperations(app.store), BulkOperations(app.store)
     assert first._page(leased) is not None
     assert second._page(leased) is None, "the step was taken"
     found = admin.get(answer.headers["location"]).json()

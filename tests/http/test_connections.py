@@ -7,7 +7,13 @@ import pytest
 
 from tickwork.config import load_settings
 from tickwork.errors import InvalidInput
-from tickwork.http.connections.limits import MOST_TLS, Connection, ConnectionLimits, Connections, connection_limits
+from tickwork.http.connections.limits import (
+    MOST_TLS,
+    ClientConnection,
+    ConnectionLimits,
+    Connections,
+    connection_limits,
+)
 from tickwork.http.connections.log_limit import MOST, WINDOW_S, LogLimit
 
 
@@ -18,7 +24,7 @@ class Clients:
         self.among = Connections(ConnectionLimits(total, per_address))
         self.closed: list[str] = []
 
-    def connect(self, name: str, host: str = "192.0.2.1") -> Connection:
+    def connect(self, name: str, host: str = "192.0.2.1") -> ClientConnection:
         found = self.among.admit(host, self._closes(name))
         assert found is not None
         return found

@@ -29,9 +29,9 @@ from tickwork.clock import SystemClock
 from tickwork.core.access.scopes import ROLES
 from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import StoreAccess, TokenAccess
-from tickwork.http.framework.route import Anybody, Route, Scope
+from tickwork.http.framework.route import NoCredentials, Route, Scope
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Pulse, assembled
+from tickwork.http.server_context import DatabasePulse, assembled
 from tickwork.security.credentials import create_key
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "4"))
@@ -47,7 +47,7 @@ class Tried(NamedTuple):
     """
 
     document: Any
-    pulse: Pulse
+    pulse: DatabasePulse
     headers: dict[str, dict[str, str]]
     admin: TestClient
     ids: dict[str, str]
@@ -130,7 +130,7 @@ def try_out(api: Tried, route: Route, caller: str, case: Any) -> None:
     """Send a request; nothing breaks, and whoever may not do it is refused."""
     answer = case.call(headers=api.headers[caller])
     case.validate_response(answer, checks=CHECKS)
-    if caller == "nobody" and not isinstance(route.access, Anybody):
+    if caller == "nobody" and not isinstance(route.access, NoCredentials):
         assert answer.status_code in (401, 404, 405)
     if caller == "viewer" and isinstance(route.access, Scope) and route.access not in ROLES["viewer"]:
         assert answer.status_code in (403, 404, 405)

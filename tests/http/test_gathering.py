@@ -11,7 +11,7 @@ from tickwork import Tickwork
 from tickwork.api.client import Client, Job
 from tickwork.core.job import NewJob
 from tickwork.errors import InvalidInput, StoreUnreachable
-from tickwork.http.group_commit import Gathering
+from tickwork.http.group_commit import GroupCommit
 
 Before = Callable[[Sequence[NewJob]], None]
 
@@ -42,7 +42,7 @@ def test_those_that_come_while_a_commit_runs_go_with_the_next(app: Tickwork) -> 
             first.set()
             assert go_on.wait(10)
 
-    gathering, jobs = Gathering(Watched(app, before)), new_jobs(app, 30)
+    gathering, jobs = GroupCommit(Watched(app, before)), new_jobs(app, 30)
     with ThreadPoolExecutor(30) as pool:
         leader = pool.submit(gathering.insert, jobs[0])
         assert first.wait(10)
@@ -59,7 +59,7 @@ def test_one_that_is_refused_does_not_keep_the_others_from_being_stored(app: Tic
         if any(job.queue == "bad" for job in jobs):
             raise InvalidInput("no")
 
-    gathering = Gathering(Watched(app, before))
+    gathering = GroupCommit(Watched(app, before))
     good, bad = new_jobs(app, 20), new_jobs(app, 3, queue="bad")
     with ThreadPoolExecutor(23) as pool:
         stored = [pool.submit(gathering.insert, job) for job in good]
@@ -82,7 +82,7 @@ def test_all_of_a_batch_hear_of_what_went_wrong(app: Tickwork, error: Exception)
         first.set()
         assert go_on.wait(10)
 
-    gathering, jobs = Gathering(Watched(app, before)), new_jobs(app, 11)
+    gathering, jobs = GroupCommit(Watched(app, before)), new_jobs(app, 11)
     with ThreadPoolExecutor(11) as pool:
         pool.submit(gathering.insert, jobs[0])
         assert first.wait(10)
@@ -102,7 +102,7 @@ def test_after_a_failure_somebody_else_leads(app: Tickwork) -> None:
         if errors:
             raise errors.pop()
 
-    gathering = Gathering(Watched(app, before))
+    gathering = GroupCommit(Watched(app, before))
     first, second = new_jobs(app, 2)
     with pytest.raises(StoreUnreachable):
         gathering.insert(first)

@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from tickwork import Tickwork, debounce
 from tickwork.core.hooks import signature
 from tickwork.http.connections import bodies, capacity
-from tickwork.http.connections.capacity import Share
+from tickwork.http.connections.capacity import CapacityShare
 from tickwork.http.framework.problems import Problem
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.security import vault
 
 SECRET = "it's a secret to everybody"
@@ -154,7 +154,7 @@ GOOD = digest(DATA)
     ],
 )
 def test_what_is_not_signed_starts_nothing(
-    admin: TestClient, anybody: TestClient, app: Tickwork, parts: Parts, data: bytes, header: str | None
+    admin: TestClient, anybody: TestClient, app: Tickwork, parts: ServerContext, data: bytes, header: str | None
 ) -> None:
     put(admin, GITHUB)
     headers = {} if header is None else {"X-Hub-Signature-256": header.encode("latin-1", "replace").decode("latin-1")}
@@ -291,7 +291,7 @@ def test_without_its_secret_a_hook_takes_nothing_and_says_so_to_those_who_may_se
     admin: TestClient,
     anybody: TestClient,
     app: Tickwork,
-    parts: Parts,
+    parts: ServerContext,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -377,7 +377,7 @@ def test_the_parameters_of_its_dag_are_checked_and_an_unknown_dag_is_a_warning(a
     assert (made.status_code, "Did you mean 'ship'?" in made.headers["Tickwork-Warning"]) == (200, True)
 
 
-def test_of_strangers_one_in_a_second_is_recorded(admin: TestClient, anybody: TestClient, parts: Parts) -> None:
+def test_of_strangers_one_in_a_second_is_recorded(admin: TestClient, anybody: TestClient, parts: ServerContext) -> None:
     put(admin, GITHUB)
     for _ in range(30):
         assert send(anybody, DATA, {}).status_code == 404
@@ -387,7 +387,7 @@ def test_of_strangers_one_in_a_second_is_recorded(admin: TestClient, anybody: Te
 
 
 def test_a_hook_named_as_any_other_has_no_record_of_strangers_at_other_names(
-    admin: TestClient, anybody: TestClient, app: Tickwork, parts: Parts
+    admin: TestClient, anybody: TestClient, app: Tickwork, parts: ServerContext
 ) -> None:
     put(admin, GITHUB, "nobody")
     assert send(anybody, DATA, github(DATA), "unknown").status_code == 404
@@ -486,12 +486,12 @@ HOOK_PATHS = ("/hooks/h", "/hooks/unknown")
 
 
 def test_a_message_that_no_hook_can_take_is_not_kept_in_memory(
-    admin: TestClient, anybody: TestClient, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    admin: TestClient, anybody: TestClient, parts: ServerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(admin, GITHUB)
     kept: list[int] = []
 
-    class Watched(Share):
+    class Watched(CapacityShare):
         def take(self, count: int) -> None:
             kept.append(count)
             super().take(count)
@@ -509,7 +509,7 @@ def test_a_message_that_no_hook_can_take_is_not_kept_in_memory(
 
 
 def test_hooks_take_no_more_than_there_is_room_for_whether_they_are_there_or_not(
-    admin: TestClient, anybody: TestClient, parts: Parts
+    admin: TestClient, anybody: TestClient, parts: ServerContext
 ) -> None:
     put(admin, GITHUB)
     parts.strange_bodies.most = len(DATA) - 1
@@ -521,7 +521,7 @@ def test_hooks_take_no_more_than_there_is_room_for_whether_they_are_there_or_not
 
 
 def test_a_message_in_pieces_is_refused_at_the_same_piece_whether_it_is_kept_or_not() -> None:
-    bounded = capacity.Room(10, "It is full.")
+    bounded = capacity.Capacity(10, "It is full.")
 
     async def read_until_refused(read: Any, held: Any) -> int:
         pieces = 0
@@ -536,6 +536,6 @@ def test_a_message_in_pieces_is_refused_at_the_same_piece_whether_it_is_kept_or_
         assert refused.value.status == 503
         return pieces
 
-    kept = asyncio.run(read_until_refused(bodies.read_bytes, Share(bounded)))
+    kept = asyncio.run(read_until_refused(bodies.read_bytes, CapacityShare(bounded)))
     bounded.held = 0
     assert asyncio.run(read_until_refused(bodies.skip_bytes, bounded)) == kept == 3

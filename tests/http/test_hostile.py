@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from tickwork.http.framework.route import Route
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 
 Path = tuple[str | int, ...]
 JSON = {"content-type": "application/json"}
@@ -169,7 +169,7 @@ def test_no_value_of_a_body_breaks_the_server(admin: TestClient, route: Route, s
 
 
 @of(route for route in ROUTES if route.names)
-def test_no_name_in_a_path_breaks_the_server(admin: TestClient, route: Route, parts: Parts) -> None:
+def test_no_name_in_a_path_breaks_the_server(admin: TestClient, route: Route, parts: ServerContext) -> None:
     parts.stopping.set()
     for hostile in PATHS:
         path = re.sub(r"{\w+}", hostile.replace("\\", ""), route.path)
@@ -179,7 +179,7 @@ def test_no_name_in_a_path_breaks_the_server(admin: TestClient, route: Route, pa
 
 @of(route for route in ROUTES if route.query is not None)
 def test_no_parameter_breaks_the_server(
-    admin: TestClient, route: Route, parts: Parts, seed: Callable[[Route], str]
+    admin: TestClient, route: Route, parts: ServerContext, seed: Callable[[Route], str]
 ) -> None:
     path = path_of(route, seed(route))
     parts.stopping.set()

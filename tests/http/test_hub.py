@@ -14,24 +14,24 @@ from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.outcome import Succeeded
 from tickwork.errors import StoreError, StoreUnreachable
-from tickwork.http.remote.claimer import Asker, Leased, Wanted
-from tickwork.http.remote.long_poll import Hub
-from tickwork.observe.counters import Tally
+from tickwork.http.remote.claimer import LeasedAttempt, LeaseRequest, WantedJobs
+from tickwork.http.remote.long_poll import LongPolls
+from tickwork.observe.counters import Counters
 
 WORKERS, JOBS = 12, 120
 LEASE = timedelta(minutes=1)
 
 
-def a_hub(app: Tickwork) -> Hub:
-    return Hub(app.store, SystemClock(), random.Random(1), Tally())
+def a_hub(app: Tickwork) -> LongPolls:
+    return LongPolls(app.store, SystemClock(), random.Random(1), Counters())
 
 
 def never() -> Coroutine[Any, Any, object]:
     return asyncio.Event().wait()
 
 
-def an_asker(most: int = 1) -> Asker:
-    return Asker("w", "key:w", LEASE, most)
+def an_asker(most: int = 1) -> LeaseRequest:
+    return LeaseRequest("w", "key:w", LEASE, most)
 
 
 def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -> None:
@@ -41,15 +41,15 @@ def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -
     task = app.named("t").options(queue="q", retries=0, on_lost="fail")
     done: list[str] = []
 
-    async def work(hub: Hub) -> None:
-        wanted = Wanted(("q",), rng.choice([(), ("t",)]))
+    async def work(hub: LongPolls) -> None:
+        wanted = WantedJobs(("q",), rng.choice([(), ("t",)]))
         while len(done) < JOBS:
             hangs_up = asyncio.to_thread(_pause, rng.random() / 50) if rng.random() < 0.5 else never()
             wait_s = rng.choice([0.0, rng.random() / 20, 1.0])
-            for one in await hub.poll(wanted, Asker("w", "key:w", LEASE, rng.randint(1, 5)), wait_s, hangs_up):
+            for one in await hub.poll(wanted, LeaseRequest("w", "key:w", LEASE, rng.randint(1, 5)), wait_s, hangs_up):
                 await asyncio.to_thread(finish, hub, one)
 
-    def finish(hub: Hub, one: Leased) -> None:
+    def finish(hub: LongPolls, one: LeasedAttempt) -> None:
         assert hub.ends.end(one.job, Succeeded(b"null"), one.worker)
         done.append(one.job.job_id)
 
@@ -81,7 +81,7 @@ def _pause(seconds: float) -> None:
 def test_one_whose_request_is_cancelled_leaves_nothing_behind(app: Tickwork) -> None:
     async def all_of_it() -> None:
         hub = a_hub(app)
-        waiting = asyncio.create_task(hub.poll(Wanted(("q",)), an_asker(), 30, never()))
+        waiting = asyncio.create_task(hub.poll(WantedJobs(("q",)), an_asker(), 30, never()))
         await asyncio.sleep(0.1)
         waiting.cancel()
         with suppress(asyncio.CancelledError):
@@ -106,9 +106,9 @@ def test_while_the_store_fails_those_who_do_not_wait_are_told_and_the_others_wai
         nonlocal broken
         hub = a_hub(app)
         monkeypatch.setattr(hub._claimer, "due", due)
-        patient = asyncio.create_task(hub.poll(Wanted(("q",)), an_asker(), 30, never()))
+        patient = asyncio.create_task(hub.poll(WantedJobs(("q",)), an_asker(), 30, never()))
         with pytest.raises(StoreError, match="the store is away"):
-            await hub.poll(Wanted(("q",)), an_asker(), 0, never())
+            await hub.poll(WantedJobs(("q",)), an_asker(), 0, never())
         broken = False
         job = await asyncio.to_thread(lambda: app.named("t").options(queue="q").enqueue())
         (leased,) = await asyncio.wait_for(patient, 10)
@@ -132,10 +132,10 @@ def test_a_claim_whose_grant_failed_is_under_a_lease_that_nobody_renews(
         with monkeypatch.context() as patch:
             patch.setattr(app.store, "grant_leases", fail)
             with pytest.raises(StoreError):
-                await hub.poll(Wanted(("q",)), an_asker(), 0, never())
+                await hub.poll(WantedJobs(("q",)), an_asker(), 0, never())
         claimed_by = first.view.worker
         second = app.named("t").options(queue="q").enqueue()
-        (leased,) = await hub.poll(Wanted(("q",)), an_asker(), 0, never())
+        (leased,) = await hub.poll(WantedJobs(("q",)), an_asker(), 0, never())
         assert leased.job.job_id == second.id
         assert claimed_by is not None
         assert hub._claimer._me not in (None, claimed_by)
@@ -148,7 +148,7 @@ def test_a_claim_whose_grant_failed_is_under_a_lease_that_nobody_renews(
 def test_those_who_want_different_things_are_served_in_the_order_they_came(app: Tickwork) -> None:
     async def all_of_it() -> None:
         hub = a_hub(app)
-        wants = [Wanted(("q",), ("a",)), Wanted(("q",), ("b", "a")), Wanted(("q",))]
+        wants = [WantedJobs(("q",), ("a",)), WantedJobs(("q",), ("b", "a")), WantedJobs(("q",))]
         waiting = []
         for wanted in wants:
             waiting.append(asyncio.create_task(hub.poll(wanted, an_asker(), 20, never())))

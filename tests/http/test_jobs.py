@@ -21,8 +21,8 @@ from tickwork.core.job import Policy, TaskDefinition
 from tickwork.http import request
 from tickwork.http.framework.problems import Problem
 from tickwork.http.resources.jobs import job_bodies
-from tickwork.http.server_context import Parts
-from tickwork.store.base import Worker
+from tickwork.http.server_context import ServerContext
+from tickwork.store.base import WorkerRegistration
 
 JOBS = "/api/v1/jobs"
 
@@ -197,7 +197,7 @@ def test_what_is_no_batch_is_refused_with_its_place(
     assert listed(admin) == []
 
 
-def test_bodies_take_no_more_memory_than_there_is_room_for(admin: TestClient, parts: Parts) -> None:
+def test_bodies_take_no_more_memory_than_there_is_room_for(admin: TestClient, parts: ServerContext) -> None:
     large = {"jobs": [{"task": "mail", "args": {"text": "x" * 200_000}}] * 3}
     parts.bodies.most = 500_000
     answer = admin.post(f"{JOBS}/batch", json=large)
@@ -411,7 +411,7 @@ def test_a_log_is_followed_to_the_end_of_its_job(admin: TestClient, app: Tickwor
     assert "hello" not in resumed.text
 
 
-def test_a_followed_log_ends_with_the_server(admin: TestClient, parts: Parts) -> None:
+def test_a_followed_log_ends_with_the_server(admin: TestClient, parts: ServerContext) -> None:
     job = enqueue(admin)
     parts.stopping.set()
     answer = admin.get(f"{JOBS}/{job['id']}/logs", params={"follow": "true"})
@@ -441,7 +441,7 @@ def test_a_wait_for_a_result_ends_at_its_time(admin: TestClient) -> None:
     assert admin.get(f"{JOBS}/{job['id']}/result", params={"wait": "x"}).status_code == 422
 
 
-def test_a_wait_for_a_result_ends_with_the_server(admin: TestClient, parts: Parts) -> None:
+def test_a_wait_for_a_result_ends_with_the_server(admin: TestClient, parts: ServerContext) -> None:
     job = enqueue(admin)
     parts.stopping.set()
     assert admin.get(f"{JOBS}/{job['id']}/result", params={"wait": "50s"}).status_code == 202
@@ -459,7 +459,9 @@ def test_an_end_without_a_result_is_a_problem_with_its_error(admin: TestClient, 
     assert "ValueError: no" in answer.json()["detail"] or how == "cancelled"
 
 
-def test_many_wait_with_one_look_at_the_store(app: Tickwork, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_wait_with_one_look_at_the_store(
+    app: Tickwork, parts: ServerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ids = [app.enqueue("mail").id for _ in range(50)]
     looks: list[int] = []
     real = app.store.ended_among
@@ -569,7 +571,7 @@ def define(app: Tickwork) -> None:
     fields = {"to": {"type": "string"}, "times": {"type": "integer"}}
     schema = msgspec.json.encode({"type": "object", "properties": fields, "required": ["to"]})
     definition = TaskDefinition("mail", "default", 5, Policy(), schema)
-    worker = Worker(WorkerId("w"), "host", 1, "1.0", ("default",), ("mail",), 1)
+    worker = WorkerRegistration(WorkerId("w"), "host", 1, "1.0", ("default",), ("mail",), 1)
     app.store.register_worker(worker, [definition], timedelta(minutes=1))
 
 

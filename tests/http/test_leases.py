@@ -19,7 +19,7 @@ from tickwork.config import load_settings
 from tickwork.core.access.scopes import Scope
 from tickwork.core.ids import IdMaker
 from tickwork.core.limits.limits import Concurrency
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import create_key
 from tickwork.services.reaper import Reaper
 from tickwork.services.scheduler import Scheduler
@@ -306,7 +306,7 @@ class TestClaiming:
         assert job.state == "queued"
 
     def test_one_who_hung_up_gets_nothing_and_nobody_waits_for_it(
-        self, admin: TestClient, app: Tickwork, parts: Parts
+        self, admin: TestClient, app: Tickwork, parts: ServerContext
     ) -> None:
         """The claim is made while they hang up: what it brought is given back, uncharged."""
         claimer = parts.hub._claimer
@@ -332,7 +332,7 @@ class TestClaiming:
         assert job.view.failures == 0
         assert lease_one(admin)["attempt"] == 2
 
-    def test_a_server_that_stops_answers_all_that_wait(self, admin: TestClient, parts: Parts) -> None:
+    def test_a_server_that_stops_answers_all_that_wait(self, admin: TestClient, parts: ServerContext) -> None:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(lease, admin, wait="30s")
             eventually(lambda: parts.hub._groups, 5)

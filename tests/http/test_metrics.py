@@ -12,10 +12,10 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, every
 from tickwork.clock import SystemClock
 from tickwork.core.stats import canary
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.observe import dashboard
 from tickwork.observe.metrics_table import METRICS
-from tickwork.services.stats_rollup import Bookkeeper
+from tickwork.services.stats_rollup import StatsRollup
 from tickwork.store.reads import stats
 
 FEW = {"queue", "task", "outcome", "dag", "action", "state", "route", "method", "code", "op"}
@@ -33,7 +33,7 @@ def scraped(client: TestClient) -> Samples:
 
 
 @pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch, parts: Parts) -> None:
+def at_once(monkeypatch: pytest.MonkeyPatch, parts: ServerContext) -> None:
     """Count what has just happened, too, and look at each scrape."""
     monkeypatch.setattr(stats, "SETTLED", timedelta(0))
     monkeypatch.setattr("tickwork.observe.store_metrics.FRESH_S", 0.0)
@@ -49,7 +49,7 @@ def test_a_scrape_counts_what_was_enqueued_and_what_ended_once(app: Tickwork, ad
     with app.worker():
         send.enqueue(ok=True).wait(10)
         send.options(retries=0).enqueue(ok=False).wait(10)
-    Bookkeeper(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
+    StatsRollup(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
     seen = scraped(admin)
     again = scraped(admin)
     assert seen["tickwork_jobs_enqueued_total", (("queue", "mail"), ("task", "send"))] == 2

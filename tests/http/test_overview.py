@@ -11,7 +11,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, cron, every
 from tickwork.clock import SystemClock
 from tickwork.errors import Fatal
-from tickwork.services.stats_rollup import Bookkeeper
+from tickwork.services.stats_rollup import StatsRollup
 from tickwork.store.reads import stats
 
 
@@ -23,7 +23,7 @@ def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
 
 
 def keep_books(app: Tickwork) -> None:
-    Bookkeeper(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
+    StatsRollup(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
 
 
 @pytest.fixture

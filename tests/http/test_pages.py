@@ -9,7 +9,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from tickwork.http.static_ui import Pages, loaded_first, pages
+from tickwork.http.static_ui import UiFiles, loaded_first, pages
 
 FIRST_LOAD_LIMIT = 100_000
 PAGE_LIMIT = 250_000
@@ -19,7 +19,7 @@ _ICON = re.compile(
 
 
 @pytest.fixture(scope="module")
-def ui() -> Pages:
+def ui() -> UiFiles:
     return pages()
 
 
@@ -40,7 +40,7 @@ def test_the_policy_of_the_page_lets_nothing_run_that_is_not_a_file_of_ours(anyb
     assert "unsafe" not in " ".join(policy.values())
 
 
-def test_the_page_has_nothing_inline_and_names_no_host(ui: Pages) -> None:
+def test_the_page_has_nothing_inline_and_names_no_host(ui: UiFiles) -> None:
     page = ui.index.decode()
 
     assert not re.search(r"<script(?![^>]*\bsrc=)", page)
@@ -49,7 +49,7 @@ def test_the_page_has_nothing_inline_and_names_no_host(ui: Pages) -> None:
     assert "//" not in page.replace("<!doctype", "")
 
 
-def test_files_may_be_kept_for_good_because_their_address_changes_with_them(anybody: TestClient, ui: Pages) -> None:
+def test_files_may_be_kept_for_good_because_their_address_changes_with_them(anybody: TestClient, ui: UiFiles) -> None:
     answer = anybody.get(f"/static/{ui.digest}/app.js")
 
     assert answer.status_code == 200
@@ -66,25 +66,25 @@ def test_a_file_of_another_version_is_not_found(anybody: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["../pages.py", "%2e%2e/pages.py", "lib", "lib/", "index.html", "vendor/core.d.ts", ""]
 )
-def test_only_files_of_the_ui_are_served(anybody: TestClient, ui: Pages, path: str) -> None:
+def test_only_files_of_the_ui_are_served(anybody: TestClient, ui: UiFiles, path: str) -> None:
     assert anybody.get(f"/static/{ui.digest}/{path}").status_code == 404
 
 
-def test_a_browser_that_knows_no_compression_gets_plain_files(anybody: TestClient, ui: Pages) -> None:
+def test_a_browser_that_knows_no_compression_gets_plain_files(anybody: TestClient, ui: UiFiles) -> None:
     answer = anybody.get(f"/static/{ui.digest}/app.js", headers={"Accept-Encoding": "identity"})
 
     assert "content-encoding" not in answer.headers
     assert answer.content == ui.files["app.js"].data
 
 
-def test_every_file_that_the_page_names_is_there(ui: Pages) -> None:
+def test_every_file_that_the_page_names_is_there(ui: UiFiles) -> None:
     named = re.findall(rf'(?:href|src)="static/{ui.digest}/([^"]+)"', ui.index.decode())
 
     assert "app.js" in named
     assert [name for name in named if name not in ui.files] == []
 
 
-def test_every_module_that_a_module_imports_is_there(ui: Pages) -> None:
+def test_every_module_that_a_module_imports_is_there(ui: UiFiles) -> None:
     missing = []
     for name, file in ui.files.items():
         if name.endswith(".js") and not name.startswith("vendor/"):
@@ -97,13 +97,13 @@ def test_every_module_that_a_module_imports_is_there(ui: Pages) -> None:
     assert missing == []
 
 
-def test_the_first_load_is_small(ui: Pages) -> None:
+def test_the_first_load_is_small(ui: UiFiles) -> None:
     size = len(gzip.compress(ui.index)) + sum(len(ui.files[name].packed) for name in _first(ui))
 
     assert size <= FIRST_LOAD_LIMIT
 
 
-def test_no_page_is_large(ui: Pages) -> None:
+def test_no_page_is_large(ui: UiFiles) -> None:
     """With everything that it may load later: dialogs, graphs, colours for code."""
     code = {name: file.data for name, file in ui.files.items()}
     first = _first(ui)
@@ -115,7 +115,7 @@ def test_no_page_is_large(ui: Pages) -> None:
     assert {page: size for page, size in sizes.items() if size > PAGE_LIMIT} == {}
 
 
-def _first(ui: Pages) -> set[str]:
+def _first(ui: UiFiles) -> set[str]:
     code = {name: file.data for name, file in ui.files.items()}
     styles = (name for name in ui.files if name.startswith("style/"))
     return {*loaded_first(code), *styles, "vendor/icons.svg", "icon.svg"}
@@ -133,7 +133,7 @@ def _reached(code: dict[str, bytes], page: str) -> set[str]:
     return set(seen)
 
 
-def test_what_others_wrote_is_what_was_recorded(ui: Pages) -> None:
+def test_what_others_wrote_is_what_was_recorded(ui: UiFiles) -> None:
     record = json.loads(ui.files["vendor/vendor.json"].data)
 
     assert {f"vendor/{name}" for name in record} | {"vendor/vendor.json"} == {
@@ -143,7 +143,7 @@ def test_what_others_wrote_is_what_was_recorded(ui: Pages) -> None:
         assert hashlib.sha256(ui.files[f"vendor/{name}"].data).hexdigest() == about["sha256"]
 
 
-def test_every_icon_that_is_named_is_in_the_sprite(ui: Pages) -> None:
+def test_every_icon_that_is_named_is_in_the_sprite(ui: UiFiles) -> None:
     known = set(re.findall(r'<symbol id="([^"]+)"', ui.files["vendor/icons.svg"].data.decode()))
     named = {
         next(filter(None, found))
@@ -159,7 +159,7 @@ def test_every_icon_that_is_named_is_in_the_sprite(ui: Pages) -> None:
 @pytest.mark.parametrize(
     "sink", ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"]
 )
-def test_no_module_of_ours_can_turn_text_into_code(ui: Pages, sink: str) -> None:
+def test_no_module_of_ours_can_turn_text_into_code(ui: UiFiles, sink: str) -> None:
     users = [name for name, file in ui.files.items() if not name.startswith("vendor/") and sink in file.data.decode()]
 
     assert users == []

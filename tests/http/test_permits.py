@@ -13,7 +13,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.core.access.scopes import digest_of
 from tickwork.http.auth.access import COOKIE
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import create_key
 
 API = "/api/v1"
@@ -53,7 +53,7 @@ def ending_in_time(revoke: Callable[[], object]) -> Iterator[None]:
     ("ask", "status"), [(follow, 200), (listen, 200), (wait_for_the_result, 401), (wait_for_work, 401)]
 )
 def test_what_was_begun_with_a_key_ends_with_it(
-    anybody: TestClient, app: Tickwork, parts: Parts, ask: Callable[..., Any], status: int
+    anybody: TestClient, app: Tickwork, parts: ServerContext, ask: Callable[..., Any], status: int
 ) -> None:
     job = app.named("mail").options(delay="1h").enqueue()
     token, key = create_key(app.store, "k", ["read", "work"], None, "test")
@@ -88,7 +88,7 @@ def test_a_log_is_followed_no_more_when_a_login_ends(
 
 @pytest.mark.parametrize(("ask", "code"), [(follow, "too-many-followers"), (listen, "too-many-listeners")])
 def test_a_burst_does_not_pass_the_cap_of_streams(
-    admin: TestClient, app: Tickwork, parts: Parts, ask: Callable[..., Any], code: str
+    admin: TestClient, app: Tickwork, parts: ServerContext, ask: Callable[..., Any], code: str
 ) -> None:
     parts.followers.most = parts.listeners.most = 3
     job = app.named("mail").options(delay="1h").enqueue()
@@ -105,7 +105,7 @@ def test_a_burst_does_not_pass_the_cap_of_streams(
     assert (parts.followers.held, parts.listeners.held) == (0, 0)
 
 
-def test_a_stream_that_never_begins_leaves_its_place(admin: TestClient, app: Tickwork, parts: Parts) -> None:
+def test_a_stream_that_never_begins_leaves_its_place(admin: TestClient, app: Tickwork, parts: ServerContext) -> None:
     job = app.named("mail").enqueue()
     for path in (f"{API}/stream", f"{API}/jobs/{job.id}/logs?follow=true"):
         assert admin.head(path).status_code == 200

@@ -11,9 +11,9 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, breaker, concurrency, every
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.limits.limits import Passage
+from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import Offer
-from tickwork.store.base import Progress, Worker
+from tickwork.store.base import Progress, WorkerRegistration
 
 API = "/api/v1"
 MINUTE = timedelta(minutes=1)
@@ -99,7 +99,7 @@ def test_a_limit_tells_of_its_keys_and_a_breaker_that_it_is_open(admin: TestClie
     assert (held["key"], held["live"], held["held"], live["key"], live["held"]) == ("a", 1, 1, "b", 0)
     assert (held["phase"], get(admin, "limits/frail/keys")["items"]) == (None, [])
 
-    app.store.end_probes([(Passage("frail", ""), first.job_id, True)])
+    app.store.end_probes([(LimitKey("frail", ""), first.job_id, True)])
     (key,) = get(admin, "limits/frail/keys")["items"]
     assert (key["phase"], key["opens_at"] is None) == ("open", False)
     frail = next(one for one in get(admin, "limits")["items"] if one["name"] == "frail")
@@ -161,7 +161,9 @@ def test_tenants_are_given_turns(admin: TestClient) -> None:
 
 def test_a_worker_tells_what_it_has_and_what_it_runs(admin: TestClient, app: Tickwork) -> None:
     offer = Offer(frozenset({"gpu", "region:eu"}), {"mem": 8 * 1024**3})
-    app.store.register_worker(Worker(WORKER, "host", 1, "1", ("default",), ("mail",), 10, (), offer), [], MINUTE)
+    app.store.register_worker(
+        WorkerRegistration(WORKER, "host", 1, "1", ("default",), ("mail",), 10, (), offer), [], MINUTE
+    )
     job = app.enqueue("mail", to="ada")
     (held,) = app.store.claim_jobs(WORKER, ["default"], ["mail"], 5).jobs
     assert held.job_id == job.id
@@ -236,7 +238,7 @@ def test_a_search_leads_to_everything_that_has_a_name(admin: TestClient, app: Ti
         send()
 
     told = TaskDefinition("mail.send", "default", 5, Policy(), b"{}")
-    worker = Worker(WorkerId("w-7"), "mailhost", 1, "1", ("default",), ("mail.send",), 10)
+    worker = WorkerRegistration(WorkerId("w-7"), "mailhost", 1, "1", ("default",), ("mail.send",), 10)
     app.store.register_worker(worker, [told], timedelta(minutes=5))
     app.named("x").options(queue="slow-mail").enqueue()
     hook = {"style": "github", "secret": "A", "task": "a"}

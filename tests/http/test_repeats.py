@@ -10,7 +10,7 @@ from tickwork import Tickwork
 from tickwork.errors import StoreUnreachable
 from tickwork.http import idempotency
 from tickwork.security.credentials import create_key
-from tickwork.store.admin.access import Begun, KeptAnswer
+from tickwork.store.admin.access import BegunRequest, KeptAnswer
 
 JOBS = "/api/v1/jobs"
 KEY = {"Idempotency-Key": "order-1"}
@@ -123,7 +123,7 @@ def test_answers_with_secrets_are_not_kept(app: Tickwork, admin: TestClient) -> 
     body = {"name": "deploy", "scopes": ["read"]}
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 201
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 422
-    assert isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.GIVEN_UP), Begun), (
+    assert isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.GIVEN_UP), BegunRequest), (
         "nothing is known of it"
     )
 

@@ -11,7 +11,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, calendar, current_job, every
 from tickwork.core.yaml_loader import write_yaml
 from tickwork.declare.documents import read_declared
-from tickwork.store.admin.hooks import Thing
+from tickwork.store.admin.hooks import DeclaredThing
 
 API = "/api/v1/schedules"
 SPEC = {"task": "report", "args": {"to": "ada"}, "cron": "0 8 * * *", "tz": "Europe/Berlin", "retries": 5}
@@ -354,7 +354,7 @@ class TestPages:
         assert days["is_partial"] is False
 
     def test_what_a_file_declares_says_so(self, report: TestClient, app: Tickwork) -> None:
-        app.store.mark_declared("shop", [Thing("schedule", "report")])
+        app.store.mark_declared("shop", [DeclaredThing("schedule", "report")])
         one = _listed(report)["report"]
         assert (one["owner"], one["source"], one["zone"], one["last"]) == ("file", "shop", "Europe/Berlin", None)
 

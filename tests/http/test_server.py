@@ -7,15 +7,15 @@ from tickwork import Tickwork
 from tickwork.errors import StoreUnreachable
 from tickwork.http.asgi import asgi
 from tickwork.http.framework.openapi import document
-from tickwork.http.framework.route import ANYBODY, Anybody, Routes
+from tickwork.http.framework.route import NO_CREDENTIALS, NoCredentials, Routes
 from tickwork.http.request import Call
 from tickwork.http.routes import ROUTES
 from tickwork.http.server import release_canary
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 
 
 def test_a_route_that_names_a_scope_answers_401_to_a_caller_without_a_token(anybody: TestClient) -> None:
-    guarded = [route for route in ROUTES if not isinstance(route.access, Anybody)]
+    guarded = [route for route in ROUTES if not isinstance(route.access, NoCredentials)]
     assert guarded
     for route in guarded:
         answer = anybody.request(route.method, route.path.replace("{", "").replace("}", ""))
@@ -74,7 +74,7 @@ def test_a_method_that_a_path_does_not_have_is_answered_with_those_that_it_has(a
     assert "GET" in answer.headers["allow"]
 
 
-def test_ready_means_that_the_database_answered_lately(anybody: TestClient, parts: Parts) -> None:
+def test_ready_means_that_the_database_answered_lately(anybody: TestClient, parts: ServerContext) -> None:
     assert anybody.get("/readyz").status_code == 503
     parts.pulse.tick(0.0)
     assert anybody.get("/readyz").status_code == 200
@@ -101,10 +101,12 @@ def test_a_canary_is_released_when_the_settings_say_how_often(app: Tickwork, mon
     asked.close()
 
 
-def test_what_a_database_says_is_for_the_log(app: Tickwork, parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_database_says_is_for_the_log(
+    app: Tickwork, parts: ServerContext, caplog: pytest.LogCaptureFixture
+) -> None:
     routes = Routes("tests", prefix="")
 
-    @routes.get("/broken", ANYBODY)
+    @routes.get("/broken", NO_CREDENTIALS)
     def broken(call: Call) -> None:
         """Break."""
         raise StoreUnreachable("PostgreSQL does not answer on postgresql://bob@db.internal:5432/shop")

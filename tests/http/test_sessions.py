@@ -17,7 +17,7 @@ from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import COOKIE, StoreAccess, TokenAccess
 from tickwork.http.resources.admin import login
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import add_user, create_key, hash_password, is_password
 from tickwork.store.admin.access import AuditFilter
 
@@ -61,7 +61,7 @@ class TestLogin:
         assert who["who"] == "user:ada"
         assert who["expires_at"].endswith("Z")
 
-    def test_under_https_and_a_prefix_the_cookie_says_so(self, app: Tickwork, parts: Parts, ada: str) -> None:
+    def test_under_https_and_a_prefix_the_cookie_says_so(self, app: Tickwork, parts: ServerContext, ada: str) -> None:
         served = asgi(app, parts, ROUTES)
         with TestClient(served, base_url="https://testserver", root_path="/jobs") as client:
             cookie = log_in(client).headers["set-cookie"]
@@ -114,7 +114,7 @@ class TestLogin:
         assert answer.headers["retry-after"] == "1"
 
     def test_failures_of_others_do_not_keep_a_user_out_at_an_address_that_they_came_from(
-        self, app: Tickwork, parts: Parts, ada: str
+        self, app: Tickwork, parts: ServerContext, ada: str
     ) -> None:
         served = asgi(app, parts, ROUTES)
         home, stranger, abroad = (TestClient(served, client=(f"192.0.2.{number}", 1)) for number in (1, 2, 3))
@@ -196,7 +196,9 @@ class TestEnd:
         browser.cookies.clear()
         assert browser.get(SESSION, headers={"Cookie": f"{COOKIE}={former}"}).status_code == 401
 
-    def test_a_session_of_dev_ends_with_its_token(self, app: Tickwork, anybody: TestClient, parts: Parts) -> None:
+    def test_a_session_of_dev_ends_with_its_token(
+        self, app: Tickwork, anybody: TestClient, parts: ServerContext
+    ) -> None:
         log_in(anybody, token=TOKEN)
         cookies = dict(anybody.cookies)
         for access in (StoreAccess(app, TokenAccess("of the next start")), StoreAccess(app)):
@@ -204,7 +206,7 @@ class TestEnd:
                 assert client.get(SESSION).status_code == 401
 
     def test_the_cookie_of_one_installation_is_refused_by_another(
-        self, browser: TestClient, parts: Parts, tmp_path: Path
+        self, browser: TestClient, parts: ServerContext, tmp_path: Path
     ) -> None:
         other = Tickwork(f"sqlite:///{tmp_path}/other.db")
         add_user(other.store, "ada", "admin", PASSWORD)
@@ -281,7 +283,7 @@ class TestSessions:
     URL = "/api/v1/sessions"
 
     @pytest.fixture
-    def two(self, app: Tickwork, parts: Parts, ada: str) -> tuple[TestClient, TestClient]:
+    def two(self, app: Tickwork, parts: ServerContext, ada: str) -> tuple[TestClient, TestClient]:
         """A desk and a phone, at which the same user is logged in."""
         served = asgi(app, parts, ROUTES)
         desk = TestClient(served, client=("192.0.2.1", 1), headers={"User-Agent": "a desk"})
@@ -313,7 +315,7 @@ class TestSessions:
         assert digest_of(phone.cookies[COOKIE].encode()) not in told
 
     def test_others_see_and_end_nothing_of_it_unless_they_are_admins(
-        self, app: Tickwork, parts: Parts, two: tuple[TestClient, TestClient]
+        self, app: Tickwork, parts: ServerContext, two: tuple[TestClient, TestClient]
     ) -> None:
         add_user(app.store, "bob", "operator", PASSWORD)
         bob = TestClient(asgi(app, parts, ROUTES))
@@ -332,7 +334,7 @@ class TestOwnPassword:
     URL = f"{SESSION}/password"
 
     def test_a_user_changes_their_password_goes_on_and_ends_all_other_sessions(
-        self, app: Tickwork, parts: Parts, browser: TestClient
+        self, app: Tickwork, parts: ServerContext, browser: TestClient
     ) -> None:
         other = TestClient(asgi(app, parts, ROUTES))
         assert log_in(other).status_code == 201

@@ -11,7 +11,7 @@ from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.config import SETTINGS, find_settings
 from tickwork.core.mask_url import masked
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.services.runner import Runner
 
 
@@ -63,7 +63,9 @@ def test_the_settings_of_a_server_are_for_those_who_administer_it(admin: TestCli
     assert {name: one["description"] for name, one in items.items()} == {one.name: one.description for one in SETTINGS}
 
 
-def test_health_tells_of_the_store_its_clock_and_the_services(admin: TestClient, app: Tickwork, parts: Parts) -> None:
+def test_health_tells_of_the_store_its_clock_and_the_services(
+    admin: TestClient, app: Tickwork, parts: ServerContext
+) -> None:
     class Steady:
         def tick(self, now: float) -> float:
             return 60.0

@@ -11,7 +11,7 @@ from tickwork.core.access.scopes import Scope
 from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import StoreAccess, TokenAccess
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import create_key
 
 JOBS = "/api/v1/jobs"
@@ -122,7 +122,9 @@ def test_the_scope_admin_includes_all_others(app: Tickwork, anybody: TestClient)
     assert set(client.get("/api/v1/session").json()["scopes"]) == set(Scope)
 
 
-def test_the_token_of_dev_grants_all_also_where_a_key_with_smaller_scopes_has_it(app: Tickwork, parts: Parts) -> None:
+def test_the_token_of_dev_grants_all_also_where_a_key_with_smaller_scopes_has_it(
+    app: Tickwork, parts: ServerContext
+) -> None:
     token, _ = create_key(app.store, "small", ["read"], None, "tests")
     served = asgi(app, replace(parts, access=StoreAccess(app, TokenAccess(token))), ROUTES)
     with TestClient(served, headers={"Authorization": f"Bearer {token}"}) as client:

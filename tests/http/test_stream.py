@@ -24,9 +24,9 @@ from tickwork.core.job import RUN, NewJob
 from tickwork.errors import StoreError
 from tickwork.http.auth.access import COOKIE
 from tickwork.http.live import stream, stream_events
-from tickwork.http.live.stream import Stream
-from tickwork.http.live.stream_events import Event
-from tickwork.http.server_context import Parts
+from tickwork.http.live.stream import ChangeStream
+from tickwork.http.live.stream_events import StreamEvent
+from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import create_key
 from tickwork.store.base import Store
 
@@ -41,12 +41,12 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "IDLE_S", LOOK_S * 6)
 
 
-def a_stream(store: Store) -> Stream:
-    return Stream(store, SystemClock(), Random(1))
+def a_stream(store: Store) -> ChangeStream:
+    return ChangeStream(store, SystemClock(), Random(1))
 
 
-Listener = AsyncGenerator[Event | None, None]
-Scene = Callable[[Stream, asyncio.Event], Awaitable[None]]
+Listener = AsyncGenerator[StreamEvent | None, None]
+Scene = Callable[[ChangeStream, asyncio.Event], Awaitable[None]]
 
 
 def play(app: Tickwork, scene: Scene) -> None:
@@ -73,7 +73,7 @@ class Told:
         self.is_partial = False
         self.cursor: str | None = None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: StreamEvent) -> None:
         self.names.append(event.name)
         self.cursor = event.id or self.cursor
         if event.name != "changes":
@@ -110,7 +110,7 @@ def test_what_happens_to_jobs_is_told_once(app: Tickwork) -> None:
     for one in claimed(app):
         succeed(app, one)
 
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             first = await settled(listener)
             assert first.names == ["hello"]
@@ -134,7 +134,7 @@ def test_what_happens_to_jobs_is_told_once(app: Tickwork) -> None:
 def test_a_job_that_begins_and_ends_between_two_looks_is_told(app: Tickwork) -> None:
     register(app, "mail")
 
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             await settled(listener)
             (made,) = enqueue(app)
@@ -148,7 +148,7 @@ def test_a_job_that_begins_and_ends_between_two_looks_is_told(app: Tickwork) -> 
 
 
 def test_what_becomes_visible_late_is_told(app: Tickwork) -> None:
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             await settled(listener)
             late = a_late_job(5.0)
@@ -160,7 +160,7 @@ def test_what_becomes_visible_late_is_told(app: Tickwork) -> None:
 
 
 def test_topics_are_told_when_they_change(app: Tickwork) -> None:
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             await settled(listener)
             app.schedule("nightly", "mail", every("1d"))
@@ -182,7 +182,7 @@ def test_runs_are_told_with_their_steps(app: Tickwork) -> None:
 
     flow.put()
 
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             await settled(listener)
             run = flow.enqueue()
@@ -201,7 +201,7 @@ def test_runs_are_told_with_their_steps(app: Tickwork) -> None:
 def test_more_than_an_event_can_name_is_told_in_part(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_events, "IDS", 3)
 
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             await settled(listener)
             app.store.insert_jobs([a_late_job(1.0) for _ in range(5)])
@@ -214,7 +214,7 @@ def test_more_than_an_event_can_name_is_told_in_part(app: Tickwork, monkeypatch:
 def test_another_server_goes_on_from_a_cursor(app: Tickwork) -> None:
     register(app, "mail")
 
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             cursor = (await settled(listener)).cursor
         made = enqueue(app, 2)
@@ -232,7 +232,7 @@ def test_another_server_goes_on_from_a_cursor(app: Tickwork) -> None:
 
 
 def test_where_nothing_changed_since_a_cursor_nothing_is_told(app: Tickwork) -> None:
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             cursor = (await settled(listener)).cursor
         async with aclosing(a_stream(app.store).listen(cursor, stopping)) as listener:
@@ -244,7 +244,7 @@ def test_where_nothing_changed_since_a_cursor_nothing_is_told(app: Tickwork) -> 
 
 @pytest.mark.parametrize("cursor", ["x", "g" * 94, "f" * 94, "0" * 94, "\u0663" * 94, "0" * 14])
 def test_from_a_cursor_that_is_none_or_too_old_pages_begin_anew(app: Tickwork, cursor: str) -> None:
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(cursor, stopping)) as listener:
             told = await settled(listener)
             assert told.names == ["hello", "reset"]
@@ -254,7 +254,7 @@ def test_from_a_cursor_that_is_none_or_too_old_pages_begin_anew(app: Tickwork, c
 
 
 def test_too_much_since_a_cursor_is_not_told(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             cursor = (await settled(listener)).cursor
         enqueue(app, 5)
@@ -268,7 +268,7 @@ def test_too_much_since_a_cursor_is_not_told(app: Tickwork, monkeypatch: pytest.
 def test_who_is_too_far_behind_begins_anew(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "KEPT", 2)
 
-    async def scene(on: Stream, stopping: asyncio.Event) -> None:
+    async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as slow, aclosing(on.listen(None, stopping)) as quick:
             await settled(slow)
             await settled(quick)
@@ -303,7 +303,7 @@ class CountingStore:
 def test_one_look_is_for_all_who_listen_and_none_for_nobody(app: Tickwork) -> None:
     store = CountingStore(app.store)
 
-    async def scene(_: Stream, stopping: asyncio.Event) -> None:
+    async def scene(_: ChangeStream, stopping: asyncio.Event) -> None:
         on = a_stream(cast("Store", store))
         async with AsyncExitStack() as stack:
             listeners = [await stack.enter_async_context(aclosing(on.listen(None, stopping))) for _ in range(20)]
@@ -324,7 +324,7 @@ def test_one_look_is_for_all_who_listen_and_none_for_nobody(app: Tickwork) -> No
 def test_after_the_store_was_away_what_happened_meanwhile_is_told(app: Tickwork) -> None:
     store = CountingStore(app.store)
 
-    async def scene(_: Stream, stopping: asyncio.Event) -> None:
+    async def scene(_: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(a_stream(cast("Store", store)).listen(None, stopping)) as listener:
             await settled(listener)
             store.is_broken = True
@@ -346,7 +346,7 @@ def events(answer: Any) -> list[str]:
     return [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]
 
 
-def test_a_stream_ends_with_the_server(admin: TestClient, app: Tickwork, parts: Parts) -> None:
+def test_a_stream_ends_with_the_server(admin: TestClient, app: Tickwork, parts: ServerContext) -> None:
     later = [threading.Timer(0.3, enqueue, (app,)), threading.Timer(1.0, parts.stopping.set)]
     for timer in later:
         timer.start()
@@ -380,7 +380,7 @@ def test_a_stream_ends_with_the_session_of_who_listens(anybody: TestClient, app:
     assert (answer.status_code, events(answer)) == (200, ["hello"])
 
 
-def test_a_server_is_full_at_some_point(admin: TestClient, parts: Parts) -> None:
+def test_a_server_is_full_at_some_point(admin: TestClient, parts: ServerContext) -> None:
     parts.listeners.most = 0
     answer = admin.get(PATH)
     assert (answer.status_code, answer.json()["code"]) == (503, "too-many-listeners")

@@ -8,7 +8,7 @@ import pytest
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import WorkerView
-from tickwork.http.store_cache import Surroundings, remembering
+from tickwork.http.store_cache import StoreCache, remembering
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -20,7 +20,7 @@ def clock() -> VirtualClock:
 
 def test_why_a_new_job_waits_is_known_from_a_look_of_at_most_a_second_ago(app: Tickwork, clock: VirtualClock) -> None:
     job = app.named("mail").enqueue()
-    surroundings = Surroundings(app.store, clock)
+    surroundings = StoreCache(app.store, clock)
     assert "no worker is running" in surroundings.why(job.view)
     app.pause(task="mail", reason="a test")
     assert "a test" not in surroundings.why(job.view)

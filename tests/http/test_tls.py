@@ -13,7 +13,7 @@ from tickwork import Tickwork
 from tickwork.config import load_settings
 from tickwork.errors import InvalidInput
 from tickwork.http.server import ServerOptions, Tls, check_tls, uvicorn_config
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import add_user
 from tickwork.store.admin.access import AuditFilter
 
@@ -23,7 +23,7 @@ LOGIN = {"user": "ada", "password": "correct horse"}
 FORWARDED = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}
 
 
-def client_from(app: Tickwork, parts: Parts, address: str, trusted: str | None = None) -> TestClient:
+def client_from(app: Tickwork, parts: ServerContext, address: str, trusted: str | None = None) -> TestClient:
     """Calls the server as uvicorn would serve it, from an address."""
     given = {} if trusted is None else {"TICKWORK_TRUSTED_PROXIES": trusted}
     app.settings = load_settings({"url": app.url}, given)
@@ -56,19 +56,21 @@ def ada(app: Tickwork) -> None:
     ],
 )
 def test_only_trusted_proxies_say_who_a_client_is_and_that_it_speaks_https(
-    app: Tickwork, parts: Parts, address: str, trusted: str | None, found: tuple[str, bool]
+    app: Tickwork, parts: ServerContext, address: str, trusted: str | None, found: tuple[str, bool]
 ) -> None:
     assert logged_in_from(app, client_from(app, parts, address, trusted)) == found
 
 
-def test_a_client_behind_a_trusted_proxy_cannot_name_itself_another_address(app: Tickwork, parts: Parts) -> None:
+def test_a_client_behind_a_trusted_proxy_cannot_name_itself_another_address(
+    app: Tickwork, parts: ServerContext
+) -> None:
     client = client_from(app, parts, "127.0.0.1")
     made_up = {"X-Forwarded-For": "198.51.100.1, 127.0.0.1, 203.0.113.9"}
     client.post(SESSION, json={**LOGIN, "password": "wrong horse"}, headers=made_up)
     assert app.store.changes(AuditFilter(action="failed_login"), 1)[0].change.address == "203.0.113.9"
 
 
-def test_behind_a_trusted_proxy_each_client_is_throttled_by_itself(app: Tickwork, parts: Parts) -> None:
+def test_behind_a_trusted_proxy_each_client_is_throttled_by_itself(app: Tickwork, parts: ServerContext) -> None:
     client = client_from(app, parts, "127.0.0.1")
 
     def tried(address: str) -> int:
@@ -78,7 +80,9 @@ def test_behind_a_trusted_proxy_each_client_is_throttled_by_itself(app: Tickwork
     assert tried("203.0.113.10") == 401
 
 
-def test_ipv4_clients_of_a_server_that_listens_on_both_protocols_are_told_apart(app: Tickwork, parts: Parts) -> None:
+def test_ipv4_clients_of_a_server_that_listens_on_both_protocols_are_told_apart(
+    app: Tickwork, parts: ServerContext
+) -> None:
     def tried(address: str, forwarded: str = "") -> int:
         client = client_from(app, parts, address)
         return client.post(SESSION, json={"token": "x"}, headers={"X-Forwarded-For": forwarded}).status_code
@@ -112,7 +116,7 @@ def test_what_names_no_proxy_or_all_of_them_is_refused(said: str) -> None:
         load_settings({}, {"TICKWORK_TRUSTED_PROXIES": said})
 
 
-def test_a_cookie_is_secure_where_the_public_url_is_https_and_only_there(app: Tickwork, parts: Parts) -> None:
+def test_a_cookie_is_secure_where_the_public_url_is_https_and_only_there(app: Tickwork, parts: ServerContext) -> None:
     client = client_from(app, parts, "192.0.2.1")
     app.settings = load_settings({"url": app.url}, {"TICKWORK_PUBLIC_URL": "https://jobs.example/x"})
     for host, is_secure in (("jobs.example", True), ("testserver", False)):

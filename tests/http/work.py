@@ -8,13 +8,13 @@ from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Failed, Succeeded, decide
-from tickwork.store.base import Finish, NewLog, Worker
+from tickwork.store.base import Finish, NewLog, WorkerRegistration
 
 WORKER = WorkerId("tests")
 
 
 def register(app: Tickwork, *tasks: str, queues: tuple[str, ...] = ("default",)) -> WorkerId:
-    worker = Worker(WORKER, "host", 1, "1", queues, tasks, 10)
+    worker = WorkerRegistration(WORKER, "host", 1, "1", queues, tasks, 10)
     app.store.register_worker(worker, [], timedelta(minutes=5))
     return worker.id
 

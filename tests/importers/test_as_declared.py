@@ -12,20 +12,20 @@ from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rrule import rrule
 from tickwork.core.recurrence.rule import RuleValue
-from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 from tickwork.core.yaml_loader import write_yaml
-from tickwork.declare.documents import Declared, read_declared
+from tickwork.declare.documents import DeclaredWork, read_declared
 from tickwork.declare.export import declared_calendar, declared_hook, declared_schedule
 
 START = datetime(2026, 1, 31, 9, 30, tzinfo=timezone(timedelta(hours=1)))
 CLOSED = calendar(dates=["2026-12-31"], yearly=["12-25"], weekdays=["sat"], tz="Europe/Berlin")
 
 
-def read(**kinds: Any) -> Declared:
+def read(**kinds: Any) -> DeclaredWork:
     return read_declared(write_yaml(kinds), lambda task: None, file="f.yaml")
 
 
-def again(spec: Spec) -> Spec:
+def again(spec: ScheduleSpec) -> ScheduleSpec:
     return read(schedules={spec.name: declared_schedule(spec)}).schedules[spec.name]
 
 

@@ -2,7 +2,7 @@
 
 from tests.importers.test_cronjob import FULL, cronjob, read
 from tests.importers.test_crontab import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FEDORA, LARAVEL, MDADM, PHP
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.declare.documents import read_declared
 from tickwork.declare.export_yaml import specs_as_yaml
 from tickwork.importers.crontab import read_crontab
@@ -18,7 +18,7 @@ RANDOM_DELAY=45
 """
 
 
-def applied(specs: list[Spec]) -> list[Spec]:
+def applied(specs: list[ScheduleSpec]) -> list[ScheduleSpec]:
     return read_declared(specs_as_yaml(specs), lambda task: None, file="f.yaml").specs
 
 

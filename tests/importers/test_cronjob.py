@@ -8,11 +8,11 @@ import pytest
 
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.recurrence.interval import Every
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.core.yaml_loader import write_yaml
 from tickwork.errors import InvalidInput
 from tickwork.importers.cronjob import read_cronjobs
-from tickwork.importers.result import Imported
+from tickwork.importers.result import ImportResult
 
 FULL = """
 apiVersion: batch/v1
@@ -70,14 +70,14 @@ def cronjob(name: str = "job", job: dict[str, Any] | None = None, **spec: Any) -
     }
 
 
-def read(*texts: str | dict[str, Any]) -> Imported:
-    imported = Imported()
+def read(*texts: str | dict[str, Any]) -> ImportResult:
+    imported = ImportResult()
     text = "\n---\n".join(one if isinstance(one, str) else write_yaml(one) for one in texts)
     read_cronjobs(text.encode(), file="f.yaml", imported=imported)
     return imported
 
 
-def only(thing: str | dict[str, Any]) -> Spec:
+def only(thing: str | dict[str, Any]) -> ScheduleSpec:
     imported = read(thing)
     assert imported.errors == []
     (spec,) = imported.specs
@@ -210,4 +210,4 @@ def test_a_file_that_is_not_yaml_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"^f\.yaml:2: this is not YAML: "):
         read("spec:\n  schedule: [1, }")
     with pytest.raises(InvalidInput, match=r"^f\.yaml: it is not UTF-8 at byte 3\."):
-        read_cronjobs(b"a: \xff"[1:], file="f.yaml", imported=Imported())
+        read_cronjobs(b"a: \xff"[1:], file="f.yaml", imported=ImportResult())

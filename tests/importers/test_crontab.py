@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.recurrence.cron import Cron
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidInput
 from tickwork.importers.crontab import read_crontab
 from tickwork.importers.crontab_parser import read_entry, read_setting, split_percent
-from tickwork.importers.result import FILE_LIMIT, Imported
+from tickwork.importers.result import FILE_LIMIT, ImportResult
 
 DEBIAN = r"""# /etc/crontab: system-wide crontab
 # Unlike any other crontab you don't have to run the `crontab'
@@ -82,28 +82,28 @@ HOME=/
 LARAVEL = "* * * * * cd /srv/shop && php artisan schedule:run >> /dev/null 2>&1\n"
 
 
-def read(text: str, *, system: bool = False, tz: str = "UTC", prefix: str | None = None) -> Imported:
+def read(text: str, *, system: bool = False, tz: str = "UTC", prefix: str | None = None) -> ImportResult:
     return read_crontab(text.encode(), file="crontab", system=system, tz=tz, prefix=prefix)
 
 
-def only(text: str, **how: Any) -> Spec:
+def only(text: str, **how: Any) -> ScheduleSpec:
     imported = read(text, **how)
     assert imported.errors == []
     (spec,) = imported.specs
     return spec
 
 
-def arguments(spec: Spec) -> dict[str, Any]:
+def arguments(spec: ScheduleSpec) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(spec.args)
     return found
 
 
-def expression(spec: Spec) -> str:
+def expression(spec: ScheduleSpec) -> str:
     assert isinstance(spec.rule, Cron)
     return spec.rule.expression
 
 
-def told(imported: Imported) -> tuple[list[str], list[str]]:
+def told(imported: ImportResult) -> tuple[list[str], list[str]]:
     return list(map(str, imported.notes)), list(map(str, imported.errors))
 
 

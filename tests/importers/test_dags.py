@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.dag.graph import Approval, Condition, Graph, Hole, Item, Map, Param, Result, Step, Text
+from tickwork.core.dag.graph import ApprovalStep, Condition, Graph, Item, Map, Param, Placeholder, Result, Step, Text
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.job_limits import TaskFlow, encode_task_flow
 from tickwork.core.limits.debounce import debounce
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.retry import RetryPolicy
-from tickwork.declare.documents import Declared, read_declared
+from tickwork.declare.documents import DeclaredWork, read_declared
 from tickwork.declare.problems import BadFile
 
 EXAMPLE = """\
@@ -66,7 +66,7 @@ def unknown(task: str) -> TaskDefinition | None:
     return None
 
 
-def read(text: str, file: str = "f.yaml") -> Declared:
+def read(text: str, file: str = "f.yaml") -> DeclaredWork:
     return read_declared(text, unknown, file=file)
 
 
@@ -108,8 +108,8 @@ def test_a_file_becomes_a_graph() -> None:
     }
     assert json.loads(bytes(graph.result.json)) == {"total": None, "day": None}
     assert graph.result.holes == (
-        Hole(("total",), Result("report", ("stdout",))),
-        Hole(("day",), Param("day")),
+        Placeholder(("total",), Result("report", ("stdout",))),
+        Placeholder(("day",), Param("day")),
     )
     assert set(found.schedules) == {"heartbeat"}
     assert set(found.calendars) == {"holidays"}
@@ -119,8 +119,8 @@ def test_arguments_have_holes_where_expressions_are() -> None:
     args = read(EXAMPLE).dags["nightly"].graph.by_name["fetch"].args
     assert json.loads(bytes(args.json)) == {"day": None, "url": None, "plain": [1, "${x}"]}
     assert args.holes == (
-        Hole(("day",), Param("day")),
-        Hole(("url",), Text(("https://example.org/", Param("day"), "?n=", Param("parts")))),
+        Placeholder(("day",), Param("day")),
+        Placeholder(("url",), Text(("https://example.org/", Param("day"), "?n=", Param("parts")))),
     )
 
 
@@ -132,7 +132,7 @@ def test_commands_are_given_values_through_their_environment_as_texts() -> None:
         "command": 'printf %s "$WORD" | wc -c',
         "env": {"WORD": None, "N": "3"},
     }
-    assert count.args.holes == (Hole(("env", "WORD"), Text((Item("item"),))),)
+    assert count.args.holes == (Placeholder(("env", "WORD"), Text((Item("item"),))),)
     assert count.map == Map({"item": Result("fetch", ("lines",))}, max_parallel=2)
 
 
@@ -197,7 +197,9 @@ s:
     )
     step = graph.by_name["s"]
     assert step.parents == ("b", "a", "d.1", "c")
-    assert step.args.holes == (Hole(("deep", 0, "x"), Text((Result("a", ("k", "a b", 0)), " and ", Result("b")))),)
+    assert step.args.holes == (
+        Placeholder(("deep", 0, "x"), Text((Result("a", ("k", "a b", 0)), " and ", Result("b")))),
+    )
     assert step.when == (Condition(Result("d.1", ("result", "ok"))), Condition(Result("a"), "false"))
 
 
@@ -225,22 +227,22 @@ def test_several_lists_are_mapped_by_name_side_by_side_or_each_with_each() -> No
         'a: {task: t}\ns: {task: t, map: {x: "${a.result}", y: [1, 2]}, args: {p: "${item.x.k}", q: "${item.y}"}}'
     )
     assert step.map == Map({"x": Result("a"), "y": [1, 2]})
-    assert step.args.holes == (Hole(("p",), Item("x", ("k",))), Hole(("q",), Item("y")))
+    assert step.args.holes == (Placeholder(("p",), Item("x", ("k",))), Placeholder(("q",), Item("y")))
     assert step_of("s: {task: t, map: {x: [1], y: [2]}, product: true}").map == Map({"x": [1], "y": [2]}, product=True)
 
 
 def test_approvals() -> None:
     graph = read(EXAMPLE).dags["nightly"].graph
-    assert graph.by_name["sure"].approval == Approval("Send it?", ("ada",), timedelta(hours=2), "approve")
-    assert step_of("s: {approve: Sure?}").approval == Approval("Sure?")
+    assert graph.by_name["sure"].approval == ApprovalStep("Send it?", ("ada",), timedelta(hours=2), "approve")
+    assert step_of("s: {approve: Sure?}").approval == ApprovalStep("Sure?")
 
 
 def test_an_approval_asks_with_values_of_the_run() -> None:
     for said in ('"Delete ${a.result}, $${x}?"', '{text: "Delete ${a.result}, $${x}?"}'):
         step = step_of(f"a: {{task: t}}\ns: {{approve: {said}}}")
-        assert step.approval == Approval("Delete ${a.result}, $${x}?")
+        assert step.approval == ApprovalStep("Delete ${a.result}, $${x}?")
         assert json.loads(bytes(step.args.json)) == {"text": None}
-        assert step.args.holes == (Hole(("text",), Text(("Delete ", Result("a"), ", ${x}?"))),)
+        assert step.args.holes == (Placeholder(("text",), Text(("Delete ", Result("a"), ", ${x}?"))),)
         assert step.parents == ("a",)
 
 

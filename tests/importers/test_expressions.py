@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tickwork.core.dag.graph import Expression, Item, Param, Result, RunValue, Text
 from tickwork.core.dag.graph_view import expression_text
-from tickwork.declare.expressions import Inexpressible, Scope, has_expression, secrets_in, value_of
+from tickwork.declare.expressions import Inexpressible, NameScope, has_expression, secrets_in, value_of
 
-SCOPE = Scope(params=("day", "n"), steps=("a", "a.b", "a-1", "a.b.c", "häuser"), items=("x", "y"))
+SCOPE = NameScope(params=("day", "n"), steps=("a", "a.b", "a-1", "a.b.c", "häuser"), items=("x", "y"))
 ONE = replace(SCOPE, items=("item",))
 TEXTS = st.text(alphabet="ab$ {}.'\"\\\n", max_size=8)
 KEYS = st.text(alphabet="ab .[0", max_size=4) | st.text(alphabet="""a"b""", max_size=3)

@@ -5,7 +5,7 @@ import pytest
 
 from tickwork.core.dag.graph import definition_of
 from tickwork.core.job import TaskDefinition
-from tickwork.declare.documents import Declared, read_all_declared, read_declared
+from tickwork.declare.documents import DeclaredWork, read_all_declared, read_declared
 from tickwork.declare.problems import BadFile
 from tickwork.declare.schedules import Known
 
@@ -97,7 +97,7 @@ def test_a_dag_that_nobody_knows_is_taken() -> None:
     text = "schedules: {s: {dag: d, every: 1h, args: {n: 1}}}"
     task = TaskDefinition("d", "default", 5, stored(DAG)("nightly").policy, msgspec.json.encode({}))  # type: ignore[union-attr]
     for known in (unknown, {"d": task}.get):
-        found: Declared = read_declared(text, known, file="f.yaml")
+        found: DeclaredWork = read_declared(text, known, file="f.yaml")
         assert found.schedules["s"].args == '{"n":1}'
 
 

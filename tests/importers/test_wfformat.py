@@ -10,17 +10,17 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.yaml_loader import write_yaml
 from tickwork.declare.documents import read_declared
 from tickwork.errors import InvalidInput
-from tickwork.importers.wfformat import Trace, read_wfformat
+from tickwork.importers.wfformat import WorkflowTrace, read_wfformat
 
 PARENTS = {"split": [], "work_a": ["split"], "work_b": ["split"], "join": ["work_a", "work_b"]}
 RUNTIMES = {"split": 1.5, "work_a": 20.0, "work_b": 0.25, "join": 3}
 
 
-def read(said: Any, **how: Any) -> Trace:
+def read(said: Any, **how: Any) -> WorkflowTrace:
     return read_wfformat(json.dumps(said).encode(), file="t.json", **how)
 
 
-def parents_of(found: Trace) -> dict[str, set[str]]:
+def parents_of(found: WorkflowTrace) -> dict[str, set[str]]:
     return {one.name: set(one.parents) for one in found.sleepers}
 
 

@@ -14,8 +14,8 @@ from tickwork.core.dag.graph import decode_graph, digest, encode_graph
 from tickwork.core.hooks.hook import decode_hook, encode_hook
 from tickwork.core.schedule.spec import decode_spec, encode_spec, template
 from tickwork.core.yaml_loader import write_yaml
-from tickwork.declare.documents import Declared, read_declared
-from tickwork.declare.problems import BadFile, Problem
+from tickwork.declare.documents import DeclaredWork, read_declared
+from tickwork.declare.problems import BadFile, FileProblem
 from tickwork.task import TaskRegistry
 from tickwork.worker.tasks.http import add_http
 from tickwork.worker.tasks.shell import add_shell
@@ -148,11 +148,11 @@ def changed(file: dict[str, Any], path: tuple[Any, ...], value: Any) -> Any:
     return whole
 
 
-def read(value: Any) -> Declared:
+def read(value: Any) -> DeclaredWork:
     return read_declared(write_yaml(value), lambda name: None, file="f.yaml")
 
 
-def check_usable(found: Declared) -> None:
+def check_usable(found: DeclaredWork) -> None:
     """What was read is stored as it is, and its commands and requests are what the built-in tasks take."""
     for dag in found.dags.values():
         assert digest(decode_graph(encode_graph(dag.graph))) == digest(dag.graph), "apply would find a change"
@@ -196,7 +196,7 @@ def test_a_wrong_value_is_a_problem_with_its_place(name: str) -> None:
             assert all(one.line >= 1 and one.text.strip() for one in problems), (path, value)
 
 
-def problems_of(value: Any) -> list[Problem]:
+def problems_of(value: Any) -> list[FileProblem]:
     """What is wrong with a file; what is read can be used."""
     try:
         found = read(value)

@@ -25,7 +25,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import every
-from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 
 pytestmark = pytest.mark.process
 
@@ -84,7 +84,7 @@ def crowd(url: str, size: int) -> Iterator[Crowd]:
         found.close()
 
 
-def schedules(start: datetime, end: datetime) -> tuple[list[Spec], dict[str, int]]:
+def schedules(start: datetime, end: datetime) -> tuple[list[ScheduleSpec], dict[str, int]]:
     """Schedules from every second to every minute, and the period of each in seconds."""
     policies = {"start": start, "end": end, "catchup": "all", "overlap": "allow"}
     specs, periods = [], {}

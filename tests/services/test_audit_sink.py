@@ -15,13 +15,15 @@ from tests.store.conftest import OpensStore
 from tickwork.errors import InvalidInput, StoreUnreachable
 from tickwork.services import audit_sink
 from tickwork.services.audit_sink import INTERVAL_S, TURN, AuditSink, read_sink
-from tickwork.store.admin.access import Change
+from tickwork.store.admin.access import AuditRow
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 
 def record(store: Store, *targets: str) -> None:
-    store.record_changes([Change("user:ada", "create_job", target, None, b'{"n":1}', "r", "::1") for target in targets])
+    store.record_changes(
+        [AuditRow("user:ada", "create_job", target, None, b'{"n":1}', "r", "::1") for target in targets]
+    )
     store.link_changes(1000)
 
 
@@ -66,7 +68,7 @@ class TestOrder:
         assert targets(b"".join(memory.taken)) == ["1", "2", "1", "2", "3", "4"]
 
     def test_a_row_without_its_link_waits(self, store: Store, memory: Memory) -> None:
-        store.record_changes([Change("a", "b", "c")])
+        store.record_changes([AuditRow("a", "b", "c")])
         AuditSink(store, "file:///x", "a").tick(0.0)
         assert memory.taken == []
 

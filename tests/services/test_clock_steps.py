@@ -31,7 +31,7 @@ from tests.store.hammer import at_once
 from tests.store.test_flow import limited
 from tickwork.core.job import Policy
 from tickwork.core.limits.breaker import breaker
-from tickwork.core.limits.limits import Passage, rate
+from tickwork.core.limits.limits import LimitKey, rate
 from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.rule import new_notification
 from tickwork.core.recurrence.cron import cron
@@ -228,7 +228,7 @@ class TestJobs:
         frail = store.insert_jobs([limited(limit="frail") for _ in range(2)])
         worker = register(store, lease=HOUR)
         taken = claim(store, 3, worker)
-        store.end_probes([(Passage("frail", ""), frail[0], True)])
+        store.end_probes([(LimitKey("frail", ""), frail[0], True)])
         self.back(scheduler, clock)
         assert {*slow, *frail} == {one.job_id for one in (*taken, *claim(store))}
 

@@ -32,10 +32,10 @@ from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.delivery_job import DELIVERY
 from tickwork.core.notify.matching import OWN
 from tickwork.core.notify.rule import new_notification
-from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_tick
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.services.alerts import INTERVAL_S, LAG, Notifier
+from tickwork.services.alerts import INTERVAL_S, LAG, Alerts
 from tickwork.services.scheduler import Scheduler
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
@@ -43,13 +43,13 @@ from tickwork.testing import VirtualClock
 TICK = timedelta(seconds=INTERVAL_S)
 
 
-def a_notifier(store: Store, clock: VirtualClock, seed: int = 1) -> Notifier:
+def a_notifier(store: Store, clock: VirtualClock, seed: int = 1) -> Alerts:
     ids = IdMaker(lambda: clock.wall_us() // 1000, Random(seed).getrandbits)
-    return Notifier(store, ids, clock, "https://tick.example")
+    return Alerts(store, ids, clock, "https://tick.example")
 
 
 @pytest.fixture
-def notifier(store: Store, clock: VirtualClock) -> Notifier:
+def notifier(store: Store, clock: VirtualClock) -> Alerts:
     store.put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
     return a_notifier(store, clock)
 
@@ -58,7 +58,7 @@ def want(store: Store, on: str, **given: Any) -> None:
     store.put_notification(new_notification("n", on, "ops", **given))
 
 
-def go_on(notifier: Notifier, clock: VirtualClock, duration: timedelta = 3 * LAG) -> None:
+def go_on(notifier: Alerts, clock: VirtualClock, duration: timedelta = 3 * LAG) -> None:
     """Let time go by, with the notifier ticking when it wants to, or later."""
     until, least = clock.now() + duration, duration / 20
     while clock.now() < until:
@@ -80,7 +80,7 @@ def deliveries(store: Store) -> list[JobView]:
     return store.list_jobs(JobFilter(collection=OWN), 1000)
 
 
-def test_a_failure_is_told_once_with_why_and_a_link(notifier: Notifier, store: Store, clock: VirtualClock) -> None:
+def test_a_failure_is_told_once_with_why_and_a_link(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     ended(store, failed)
     want(store, "failed")
     clock.advance(SECOND)
@@ -98,7 +98,7 @@ def test_a_failure_is_told_once_with_why_and_a_link(notifier: Notifier, store: S
     assert (delivery.task, delivery.labels, delivery.policy) == ("http", ("channel:ops",), DELIVERY)
 
 
-def test_a_storm_is_one_message_for_each_window(notifier: Notifier, store: Store, clock: VirtualClock) -> None:
+def test_a_storm_is_one_message_for_each_window(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     want(store, "failed", window="5m")
     clock.advance(SECOND)
     store.insert_jobs([a_job() for _ in range(2500)])
@@ -114,7 +114,7 @@ def test_a_storm_is_one_message_for_each_window(notifier: Notifier, store: Store
 
 
 def test_many_failures_at_one_instant_are_counted_page_by_page(
-    notifier: Notifier, store: Store, clock: VirtualClock
+    notifier: Alerts, store: Store, clock: VirtualClock
 ) -> None:
     want(store, "failed")
     clock.advance(SECOND)
@@ -141,10 +141,10 @@ def test_two_notifiers_tell_it_once(open_store: OpensStore, clock: VirtualClock)
     assert sum(message["count"] for message in messages(stores[0])) == 5
 
 
-def test_filters(notifier: Notifier, store: Store, clock: VirtualClock) -> None:
+def test_filters(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     want(store, "failed", task="u", queue="q", schedule="s")
     clock.advance(SECOND)
-    tick = encode_tick(Tick("s", clock.now()))
+    tick = encode_tick(Occurrence("s", clock.now()))
     ended(store, failed, task="u", queue="q")
     ended(store, failed, task="u", tick=tick)
     ended(store, failed, queue="q", tick=tick)
@@ -153,9 +153,7 @@ def test_filters(notifier: Notifier, store: Store, clock: VirtualClock) -> None:
     assert [item["job"] for message in messages(store) for item in message["items"]] == [wanted]
 
 
-def test_a_message_that_cannot_be_delivered_makes_no_other(
-    notifier: Notifier, store: Store, clock: VirtualClock
-) -> None:
+def test_a_message_that_cannot_be_delivered_makes_no_other(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     want(store, "failed", window="0s")
     clock.advance(SECOND)
     ended(store, failed)
@@ -167,7 +165,7 @@ def test_a_message_that_cannot_be_delivered_makes_no_other(
 
 
 def test_a_dead_letter_is_told_when_nobody_has_dealt_with_it(
-    notifier: Notifier, store: Store, clock: VirtualClock
+    notifier: Alerts, store: Store, clock: VirtualClock
 ) -> None:
     want(store, "dead", after="1h")
     clock.advance(SECOND)
@@ -181,7 +179,7 @@ def test_a_dead_letter_is_told_when_nobody_has_dealt_with_it(
 
 
 def test_a_job_that_does_not_start_is_told_with_what_it_waits_for(
-    notifier: Notifier, store: Store, clock: VirtualClock
+    notifier: Alerts, store: Store, clock: VirtualClock
 ) -> None:
     want(store, "never_started", after="10m")
     insert_one(store, delay=HOUR)
@@ -199,7 +197,7 @@ def test_a_job_that_does_not_start_is_told_with_what_it_waits_for(
 
 @pytest.mark.parametrize("kind", ["late", "sla_missed"])
 def test_a_job_that_takes_too_long_is_told_while_it_runs_and_not_again(
-    notifier: Notifier, store: Store, clock: VirtualClock, kind: str
+    notifier: Alerts, store: Store, clock: VirtualClock, kind: str
 ) -> None:
     want(store, kind, after="5m", window="0s")
     clock.advance(SECOND)
@@ -219,7 +217,7 @@ def test_a_job_that_takes_too_long_is_told_while_it_runs_and_not_again(
 
 @pytest.mark.parametrize("kind", ["late", "sla_missed"])
 def test_one_that_began_and_ended_between_two_looks_is_told_as_well(
-    notifier: Notifier, store: Store, clock: VirtualClock, kind: str
+    notifier: Alerts, store: Store, clock: VirtualClock, kind: str
 ) -> None:
     want(store, kind, after="5m")
     clock.advance(SECOND)
@@ -230,7 +228,7 @@ def test_one_that_began_and_ended_between_two_looks_is_told_as_well(
     assert [item["job"] for message in messages(store) for item in message["items"]] == [job]
 
 
-def test_missed_occurrences_are_told(notifier: Notifier, store: Store, clock: VirtualClock) -> None:
+def test_missed_occurrences_are_told(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     scheduler = Scheduler(store, IdMaker(lambda: clock.wall_us() // 1000, Random(2).getrandbits), clock)
     store.put_schedules([new_spec("hourly", "t", every("1h"), catchup="latest")])
     want(store, "schedule_missed")
@@ -246,7 +244,7 @@ def test_missed_occurrences_are_told(notifier: Notifier, store: Store, clock: Vi
     assert all(text.startswith("schedule hourly missed 2026-01-01 ") for text in texts(store))
 
 
-def test_a_worker_that_falls_silent_is_told_once(notifier: Notifier, store: Store, clock: VirtualClock) -> None:
+def test_a_worker_that_falls_silent_is_told_once(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     worker = register(store, "early", lease=SECOND)
     running(store, worker)
     clock.advance(MINUTE)
@@ -262,7 +260,7 @@ def test_a_worker_that_falls_silent_is_told_once(notifier: Notifier, store: Stor
 
 
 def test_a_queue_that_does_not_keep_up_is_told_when_it_begins_and_when_it_begins_again(
-    notifier: Notifier, store: Store, clock: VirtualClock
+    notifier: Alerts, store: Store, clock: VirtualClock
 ) -> None:
     want(store, "queue_older_than", after="10m", queue="default", window="0s")
     insert_one(store, queue="other")
@@ -282,10 +280,10 @@ def test_a_queue_that_does_not_keep_up_is_told_when_it_begins_and_when_it_begins
 
 @pytest.mark.parametrize("whom", [{"task": "t"}, {"schedule": "s"}])
 def test_a_success_that_does_not_come_is_told(
-    notifier: Notifier, store: Store, clock: VirtualClock, whom: dict[str, str]
+    notifier: Alerts, store: Store, clock: VirtualClock, whom: dict[str, str]
 ) -> None:
     want(store, "silent", after="10m", window="0s", **whom)
-    tick = encode_tick(Tick("s", clock.now()))
+    tick = encode_tick(Occurrence("s", clock.now()))
     for _ in range(4):
         go_on(notifier, clock, 5 * MINUTE)
         ended(store, tick=tick)
@@ -302,7 +300,7 @@ def test_a_success_that_does_not_come_is_told(
 
 
 def test_one_that_cannot_be_judged_does_not_hold_up_the_others(
-    notifier: Notifier,
+    notifier: Alerts,
     store: Store,
     clock: VirtualClock,
     caplog: pytest.LogCaptureFixture,

@@ -27,7 +27,7 @@ from tests.store.dags import a_graph, a_step, take
 from tests.store.hammer import at_once
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import Claimed, JobFilter, JobState, JobView
-from tickwork.core.occurrence import Tick, decode_tick
+from tickwork.core.occurrence import Occurrence, decode_tick
 from tickwork.core.outcome import Cancelled
 from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.recurrence.cron import cron
@@ -36,7 +36,7 @@ from tickwork.core.schedule.spec import new_spec
 from tickwork.errors import InvalidOption, StoreUnreachable, check
 from tickwork.services.scheduler import POLL_S, Scheduler
 from tickwork.store.base import Store
-from tickwork.store.schedules import FireView, Move
+from tickwork.store.schedules import FireView, ScheduleMove
 from tickwork.testing import VirtualClock
 
 SECONDS = every("1s")
@@ -98,7 +98,9 @@ class TestFiring:
         assert dues(store) == [began + n * SECOND for n in (1, 2, 3, 4, 5)]
         assert [fire.fired_at - fire.due_at for fire in fires(store)] == [timedelta(0)] * 5
         jobs = {job.job_id: job.tick for job in claim(store)}
-        ticks = {one.job_id: Tick("s", one.due_at, False, (one.due_at - SECOND, one.due_at)) for one in fires(store)}
+        ticks = {
+            one.job_id: Occurrence("s", one.due_at, False, (one.due_at - SECOND, one.due_at)) for one in fires(store)
+        }
         assert ticks == {job_id: decode_tick(tick or "") for job_id, tick in jobs.items()}
 
     def test_intervals_of_less_than_a_second_are_kept(
@@ -129,7 +131,7 @@ class TestFiring:
         (view,) = live(store)
         assert (view.queue, view.priority, view.args, view.labels) == ("mail", 2, b'{"n":1}', ("x",))
         due = now + SECOND
-        assert view.tick == Tick("s", due, False, (now, due))
+        assert view.tick == Occurrence("s", due, False, (now, due))
         assert due <= view.run_at <= due + HOUR
         assert view.expires_at == view.run_at + MINUTE
 
@@ -452,7 +454,7 @@ class TestManyAtOnce:
             def __getattr__(self, name: str) -> Any:
                 return getattr(store, name)
 
-            def move_schedules(self, moves: list[Move]) -> set[str]:
+            def move_schedules(self, moves: list[ScheduleMove]) -> set[str]:
                 store.move_schedules(moves)
                 raise StoreUnreachable("the answer was lost")
 
@@ -527,7 +529,7 @@ class TestWhatAReviewFound:
             def __getattr__(self, name: str) -> Any:
                 return getattr(store, name)
 
-            def move_schedules(self, moves: list[Move]) -> set[str]:
+            def move_schedules(self, moves: list[ScheduleMove]) -> set[str]:
                 check(all(not move.fires for move in moves if move.name == "bad"), "judged a second time")
                 return store.move_schedules(moves)
 

@@ -13,15 +13,15 @@ import pytest
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import NewJob, Policy, TaskDefinition
 from tickwork.store import base
-from tickwork.store.limits import Reach
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.ipc.protocol import Assignment, End, Ended
-from tickwork.worker.process.children import Child, ChildLimits, Children
-from tickwork.worker.process.console import PassedOn
-from tickwork.worker.process.output_attribution import OutputCredit
+from tickwork.worker.ipc.protocol import Assignment, AttemptEnd, AttemptsEnded
+from tickwork.worker.process.children import Child, ChildLimits, ChildPool
+from tickwork.worker.process.console import PassedOnOutput
+from tickwork.worker.process.output_attribution import OutputAttribution
 from tickwork.worker.worker import Worker
 
 TASK = TaskDefinition("t", "default", 5, Policy(), b"{}")
@@ -64,8 +64,8 @@ def test_a_worker_without_a_free_slot_does_not_ask_without_end_for_what_is_due_s
         worker.tick(clock.monotonic())
         (one,) = pools.given
         pools.given.clear()
-        end = End(one.job_id, one.claim, "succeeded", clock.monotonic(), result=b"null", took=0.001)
-        pools.news.append((None, Ended([end])))
+        end = AttemptEnd(one.job_id, one.claim, "succeeded", clock.monotonic(), result=b"null", took=0.001)
+        pools.news.append((None, AttemptsEnded([end])))
     insert(store, 1000)
     worker.tick(clock.monotonic())  # which takes the only slot, for long
     insert(store, 1001, delay=timedelta(milliseconds=100))
@@ -106,7 +106,7 @@ def test_a_lease_that_ends_during_a_tick_stops_handlers_at_the_next_one() -> Non
     assert worker.tick(clock.monotonic()) > 0
 
 
-class CountedChildren(Children):
+class CountedChildren(ChildPool):
     """Children that are not there, and say nothing."""
 
     spawned = 0
@@ -114,8 +114,8 @@ class CountedChildren(Children):
     def _spawn(self, target: str, *, solo: bool) -> Child:
         self.spawned += 1
         connection = Mock(**{"recv.side_effect": BlockingIOError, "send.side_effect": len})
-        console = PassedOn(self._reader.show, lambda: 0, self._clock.monotonic, as_json=False)
-        output, credit = Mock(**{"take.return_value": []}), OutputCredit(console)
+        console = PassedOnOutput(self._reader.show, lambda: 0, self._clock.monotonic, as_json=False)
+        output, credit = Mock(**{"take.return_value": []}), OutputAttribution(console)
         output.board.unsent.return_value = []
         self._reader._outputs.append(output)
         process = Mock(**{"poll.return_value": None})
@@ -141,12 +141,12 @@ def test_a_search_takes_nothing_less_urgent_because_a_job_of_its_priority_waited
     the places of jobs that had become aged was claimed with them, before more urgent jobs that were due."""
     clock = VirtualClock()
     store = SqliteStore(":memory:", clock=clock)
-    worker = base.Worker(WorkerId("w"), "host", 1, "0", ("default",), ("t",), 2)
+    worker = base.WorkerRegistration(WorkerId("w"), "host", 1, "0", ("default",), ("t",), 2)
     insert(store, 1, priority=9)
     clock.advance(timedelta(hours=1))
     store.register_worker(worker, [TASK], timedelta(minutes=1))
     insert(store, 2, priority=9)
     insert(store, 3, priority=2)
     clock.advance(timedelta(seconds=1))
-    claims = store.claim_jobs(worker.id, ["default"], ["t"], 2, reach=Reach(2, search="all"))
+    claims = store.claim_jobs(worker.id, ["default"], ["t"], 2, reach=LimitedCapacity(2, search="all"))
     assert [job.priority for job in claims.jobs] == [9, 2]

@@ -7,10 +7,10 @@ from random import Random, SystemRandom
 from typing import Any
 
 from tickwork.core.ids import IdMaker, JobId, WorkerId
-from tickwork.core.job import Asking, AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
+from tickwork.core.job import AskingAttempt, AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
 from tickwork.core.outcome import Abandoned, Ending, Failed, Succeeded, Transition, decide
 from tickwork.core.retry import RetryPolicy
-from tickwork.store.base import Finish, NewLog, OpenAttempt, Store, Worker
+from tickwork.store.base import Finish, NewLog, OpenAttempt, Store, WorkerRegistration
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -38,8 +38,8 @@ def jobs(n: int, **changes: Any) -> list[NewJob]:
     return [a_job(**changes) for _ in range(n)]
 
 
-def a_worker(name: str, tasks: Sequence[str] = ("t",)) -> Worker:
-    return Worker(WorkerId(name), "host", 1, "1.0", ("default",), tuple(tasks), 10)
+def a_worker(name: str, tasks: Sequence[str] = ("t",)) -> WorkerRegistration:
+    return WorkerRegistration(WorkerId(name), "host", 1, "1.0", ("default",), tuple(tasks), 10)
 
 
 def a_definition(name: str = "t", **changes: Any) -> TaskDefinition:
@@ -140,9 +140,9 @@ def log(claimed: Claimed, text: str, seq: int = 0) -> NewLog:
     return NewLog(claimed.job_id, claimed.claim, seq, text)
 
 
-def asking(claimed: Claimed) -> Asking:
+def asking(claimed: Claimed) -> AskingAttempt:
     """The attempt as its handler's enqueues name it."""
-    return Asking(claimed.job_id, claimed.attempt, claimed.claim)
+    return AskingAttempt(claimed.job_id, claimed.attempt, claimed.claim)
 
 
 def with_retries(retries: int) -> Policy:

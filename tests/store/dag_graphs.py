@@ -11,16 +11,16 @@ from msgspec import Raw
 
 from tests.store.builders import with_retries
 from tickwork.core.dag.graph import (
-    Approval,
+    ApprovalStep,
     Condition,
     Expression,
-    Filled,
     Graph,
-    Hole,
     Item,
+    JsonTemplate,
     Last,
     Map,
     Param,
+    Placeholder,
     Result,
     RunIf,
     Step,
@@ -49,7 +49,7 @@ def a_graph(rng: Random, most: int) -> Graph:
     """A graph of up to `most` steps. Each waits for some of those before it, mostly for late ones."""
     names = [f"s{n}" for n in range(rng.randint(1, most))]
     steps = [_step(rng, name, _parents(rng, names[:n])) for n, name in enumerate(names)]
-    result = Filled(Raw(b'[null,{"k":null}]'), tuple(_result_holes(rng, names)))
+    result = JsonTemplate(Raw(b'[null,{"k":null}]'), tuple(_result_holes(rng, names)))
     return Graph(name="dag", steps=tuple(steps), result=result)
 
 
@@ -82,10 +82,10 @@ def _parents(rng: Random, before: list[str]) -> tuple[str, ...]:
     return tuple(sorted(set(rng.sample(near, min(len(near), rng.choice((0, 1, 1, 2, 2, 3)))))))
 
 
-def _result_holes(rng: Random, names: list[str]) -> list[Hole]:
+def _result_holes(rng: Random, names: list[str]) -> list[Placeholder]:
     if rng.random() < 0.3:
         return []
-    return [Hole((0,), _value(rng, names, {})), Hole((1, "k"), _value(rng, names, {}, paths=PATHS[:2]))]
+    return [Placeholder((0,), _value(rng, names, {})), Placeholder((1, "k"), _value(rng, names, {}, paths=PATHS[:2]))]
 
 
 def _step(rng: Random, name: str, parents: tuple[str, ...]) -> Step:
@@ -96,7 +96,9 @@ def _step(rng: Random, name: str, parents: tuple[str, ...]) -> Step:
     if rng.random() < 0.1:
         return Step(approval=_approval(rng), **shared)
     mapped = _map(rng, parents) if rng.random() < 0.3 else None
-    args = Filled(Raw(b'{"x":null,"y":[0,{"k":null}]}'), tuple(_holes(rng, parents, mapped.over if mapped else {})))
+    args = JsonTemplate(
+        Raw(b'{"x":null,"y":[0,{"k":null}]}'), tuple(_holes(rng, parents, mapped.over if mapped else {}))
+    )
     return Step(job=_template(rng), map=mapped, args=args, **shared)
 
 
@@ -106,9 +108,9 @@ def _template(rng: Random) -> Template:
     return Template(task=rng.choice(TASKS), policy=policy)
 
 
-def _approval(rng: Random) -> Approval:
+def _approval(rng: Random) -> ApprovalStep:
     after = DECIDES_AFTER if rng.random() < 0.5 else None
-    return Approval("Go on?", timeout=after, default=rng.choice(("approve", "reject")))
+    return ApprovalStep("Go on?", timeout=after, default=rng.choice(("approve", "reject")))
 
 
 def _map(rng: Random, parents: tuple[str, ...]) -> Map:
@@ -125,9 +127,9 @@ def _list(rng: Random, parents: tuple[str, ...]) -> Expression | list[Any]:
     return Param("xs")
 
 
-def _holes(rng: Random, parents: tuple[str, ...], over: dict[str, Any]) -> list[Hole]:
+def _holes(rng: Random, parents: tuple[str, ...], over: dict[str, Any]) -> list[Placeholder]:
     places: list[Path] = [("x",), ("y", 0), ("y", 1, "k")]
-    return [Hole(place, _value(rng, list(parents), over)) for place in places if rng.random() < 0.6]
+    return [Placeholder(place, _value(rng, list(parents), over)) for place in places if rng.random() < 0.6]
 
 
 def _value(rng: Random, parents: list[str], over: dict[str, Any], paths: tuple[Path, ...] = PATHS) -> Expression:

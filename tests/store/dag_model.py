@@ -13,7 +13,19 @@ from itertools import product
 from typing import Any
 
 from tests.store.dag_values import NoSuchPart, compare, part, put, results_in, shown
-from tickwork.core.dag.graph import Condition, Expression, Filled, Graph, Item, Last, Map, Param, Result, Step, Text
+from tickwork.core.dag.graph import (
+    Condition,
+    Expression,
+    Graph,
+    Item,
+    JsonTemplate,
+    Last,
+    Map,
+    Param,
+    Result,
+    Step,
+    Text,
+)
 
 Place = tuple[str, int]
 LIVE = ("queued", "running")
@@ -333,7 +345,7 @@ class Model:
     def _value_of(self, job: Job) -> Any:
         return job.value if job.state == "succeeded" else None
 
-    def _filled(self, template: Filled) -> Any:
+    def _filled(self, template: JsonTemplate) -> Any:
         made = json.loads(bytes(template.json))
         for hole in template.holes:
             made = put(made, hole.where, self.value(hole.value, {}))

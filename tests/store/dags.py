@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Raw
 
 from tests.store.builders import a_job, register, succeeded, with_retries
-from tickwork.core.dag.graph import Filled, Graph, Hole, Item, Map, Step, Template
+from tickwork.core.dag.graph import Graph, Item, JsonTemplate, Map, Placeholder, Step, Template
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobView, Policy
 from tickwork.store.base import Store
@@ -24,7 +24,7 @@ def a_step(name: str, *parents: str, task: str = "t", policy: Policy | None = No
 
 
 def a_mapped_step(name: str, *parents: str, over: Any, **fields: Any) -> Step:
-    args = Filled(Raw(b'{"x":null}'), (Hole(("x",), Item("x")),))
+    args = JsonTemplate(Raw(b'{"x":null}'), (Placeholder(("x",), Item("x")),))
     return a_step(name, *parents, map=Map({"x": over}), args=args, **fields)
 
 

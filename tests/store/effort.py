@@ -17,7 +17,7 @@ import pytest
 from psycopg import sql
 from psycopg.pq.abc import PGresult
 
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.store.postgres.connection.steps import PLACE, Statement
 
 Verb = Callable[[], object]
@@ -73,7 +73,7 @@ class PostgresEffort:
 @contextmanager
 def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
     plans: list[Plan] = []
-    execute, results = psycopg.Cursor.execute, Connection.results
+    execute, results = psycopg.Cursor.execute, PgConnection.results
 
     def explain(connection: psycopg.Connection[Any], text: str, values: dict[str, Any]) -> None:
         if _OURS.match(text):
@@ -86,14 +86,14 @@ def _explaining(how: str, first: str = "SELECT") -> Iterator[list[Plan]]:
             explain(self.connection, query.decode() if isinstance(query, bytes) else query, params)
         return execute(self, query, params, **options)
 
-    def explain_and_run(self: Connection, statements: Sequence[Statement]) -> list[PGresult]:
+    def explain_and_run(self: PgConnection, statements: Sequence[Statement]) -> list[PGresult]:
         for statement in statements:
             explain(self, *statement)
         return results(self, statements)
 
     patch = pytest.MonkeyPatch()
     patch.setattr(psycopg.Cursor, "execute", explain_and_execute)
-    patch.setattr(Connection, "results", explain_and_run)
+    patch.setattr(PgConnection, "results", explain_and_run)
     try:
         yield plans
     finally:

@@ -9,14 +9,22 @@ import pytest
 from tests.store.builders import HOUR, MINUTE, SECOND
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.store.admin.access import AuditFilter, Begun, Change, KeptAnswer, KeyView, Origin, Sealed
+from tickwork.store.admin.access import (
+    ApiKeyView,
+    AuditFilter,
+    AuditRow,
+    BegunRequest,
+    KeptAnswer,
+    SealedSecret,
+    SessionOrigin,
+)
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 DAY = 24 * HOUR
 
 
-def put_key(store: Store, id: str = "k1", name: str = "deploy", lasts: timedelta | None = None) -> KeyView:
+def put_key(store: Store, id: str = "k1", name: str = "deploy", lasts: timedelta | None = None) -> ApiKeyView:
     key = store.put_api_key(id, name, f"digest of {id}", ["read", "enqueue"], lasts, "cli:ada")
     assert key is not None
     return key
@@ -125,14 +133,18 @@ class TestSessions:
 
     def test_open_sessions_are_those_that_let_somebody_in(self, store: Store, ada: None, clock: VirtualClock) -> None:
         put_key(store)
-        store.put_session("s2", "key", "k1", 7 * DAY, origin=Origin("192.0.2.1", "a browser"))
+        store.put_session("s2", "key", "k1", 7 * DAY, origin=SessionOrigin("192.0.2.1", "a browser"))
         store.put_session("s3", "token", "t", HOUR)
         store.put_session("s4", "user", "nobody", 7 * DAY, "hash")
         clock.advance(MINUTE)
         store.use_session("s1")
         first, second, third = store.open_sessions(self.IDLE)
         assert (first.digest, first.kind, first.subject, first.used_at) == ("s1", "user", "ada", clock.now())
-        assert (second.digest, second.key_name, second.origin) == ("s2", "deploy", Origin("192.0.2.1", "a browser"))
+        assert (second.digest, second.key_name, second.origin) == (
+            "s2",
+            "deploy",
+            SessionOrigin("192.0.2.1", "a browser"),
+        )
         assert third.digest == "s3"
         assert [one.digest for one in store.open_sessions(self.IDLE, "key", "k1")] == ["s2"]
         clock.advance(HOUR)
@@ -245,13 +257,13 @@ class TestLogins:
 class TestAudit:
     def test_rows_come_newest_first_by_pages_and_filters(self, store: Store, clock: VirtualClock) -> None:
         for number in range(5):
-            store.record_changes([Change(f"user:{number % 2}", "pause", f"queue {number}", b"1", None, "r", "::1")])
+            store.record_changes([AuditRow(f"user:{number % 2}", "pause", f"queue {number}", b"1", None, "r", "::1")])
             clock.advance(MINUTE)
         page = store.changes(AuditFilter(), 2)
         assert [row.change.target for row in page] == ["queue 4", "queue 3"]
         page = store.changes(AuditFilter(), 9, before=page[-1].id)
         assert [row.change.target for row in page] == ["queue 2", "queue 1", "queue 0"]
-        assert page[0].change == Change("user:0", "pause", "queue 2", b"1", None, "r", "::1")
+        assert page[0].change == AuditRow("user:0", "pause", "queue 2", b"1", None, "r", "::1")
         assert len(store.changes(AuditFilter(who="user:1"), 9)) == 2
         assert len(store.changes(AuditFilter(target="queue 3", action="pause"), 9)) == 1
         assert store.changes(AuditFilter(action="other"), 9) == []
@@ -259,34 +271,34 @@ class TestAudit:
 
 
 class TestAnswers:
-    def begin(self, store: Store, digest: str = "d") -> Begun | KeptAnswer:
+    def begin(self, store: Store, digest: str = "d") -> BegunRequest | KeptAnswer:
         return store.begin_answer("user:ada", "key 1", digest, MINUTE)
 
     def test_the_second_asks_in_vain_until_the_first_was_answered(self, store: Store) -> None:
         begun = self.begin(store)
-        assert isinstance(begun, Begun)
+        assert isinstance(begun, BegunRequest)
         assert self.begin(store) == KeptAnswer("d", None, {}, b"")
         store.keep_answer("user:ada", "key 1", begun.began_at, 201, {"Location": "/x"}, b'{"a":1}')
         assert self.begin(store) == KeptAnswer("d", 201, {"Location": "/x"}, b'{"a":1}')
         assert self.begin(store, "other") == KeptAnswer("d", 201, {"Location": "/x"}, b'{"a":1}')
 
     def test_keys_of_other_callers_are_others(self, store: Store) -> None:
-        assert isinstance(self.begin(store), Begun)
-        assert isinstance(store.begin_answer("user:bob", "key 1", "d", MINUTE), Begun)
+        assert isinstance(self.begin(store), BegunRequest)
+        assert isinstance(store.begin_answer("user:bob", "key 1", "d", MINUTE), BegunRequest)
 
     def test_one_that_was_dropped_can_be_asked_anew(self, store: Store) -> None:
         begun = self.begin(store)
-        assert isinstance(begun, Begun)
+        assert isinstance(begun, BegunRequest)
         store.drop_answer("user:ada", "key 1", begun.began_at)
-        assert isinstance(self.begin(store, "other"), Begun)
+        assert isinstance(self.begin(store, "other"), BegunRequest)
 
     def test_one_that_was_given_up_is_taken_on_again_as_the_same(self, store: Store, clock: VirtualClock) -> None:
         first = self.begin(store)
         clock.advance(MINUTE)
         assert self.begin(store, "other") == KeptAnswer("d", None, {}, b"")
         second = self.begin(store)
-        assert isinstance(first, Begun)
-        assert isinstance(second, Begun)
+        assert isinstance(first, BegunRequest)
+        assert isinstance(second, BegunRequest)
         assert (second.first_at, second.began_at) == (first.first_at, clock.now())
         store.drop_answer("user:ada", "key 1", first.began_at)
         store.keep_answer("user:ada", "key 1", first.began_at, 500, {}, b"late")
@@ -294,27 +306,27 @@ class TestAnswers:
 
     def test_one_that_was_released_is_taken_on_at_once_as_the_same(self, store: Store, clock: VirtualClock) -> None:
         first = self.begin(store)
-        assert isinstance(first, Begun)
+        assert isinstance(first, BegunRequest)
         clock.advance(SECOND)
         store.release_answer("user:ada", "key 1", first.began_at)
         assert self.begin(store, "other") == KeptAnswer("d", None, {}, b"")
-        assert self.begin(store) == Begun(first.first_at, clock.now())
+        assert self.begin(store) == BegunRequest(first.first_at, clock.now())
 
     def test_an_answer_is_kept_for_a_day(self, store: Store, clock: VirtualClock) -> None:
         begun = self.begin(store)
-        assert isinstance(begun, Begun)
+        assert isinstance(begun, BegunRequest)
         store.keep_answer("user:ada", "key 1", begun.began_at, 201, {}, b"")
         clock.advance(DAY)
         again = self.begin(store, "other")
-        assert isinstance(again, Begun)
+        assert isinstance(again, BegunRequest)
         assert again.first_at == clock.now()
 
 
 def test_secrets_are_stored_as_they_come_and_listed_without_values(store: Store, clock: VirtualClock) -> None:
-    store.put_secret("TOKEN", Sealed("sealed"), "user:ada")
-    assert store.get_secret("TOKEN") == Sealed("sealed", ())
-    store.put_secret("TOKEN", Sealed("sealed anew", ("dag:x", "task:y")), "user:bob")
-    assert store.get_secret("TOKEN") == Sealed("sealed anew", ("dag:x", "task:y"))
+    store.put_secret("TOKEN", SealedSecret("sealed"), "user:ada")
+    assert store.get_secret("TOKEN") == SealedSecret("sealed", ())
+    store.put_secret("TOKEN", SealedSecret("sealed anew", ("dag:x", "task:y")), "user:bob")
+    assert store.get_secret("TOKEN") == SealedSecret("sealed anew", ("dag:x", "task:y"))
     (view,) = store.secrets()
     assert (view.name, view.set_at, view.set_by) == ("TOKEN", clock.now(), "user:bob")
     assert view.uses == ("dag:x", "task:y")
@@ -349,7 +361,7 @@ def test_what_is_old_enough_is_pruned(store: Store, clock: VirtualClock) -> None
     store.admit_login({"name:ada": 3})
     store.begin_answer("a", "b", "c", MINUTE)
     for _ in range(3):
-        store.record_changes([Change("a", "b", "c")])
+        store.record_changes([AuditRow("a", "b", "c")])
     assert store.prune_access(10) == 0
     clock.advance(DAY)
     assert store.prune_access(10) == 1

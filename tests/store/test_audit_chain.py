@@ -14,9 +14,9 @@ import pytest
 from tests.store.builders import HOUR, MINUTE
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.services.audit_chainer import BATCH, INTERVAL_S, SETTLED_S, AuditLinker
-from tickwork.store.admin.access import AUDIT_KEPT, Change
-from tickwork.store.admin.audit_chain import Head, check_chain
+from tickwork.services.audit_chainer import BATCH, INTERVAL_S, SETTLED_S, AuditChainer
+from tickwork.store.admin.access import AUDIT_KEPT, AuditRow
+from tickwork.store.admin.audit_chain import ChainHead, check_chain
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.row_codec import to_us
@@ -28,10 +28,10 @@ Tamper = Callable[..., None]
 
 def record(store: Store, count: int = 1, first: int = 1) -> None:
     for number in range(first, first + count):
-        store.record_changes([Change("user:ada", "create_job", f"job:{number}", b"1", b'{"n":2}', "r", "::1")])
+        store.record_changes([AuditRow("user:ada", "create_job", f"job:{number}", b"1", b'{"n":2}', "r", "::1")])
 
 
-def trouble(store: Store, known: Head | None = None) -> str | None:
+def trouble(store: Store, known: ChainHead | None = None) -> str | None:
     return check_chain(store, to_us, known).trouble
 
 
@@ -212,7 +212,7 @@ class TestWhatIsFound:
 class TestService:
     def test_rows_have_their_links_within_ten_seconds(self, store: Store, clock: VirtualClock) -> None:
         assert 2 * INTERVAL_S <= 10
-        linker = AuditLinker(store, clock)
+        linker = AuditChainer(store, clock)
         record(store)
         assert linker.tick(0.0) == INTERVAL_S
         assert store.unlinked_changes(1) == []
@@ -222,7 +222,7 @@ class TestService:
         assert store.unlinked_changes(1) == []
 
     def test_a_log_that_does_not_grow_is_left_alone(self, store: Store, clock: VirtualClock) -> None:
-        linker = AuditLinker(store, clock)
+        linker = AuditChainer(store, clock)
         record(store)
         linker.tick(0.0)
         clock.advance(timedelta(seconds=SETTLED_S))

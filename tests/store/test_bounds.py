@@ -12,9 +12,9 @@ from tests.store.builders import a_job, claim, claim_one, insert_one, jobs, regi
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, NewJob
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, concurrency, sequence
+from tickwork.core.limits.limits import LimitUse, concurrency, sequence
 from tickwork.errors import StoreError
-from tickwork.store.claim.types import Verdict
+from tickwork.store.claim.types import ClaimPlan
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.claim.cursor import (
     AGAIN_S,
@@ -24,17 +24,17 @@ from tickwork.store.postgres.claim.cursor import (
     PLACES,
     SETTLED_S,
     SHARE,
-    Bound,
-    Bounds,
-    Overs,
+    ClaimCursor,
+    CursorPosition,
+    ReleasedHolds,
 )
 from tickwork.store.postgres.claim.positions import LATE_US, asked_for
-from tickwork.store.postgres.claim.round import PostgresGround
+from tickwork.store.postgres.claim.round import PostgresClaimTx
 from tickwork.testing import VirtualClock
 
 HIGH, LOW = ("default", 2), ("default", 8)
 _LATE = timedelta(microseconds=LATE_US)
-FIRST, SECOND, THIRD = Bound(1, "a"), Bound(1, "b"), Bound(2, "a")
+FIRST, SECOND, THIRD = CursorPosition(1, "a"), CursorPosition(1, "b"), CursorPosition(2, "a")
 
 
 class Times:
@@ -53,45 +53,45 @@ def times() -> Times:
 
 
 @pytest.fixture
-def bounds(times: Times) -> Bounds:
-    return Bounds(times)
+def bounds(times: Times) -> ClaimCursor:
+    return ClaimCursor(times)
 
 
 @pytest.fixture
-def overs(times: Times) -> Overs:
-    return Overs(times)
+def overs(times: Times) -> ReleasedHolds:
+    return ReleasedHolds(times)
 
 
 class TestBounds:
-    def test_the_first_claim_begins_at_the_front(self, bounds: Bounds) -> None:
+    def test_the_first_claim_begins_at_the_front(self, bounds: ClaimCursor) -> None:
         assert bounds.begin() == {}
 
-    def test_the_next_one_begins_behind_the_last_job_of_each_place(self, bounds: Bounds) -> None:
+    def test_the_next_one_begins_behind_the_last_job_of_each_place(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([(HIGH, FIRST), (HIGH, THIRD), (LOW, SECOND)], claimed=True)
         assert bounds.begin() == {HIGH: THIRD, LOW: SECOND}
 
-    def test_a_place_that_gave_nothing_keeps_its_bound(self, bounds: Bounds) -> None:
+    def test_a_place_that_gave_nothing_keeps_its_bound(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([(HIGH, FIRST)], claimed=True)
         bounds.begin()
         bounds.took([(LOW, THIRD)], claimed=True)
         assert bounds.begin() == {HIGH: FIRST, LOW: THIRD}
 
-    def test_places_that_were_read_last_come_last(self, bounds: Bounds) -> None:
+    def test_places_that_were_read_last_come_last(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([(HIGH, FIRST), (LOW, FIRST)], claimed=True)
         bounds.begin()
         bounds.took([(HIGH, THIRD)], claimed=True)
         assert list(bounds.begin()) == [LOW, HIGH]
 
-    def test_only_so_many_places_are_remembered(self, bounds: Bounds) -> None:
+    def test_only_so_many_places_are_remembered(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([((f"q{number}", 5), FIRST) for number in range(PLACES + 10)], claimed=True)
         assert len(bounds.begin()) == PLACES
         assert (f"q{PLACES + 9}", 5) in bounds.begin()
 
-    def test_after_a_while_a_claim_begins_at_the_front_again(self, bounds: Bounds, times: Times) -> None:
+    def test_after_a_while_a_claim_begins_at_the_front_again(self, bounds: ClaimCursor, times: Times) -> None:
         bounds.begin()
         bounds.took([(HIGH, THIRD)], claimed=True)
         times.now += AGAIN_S * 0.99
@@ -101,7 +101,7 @@ class TestBounds:
         times.now += AGAIN_S * 0.02
         assert bounds.begin() == {HIGH: FRONT}
 
-    def test_one_that_found_a_job_behind_the_bound_goes_on_from_there(self, bounds: Bounds, times: Times) -> None:
+    def test_one_that_found_a_job_behind_the_bound_goes_on_from_there(self, bounds: ClaimCursor, times: Times) -> None:
         bounds.begin()
         bounds.took([(HIGH, THIRD)], claimed=True)
         times.now += AGAIN_S
@@ -109,7 +109,7 @@ class TestBounds:
         bounds.took([(HIGH, FIRST)], claimed=True)
         assert bounds.begin() == {HIGH: FIRST}, "there may be more"
 
-    def test_one_that_takes_long_is_not_repeated_soon(self, bounds: Bounds, times: Times) -> None:
+    def test_one_that_takes_long_is_not_repeated_soon(self, bounds: ClaimCursor, times: Times) -> None:
         for _ in range(2):
             self.walk(bounds, times, 0.2)
         assert self.left(bounds) == pytest.approx(0.2 * SHARE)
@@ -117,25 +117,25 @@ class TestBounds:
         self.walk(bounds, times, 60)
         assert self.left(bounds) == pytest.approx(LONGEST_S), "but not never"
 
-    def test_a_single_stall_is_no_walk(self, bounds: Bounds, times: Times) -> None:
+    def test_a_single_stall_is_no_walk(self, bounds: ClaimCursor, times: Times) -> None:
         """It may have waited for a lock, for a connection or for the disk."""
         self.walk(bounds, times, 0.001)
         self.walk(bounds, times, 5)
         assert self.left(bounds) == pytest.approx(AGAIN_S)
 
-    def walk(self, bounds: Bounds, times: Times, seconds: float) -> None:
+    def walk(self, bounds: ClaimCursor, times: Times, seconds: float) -> None:
         times.now = max(times.now, bounds._front_at)
         assert THIRD not in bounds.begin().values()
         times.now += seconds
         bounds.took([(HIGH, THIRD)], claimed=True)
 
-    def left(self, bounds: Bounds) -> float | None:
+    def left(self, bounds: ClaimCursor) -> float | None:
         """In how many seconds one that does not begin at the front is told to come again."""
         bounds.begin()
         bounds.took([], claimed=False)
         return bounds.again_s()
 
-    def test_what_a_claim_takes_anyway_is_no_way_from_the_front(self, bounds: Bounds, times: Times) -> None:
+    def test_what_a_claim_takes_anyway_is_no_way_from_the_front(self, bounds: ClaimCursor, times: Times) -> None:
         """The store may be far away, or others wait for the same locks."""
         for seconds in (0.5, 0.5, 0.5):
             self.walk(bounds, times, seconds)
@@ -147,28 +147,28 @@ class TestBounds:
         self.walk(bounds, times, 0.5)
         assert self.left(bounds) == pytest.approx(AGAIN_S)
 
-    def test_whoever_began_at_the_front_and_took_nothing_need_not_look_again(self, bounds: Bounds) -> None:
+    def test_whoever_began_at_the_front_and_took_nothing_need_not_look_again(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([(HIGH, FIRST)], claimed=False)
         assert bounds.again_s() is None
 
-    def test_whoever_took_something_looks_again_for_what_others_had_locked(self, bounds: Bounds) -> None:
+    def test_whoever_took_something_looks_again_for_what_others_had_locked(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([(HIGH, FIRST)], claimed=True)
         assert bounds.again_s() == pytest.approx(AGAIN_S)
 
-    def test_a_claim_that_failed_changes_nothing(self, bounds: Bounds) -> None:
+    def test_a_claim_that_failed_changes_nothing(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         assert bounds.begin() == {}
 
 
 class TestOvers:
-    def test_a_count_begins_behind_what_was_seen_to_be_over(self, overs: Overs) -> None:
+    def test_a_count_begins_behind_what_was_seen_to_be_over(self, overs: ReleasedHolds) -> None:
         assert overs.after(["a", "b"]) == [0, 0]
         overs.learn({"a": 7}, {"a"})
         assert overs.after(["a", "b"]) == [7, 0]
 
-    def test_now_and_then_all_are_counted(self, overs: Overs, times: Times) -> None:
+    def test_now_and_then_all_are_counted(self, overs: ReleasedHolds, times: Times) -> None:
         overs.learn({"a": 7}, {"a"})
         times.now += LONGEST_S / 2
         overs.learn({"a": 9}, set())
@@ -179,18 +179,20 @@ class TestOvers:
         overs.learn({"a": 9}, {"a"})
         assert overs.after(["a"]) == [9]
 
-    def test_a_database_that_knows_less_than_it_did_is_believed(self, overs: Overs) -> None:
+    def test_a_database_that_knows_less_than_it_did_is_believed(self, overs: ReleasedHolds) -> None:
         overs.learn({"a": 1000, "b": 900}, {"a", "b"})
         overs.learn({"a": 905, "c": 906}, {"c"})
         assert overs.after(["a", "b", "c"]) == [0, 0, 906], "what was counted from too late a number on is not"
 
-    def test_nothing_is_learnt_of_a_limit_that_may_be_new_to_others_too(self, overs: Overs, times: Times) -> None:
+    def test_nothing_is_learnt_of_a_limit_that_may_be_new_to_others_too(
+        self, overs: ReleasedHolds, times: Times
+    ) -> None:
         """They take holds without its lock until they know of it."""
         assert overs.locked({"a"}, ()) == set()
         times.now += SETTLED_S
         assert overs.locked({"a", "b"}, ()) == {"a"}
 
-    def test_what_was_known_of_a_limit_is_forgotten_with_it(self, overs: Overs, times: Times) -> None:
+    def test_what_was_known_of_a_limit_is_forgotten_with_it(self, overs: ReleasedHolds, times: Times) -> None:
         overs.locked({"a", "b"}, ())
         times.now += SETTLED_S
         overs.learn({"a": 7}, {"a"})
@@ -198,7 +200,7 @@ class TestOvers:
         assert overs.after(["a"]) == [0]
         assert overs.locked({"a", "b"}, ()) == set()
 
-    def test_it_does_not_grow_without_end(self, overs: Overs) -> None:
+    def test_it_does_not_grow_without_end(self, overs: ReleasedHolds) -> None:
         overs.learn({f"k{number}": number for number in range(KEPT)}, set())
         overs.learn({f"k{KEPT}": KEPT}, set())
         assert len(overs._known) <= KEPT
@@ -294,7 +296,7 @@ def test_only_so_many_lanes_are_looked_at_one_by_one_and_those_read_last() -> No
 
 def limited(count: int) -> list[NewJob]:
     """So many under a limit with ten keys, in turn."""
-    return [a_job(flow=Flow(slots=(Slot("some", str(number % 10), 1),))) for number in range(count)]
+    return [a_job(flow=Flow(slots=(LimitUse("some", str(number % 10), 1),))) for number in range(count)]
 
 
 @pytest.fixture
@@ -357,7 +359,7 @@ def test_where_order_counts_a_late_one_is_not_passed_by(
 ) -> None:
     postgres.declare_limits({"line": sequence("number")})
     first, second, third = (
-        a_job(flow=Flow(slots=(Slot("line", str(number), 1),), sequence=True)) for number in range(3)
+        a_job(flow=Flow(slots=(LimitUse("line", str(number), 1),), sequence=True)) for number in range(3)
     )
     with psycopg.connect(postgres.url) as slow:
         postgres.insert_jobs([first], slow)
@@ -413,11 +415,11 @@ def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
     first, _ = claim(postgres, 10, worker)
     postgres._turns_of(worker).is_guarded = True
 
-    def failing(ground: PostgresGround, verdict: Verdict) -> int:
+    def failing(ground: PostgresClaimTx, verdict: ClaimPlan) -> int:
         raise StoreError("the server went away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(PostgresGround, "apply", failing)
+        patched.setattr(PostgresClaimTx, "apply", failing)
         with pytest.raises(StoreError):
             postgres.exchange(worker, [succeeded(first)], [], ["default"], ["t"], 10)
     postgres.insert_jobs(limited(1))

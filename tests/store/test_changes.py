@@ -23,16 +23,16 @@ from tests.store.builders import (
 )
 from tests.store.dags import a_graph, a_step, begin_run
 from tests.store.test_hooks import a_hook
-from tickwork.core.bulk_operation import Action, Change
+from tickwork.core.bulk_operation import BulkAction, BulkChange
 from tickwork.core.ids import IdMaker, JobId, created_at
 from tickwork.core.job import JobFilter
 from tickwork.core.limits.gates import Gate
 from tickwork.core.limits.limits import concurrency
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.store.admin.access import Change as Audited
+from tickwork.store.admin.access import AuditRow as Audited
 from tickwork.store.base import Progress, Store
-from tickwork.store.reads.change_feed import TOPICS, Happening
+from tickwork.store.reads.change_feed import TOPICS, JobChange
 from tickwork.testing import VirtualClock
 
 
@@ -44,7 +44,7 @@ def told(store: Store, since: datetime, most: int = 100) -> dict[str, list[JobId
     return found
 
 
-def one_of(store: Store, since: datetime, kind: str) -> Happening:
+def one_of(store: Store, since: datetime, kind: str) -> JobChange:
     (found,) = [one for one in store.happenings(since, 100).happenings if one.kind == kind]
     return found
 
@@ -192,7 +192,7 @@ def test_a_topic_is_another_text_once_something_about_it_changed(store: Store, c
     assert changed() == {"workers"}
     clock.advance(HOUR)
     assert changed() == {"workers"}, "it was lost"
-    operation = store.put_operation(an_id(), Change(Action.CANCEL, JobFilter(task="t")), "ada")
+    operation = store.put_operation(an_id(), BulkChange(BulkAction.CANCEL, JobFilter(task="t")), "ada")
     assert changed() == {"operations"}
     store.cancel_operation(operation.id)
     assert changed() == {"operations"}

@@ -18,9 +18,9 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.retention import Retention
 from tickwork.core.stats.rollups import minute_of
-from tickwork.store.base import Store, Worker
+from tickwork.store.base import Store, WorkerRegistration
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, Grant, RemoteName
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, LeaseGrant, RemoteName
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 
@@ -42,12 +42,12 @@ class Crowd(NamedTuple):
     run: JobId
 
 
-def grants_of(store: Store, count: int, lease: timedelta, names: int) -> list[Grant]:
+def grants_of(store: Store, count: int, lease: timedelta, names: int) -> list[LeaseGrant]:
     """Leases for so many new jobs, held by workers of so many names."""
     store.insert_jobs(jobs(count))
     claimed = claim(store, count, CLAIMER)
     grants = [
-        Grant(one.job_id, one.claim, WorkerId(f"lease-{one.job_id}"), f"r{n % names}", KEY, QUEUES, ("t",), lease)
+        LeaseGrant(one.job_id, one.claim, WorkerId(f"lease-{one.job_id}"), f"r{n % names}", KEY, QUEUES, ("t",), lease)
         for n, one in enumerate(claimed)
     ]
     assert len(store.grant_leases(CLAIMER, grants)) == count
@@ -55,7 +55,7 @@ def grants_of(store: Store, count: int, lease: timedelta, names: int) -> list[Gr
 
 
 def a_claimer(store: Store) -> None:
-    store.register_worker(Worker(CLAIMER, "host", 1, "1.0", (), (), 0), [], FOR_EVER)
+    store.register_worker(WorkerRegistration(CLAIMER, "host", 1, "1.0", (), (), 0), [], FOR_EVER)
 
 
 def fill(store: Store, clock: VirtualClock, size: int) -> Crowd:

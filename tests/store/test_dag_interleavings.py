@@ -30,7 +30,7 @@ from tests.store.dags import (
 from tests.store.interleaving import wipe
 from tests.store.stepping import Make, SteppedStore, Stepper, Verb
 from tests.store.test_flow import gate
-from tickwork.core.dag.graph import Approval, Filled, Graph, Hole, Result
+from tickwork.core.dag.graph import ApprovalStep, Graph, JsonTemplate, Placeholder, Result
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, Policy
 from tickwork.core.retention import Retention
@@ -44,7 +44,7 @@ MANY = 1000  # more steps than any verb has
 Made = tuple[Verb, Verb, Callable[[Any, Any], None]]
 JOIN = a_graph(a_step("a"), a_step("b"), a_step("c", "a", "b"))
 CHAIN = a_graph(a_step("a"), a_step("b", "a"), a_step("clean", "a", "b", run_if="always"))
-TWO = a_graph(a_step("a"), a_step("b"), result=Filled(Raw(b"null"), (Hole((), Result("a")),)))
+TWO = a_graph(a_step("a"), a_step("b"), result=JsonTemplate(Raw(b"null"), (Placeholder((), Result("a")),)))
 MAPPED = a_graph(a_mapped_step("m", over=[1, 2]), a_step("c", "m", run_if="all_done"))
 
 
@@ -378,7 +378,7 @@ def test_two_claims_drop_a_step_once(postgres: PostgresStore, meet: Meet) -> Non
 
 
 def test_two_answers_count_once(postgres: PostgresStore, meet: Meet) -> None:
-    graph = a_graph(a_step("ask", approval=Approval("Go on?")), a_step("b", "ask", run_if="all_done"))
+    graph = a_graph(a_step("ask", approval=ApprovalStep("Go on?")), a_step("b", "ask", run_if="all_done"))
 
     def make() -> Made:
         run = begin_run(postgres, graph)
@@ -399,7 +399,7 @@ def test_two_answers_count_once(postgres: PostgresStore, meet: Meet) -> None:
 
 
 def test_an_answer_and_its_time_limit_count_once(postgres: PostgresStore, clock: VirtualClock, meet: Meet) -> None:
-    ask = a_step("ask", approval=Approval("Go on?", timeout=timedelta(minutes=1)))
+    ask = a_step("ask", approval=ApprovalStep("Go on?", timeout=timedelta(minutes=1)))
     graph = a_graph(ask, a_step("b", "ask", run_if="all_done"))
 
     def make() -> Made:

@@ -41,13 +41,13 @@ from tests.store.dags import (
 )
 from tests.store.test_flow import gate
 from tickwork.core.dag.graph import (
-    Approval,
+    ApprovalStep,
     Condition,
-    Filled,
     Graph,
-    Hole,
     Item,
+    JsonTemplate,
     Param,
+    Placeholder,
     Result,
     RunValue,
     Step,
@@ -55,11 +55,11 @@ from tickwork.core.dag.graph import (
     Text,
 )
 from tickwork.core.ids import JobId
-from tickwork.core.job import Claimed, JobFilter, JobState, MapPlace
+from tickwork.core.job import Claimed, JobFilter, JobState, MapIndex
 from tickwork.core.job_limits import TaskFlow, encode_task_flow
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, concurrency, read_limits
-from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.limits.limits import LimitUse, concurrency, read_limits
+from tickwork.core.occurrence import Occurrence, encode_tick
 from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
 from tickwork.core.schedule.spec import new_spec
@@ -68,19 +68,19 @@ from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 CHAIN = a_graph(a_step("a"), a_step("b", "a"))
-ASK = Approval("?", timeout=SECOND, default="approve")
+ASK = ApprovalStep("?", timeout=SECOND, default="approve")
 TWO_ANSWERS = a_graph(
     a_step("ask", approval=ASK), a_step("ask too", approval=ASK), a_step("a", "ask"), a_step("b", "ask too")
 )
-ONE = Flow(slots=(Slot("one", "", 1),))
+ONE = Flow(slots=(LimitUse("one", "", 1),))
 
 
-def given(value: Any, name: str = "x") -> Filled:
-    return Filled(Raw(f'{{"{name}":null}}'.encode()), (Hole((name,), value),))
+def given(value: Any, name: str = "x") -> JsonTemplate:
+    return JsonTemplate(Raw(f'{{"{name}":null}}'.encode()), (Placeholder((name,), value),))
 
 
-def result_of(name: str) -> Filled:
-    return Filled(Raw(b"null"), (Hole((), Result(name)),))
+def result_of(name: str) -> JsonTemplate:
+    return JsonTemplate(Raw(b"null"), (Placeholder((), Result(name)),))
 
 
 def end(store: Store, *claimed: Claimed, result: bytes = b"1") -> None:
@@ -231,7 +231,7 @@ def test_a_superseded_attempt_beside_the_current_one_counts_for_nothing(
 def test_what_is_always_to_run_runs_in_a_cancelled_run(store: Store) -> None:
     graph = a_graph(
         a_step("a"),
-        a_step("ask", approval=Approval("?")),
+        a_step("ask", approval=ApprovalStep("?")),
         a_step("clean", "a", run_if="always"),
         a_step("clean too", "ask", run_if="always"),
         a_step("c", "clean"),
@@ -251,7 +251,7 @@ def test_what_is_always_to_run_runs_in_a_cancelled_run(store: Store) -> None:
 
 
 def test_an_approval_that_a_cancel_opens_waits_for_its_answer(store: Store) -> None:
-    keep = a_step("keep", "a", run_if="always", approval=Approval("Keep what there is?"))
+    keep = a_step("keep", "a", run_if="always", approval=ApprovalStep("Keep what there is?"))
     run = begin_run(store, a_graph(a_step("a"), keep))
     store.cancel_jobs([run])
     assert steps_of(store, run) == {"a": "cancelled", "keep": "open"}
@@ -493,7 +493,9 @@ def test_several_assets_can_start_a_dag_at_one_instant(store: Store, on: tuple[t
 
 @pytest.mark.parametrize("given_text", [b'{"p":7}', b'{"p":null}', b'{"p":["a"]}', b'{"p":"Go?"}'])
 def test_what_is_to_be_approved_need_not_be_a_text(store: Store, given_text: bytes) -> None:
-    run = begin_run(store, a_graph(a_step("ask", approval=Approval("?"), args=given(Param("p"), "text"))), given_text)
+    run = begin_run(
+        store, a_graph(a_step("ask", approval=ApprovalStep("?"), args=given(Param("p"), "text"))), given_text
+    )
     assert steps_of(store, run) == {"ask": "open"}
     assert store.answer(run, "ask", True, "ada")
 
@@ -531,7 +533,7 @@ def test_a_run_keeps_its_version(store: Store) -> None:
 
 
 def test_a_run_without_work_ends_at_once(store: Store) -> None:
-    run = enqueue_run(store, Graph(name="dag", result=Filled(Raw(b'{"n":1}'))))
+    run = enqueue_run(store, Graph(name="dag", result=JsonTemplate(Raw(b'{"n":1}'))))
     assert take(store) == {}
     view = store.get_jobs([run])[run]
     assert (view.state, view.result) == (JobState.SUCCEEDED, b'{"n":1}')
@@ -646,7 +648,7 @@ def test_instances_of_a_mapped_step_know_their_places(store: Store) -> None:
     found = take(store)
     (plain,) = store.insert_jobs([a_job()])
     places = store.map_places([*(one.job_id for one in found.values()), plain, JobId("nobody's")])
-    assert places == {found["m[0]"].job_id: MapPlace(0, 2), found["m[1]"].job_id: MapPlace(1, 2)}
+    assert places == {found["m[0]"].job_id: MapIndex(0, 2), found["m[1]"].job_id: MapIndex(1, 2)}
     assert store.map_places([]) == {}
 
 
@@ -657,7 +659,7 @@ class TestOccurrences:
     def test_a_step_has_the_tick_of_its_run(self, store: Store, clock: VirtualClock, flow: Flow | None) -> None:
         store.declare_limits({"one": concurrency(1)})
         due = clock.now() - DAY
-        tick = encode_tick(Tick("nightly", due, True, (due - DAY, due)))
+        tick = encode_tick(Occurrence("nightly", due, True, (due - DAY, due)))
         begin_run(store, CHAIN, tick=tick)
         if flow is not None:
             insert_one(store, flow=flow)
@@ -675,9 +677,11 @@ class TestOccurrences:
             "late": RunValue(("is_catchup",)),
             "by": RunValue(("schedule",)),
         }
-        args = Filled(Raw(json.dumps(dict.fromkeys(wanted)).encode()), tuple(Hole((k,), v) for k, v in wanted.items()))
+        args = JsonTemplate(
+            Raw(json.dumps(dict.fromkeys(wanted)).encode()), tuple(Placeholder((k,), v) for k, v in wanted.items())
+        )
         graph = a_graph(a_step("a", args=args))
-        begin_run(store, graph, tick=encode_tick(Tick("nightly", due, True, (due - DAY, due))))
+        begin_run(store, graph, tick=encode_tick(Occurrence("nightly", due, True, (due - DAY, due))))
         (claimed,) = take(store).values()
         assert json.loads(claimed.args) == {
             "at": "2025-12-31T00:00:00Z",

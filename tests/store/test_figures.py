@@ -29,9 +29,9 @@ from tickwork.core.job import JobFilter
 from tickwork.core.outcome import Released
 from tickwork.core.retention import Retention
 from tickwork.core.stats.histogram import quantile, step_of_us
-from tickwork.core.stats.rollups import ALL, COUNTS, EVER, KEPT, Figures, begin, fold, minute_of
+from tickwork.core.stats.rollups import ALL, COUNTS, EVER, KEPT, RollupCounts, begin, fold, minute_of
 from tickwork.services import stats_rollup
-from tickwork.services.stats_rollup import Bookkeeper
+from tickwork.services.stats_rollup import StatsRollup
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -51,13 +51,13 @@ pytestmark = pytest.mark.usefixtures("now_ids")
 def keep_books(store: Store, clock: VirtualClock) -> None:
     """Count until there is nothing more to count."""
     clock.advance(10 * SECOND)
-    service = Bookkeeper(store, clock)
+    service = StatsRollup(store, clock)
     while service.tick(clock.monotonic()) == 0.0:
         pass
 
 
-def summed(store: Store, span: int, queue: str = ALL, task: str = ALL) -> Figures:
-    whole = Figures()
+def summed(store: Store, span: int, queue: str = ALL, task: str = ALL) -> RollupCounts:
+    whole = RollupCounts()
     for figures in store.figures(span, queue, task, 0).values():
         whole.add(figures)
     return whole
@@ -117,7 +117,7 @@ def test_figures_add_up_to_what_the_store_holds(
             tries += how is again
             store.finish_attempts([how(one)])  # type: ignore[operator]
         if rng.random() < 0.5:
-            Bookkeeper(store, clock).tick(clock.monotonic())
+            StatsRollup(store, clock).tick(clock.monotonic())
     keep_books(store, clock)
     jobs = store.list_jobs(JobFilter(), 1000)
     for span in (EVER, *(span for span, kept in KEPT.items() if kept > timedelta(hours=4))):
@@ -151,8 +151,8 @@ def test_of_two_who_count_the_same_one_counts(open_store: OpensStore, clock: Vir
 def test_what_has_just_happened_is_left_for_the_next_time(store: Store, clock: VirtualClock) -> None:
     """A transaction that began before may still be open."""
     ended(store)
-    Bookkeeper(store, clock).tick(clock.monotonic())
-    assert summed(store, EVER) == Figures()
+    StatsRollup(store, clock).tick(clock.monotonic())
+    assert summed(store, EVER) == RollupCounts()
     keep_books(store, clock)
     assert summed(store, EVER).succeeded == 1
 
@@ -164,10 +164,10 @@ def test_while_somebody_has_just_counted_nobody_else_does(open_store: OpensStore
     ended(one)
     clock.advance(SECOND)
     before = other.figure_marks()
-    Bookkeeper(other, clock).tick(clock.monotonic())
+    StatsRollup(other, clock).tick(clock.monotonic())
     assert other.figure_marks() == before
     clock.advance(10 * SECOND)
-    Bookkeeper(other, clock).tick(clock.monotonic())
+    StatsRollup(other, clock).tick(clock.monotonic())
     assert other.figure_marks().version == before.version + 1
 
 

@@ -21,7 +21,7 @@ from tests.store.builders import (
 )
 from tests.store.test_flow import limited, take
 from tickwork.core.ids import JobId, WorkerId, created_at
-from tickwork.core.job import JobFilter, JobState, JobView, Waiting
+from tickwork.core.job import JobFilter, JobState, JobView, QueuedReason
 from tickwork.core.limits.lanes import Flow
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import InvalidInput
@@ -74,17 +74,17 @@ FILTERS: list[dict[str, object]] = [
     {"state": JobState.CANCELLED, "key": "other"},
     {"dead": True, "task": "other"},
     {"dead": True, "state": JobState.QUEUED},
-    {"dead": True, "waits": Waiting.RETRYING},
-    *({"waits": waits} for waits in Waiting),
-    *({"waits": waits, "task": "other"} for waits in Waiting),
-    *({"waits": waits, "queue": "other"} for waits in Waiting),
-    *({"waits": waits, "label": "other"} for waits in Waiting),
+    {"dead": True, "waits": QueuedReason.RETRYING},
+    *({"waits": waits} for waits in QueuedReason),
+    *({"waits": waits, "task": "other"} for waits in QueuedReason),
+    *({"waits": waits, "queue": "other"} for waits in QueuedReason),
+    *({"waits": waits, "label": "other"} for waits in QueuedReason),
     {"tasks": "oth"},
     {"tasks": "oth", "state": JobState.FAILED},
     {"tenant": "other"},
     {"tenant": "other", "state": JobState.QUEUED},
     {"error": "OTHER broke"},
-    {"error": "other", "waits": Waiting.RETRYING},
+    {"error": "other", "waits": QueuedReason.RETRYING},
     {"error": "other", "state": JobState.FAILED, "task": "other"},
     {"worker": "other"},
     {"worker": "other", "state": JobState.RUNNING},
@@ -116,10 +116,10 @@ def _word(view: JobView, now: datetime) -> str:
     return _waits(view, now) if view.state is JobState.QUEUED else view.state
 
 
-def _waits(view: JobView, now: datetime) -> Waiting:
+def _waits(view: JobView, now: datetime) -> QueuedReason:
     if view.failures:
-        return Waiting.RETRYING
-    return Waiting.DUE if view.run_at <= now else Waiting.DELAYED
+        return QueuedReason.RETRYING
+    return QueuedReason.DUE if view.run_at <= now else QueuedReason.DELAYED
 
 
 def fill(store: Store) -> dict[JobId, str | None]:
@@ -173,7 +173,10 @@ def test_what_is_found_and_counted_is_what_is_meant_however_short_the_pages(
 def test_counting_ends_somewhere(store: Store) -> None:
     store.insert_jobs([*jobs(5), *jobs(5, delay=HOUR)])
     found = {one.state: one for one in store.count_jobs(JobFilter(), 3)}
-    assert (found[Waiting.DUE].count + found[Waiting.DELAYED].count, found[Waiting.DUE].is_bounded) == (3, True)
+    assert (found[QueuedReason.DUE].count + found[QueuedReason.DELAYED].count, found[QueuedReason.DUE].is_bounded) == (
+        3,
+        True,
+    )
     assert found[JobState.FAILED] == StateCount(JobState.FAILED, 0, False)
 
 

@@ -34,12 +34,12 @@ from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.gates import read_gate
 from tickwork.core.limits.lanes import Flow, home_lane
-from tickwork.core.limits.limits import Passage, Slot, concurrency, rate, sequence
+from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.core.placement.needs import Offer, read_needs, read_offer
 from tickwork.core.placement.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
 from tickwork.core.why import RUNNABLE, explain, runnable
-from tickwork.store.base import Claims, Store, Worker
-from tickwork.store.limits import Reach
+from tickwork.store.base import Claims, Store, WorkerRegistration
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.row_codec import to_us
 from tickwork.testing import VirtualClock
@@ -48,11 +48,11 @@ SECOND = timedelta(seconds=1)
 
 
 def limited(key: str = "", limit: str = "two", weight: int = 1, **changes: Any) -> NewJob:
-    return a_job(flow=Flow(slots=(Slot(limit, key, weight),)), **changes)
+    return a_job(flow=Flow(slots=(LimitUse(limit, key, weight),)), **changes)
 
 
 def in_order(key: str, **changes: Any) -> NewJob:
-    return a_job(flow=Flow(slots=(Slot("line", key, 1),), sequence=True), **changes)
+    return a_job(flow=Flow(slots=(LimitUse("line", key, 1),), sequence=True), **changes)
 
 
 def of_tenant(tenant: str, **changes: Any) -> NewJob:
@@ -64,7 +64,11 @@ def needing(**needs: Any) -> NewJob:
 
 
 def claims(
-    store: Store, worker: WorkerId, limit: int = 100, reach: Reach | None = None, queues: tuple[str, ...] = ("default",)
+    store: Store,
+    worker: WorkerId,
+    limit: int = 100,
+    reach: LimitedCapacity | None = None,
+    queues: tuple[str, ...] = ("default",),
 ) -> Claims:
     return store.claim_jobs(worker, list(queues), ["t", "other"], limit, reach=reach)
 
@@ -101,7 +105,7 @@ def shares(store: Store, starts: int, slots: Callable[[], int]) -> list[str | No
     """The tenants of jobs in the order of their starts, while one worker claims, and ends what it claimed."""
     worker, seen = register(store, lease=24 * HOUR), []
     while len(seen) < starts:
-        taken = take(store, worker, 256, reach=Reach(slots()))
+        taken = take(store, worker, 256, reach=LimitedCapacity(slots()))
         assert taken
         store.finish_attempts([succeeded(one) for one in taken])
         seen += [one.flow.tenant if one.flow else None for one in taken]
@@ -129,9 +133,9 @@ def test_jobs_that_are_taken_ahead_take_no_turns_from_tenants(store: Store) -> N
 def test_jobs_of_tenants_are_taken_to_spare_and_their_turns_count(store: Store) -> None:
     store.set_weight("a", 3)
     store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(20)])
-    taken = take(store, register(store), 8, reach=Reach(4, prefetch=4))
+    taken = take(store, register(store), 8, reach=LimitedCapacity(4, prefetch=4))
     assert Counter(one.flow.tenant for one in taken if one.flow) == {"a": 6, "b": 2}
-    assert take(store, register(store), 8, reach=Reach(0)) == []
+    assert take(store, register(store), 8, reach=LimitedCapacity(0)) == []
 
 
 def test_half_of_the_limited_jobs_that_could_start_are_prefetched_and_half_left_to_others(
@@ -140,11 +144,11 @@ def test_half_of_the_limited_jobs_that_could_start_are_prefetched_and_half_left_
     store.declare_limits({"two": concurrency(1)})
     store.insert_jobs([limited(key) for key in "abcdef"])
     busy = register(store)
-    assert len(take(store, busy, 3, reach=Reach(0, prefetch=3))) == 3
-    assert len(take(store, busy, 3, reach=Reach(0, prefetch=3))) == 1
-    assert len(take(store, busy, 1, reach=Reach(0, prefetch=1))) == 1
-    assert take(store, busy, 1, reach=Reach(0, prefetch=1)) == []
-    assert len(take(store, register(store), 1, reach=Reach(1, prefetch=1))) == 1
+    assert len(take(store, busy, 3, reach=LimitedCapacity(0, prefetch=3))) == 3
+    assert len(take(store, busy, 3, reach=LimitedCapacity(0, prefetch=3))) == 1
+    assert len(take(store, busy, 1, reach=LimitedCapacity(0, prefetch=1))) == 1
+    assert take(store, busy, 1, reach=LimitedCapacity(0, prefetch=1)) == []
+    assert len(take(store, register(store), 1, reach=LimitedCapacity(1, prefetch=1))) == 1
 
 
 def test_jobs_that_a_limit_held_are_prefetched_when_their_keys_become_free(store: Store) -> None:
@@ -152,10 +156,10 @@ def test_jobs_that_a_limit_held_are_prefetched_when_their_keys_become_free(store
     store.insert_jobs([limited(key) for key in "ab"])
     waiting = store.insert_jobs([limited(key) for key in "ab"])
     busy = register(store)
-    running = take(store, busy, 8, reach=Reach(8))
-    assert take(store, busy, 2, reach=Reach(0, prefetch=2)) == []
+    running = take(store, busy, 8, reach=LimitedCapacity(8))
+    assert take(store, busy, 2, reach=LimitedCapacity(0, prefetch=2)) == []
     store.finish_attempts([succeeded(one) for one in running])
-    assert ids(take(store, busy, 2, reach=Reach(0, prefetch=2))) == waiting[:1]
+    assert ids(take(store, busy, 2, reach=LimitedCapacity(0, prefetch=2))) == waiting[:1]
 
 
 def test_a_key_that_a_start_has_filled_is_not_looked_at_until_that_job_ends(store: Store) -> None:
@@ -177,8 +181,8 @@ def test_nothing_is_prefetched_behind_a_job_that_needs_a_free_slot(store: Store,
     urgent = store.insert_jobs([a_job(priority=0, flow=Flow(needs="gpu")) if what == "a need" else limited(priority=0)])
     store.insert_jobs([a_job() for _ in range(20)])
     worker, offer = register(store), read_offer(["gpu"])
-    assert take(store, worker, 2, reach=Reach(0, offer, prefetch=2)) == []
-    assert ids(take(store, worker, 3, reach=Reach(1, offer, prefetch=2)))[0] == urgent[0]
+    assert take(store, worker, 2, reach=LimitedCapacity(0, offer, prefetch=2)) == []
+    assert ids(take(store, worker, 3, reach=LimitedCapacity(1, offer, prefetch=2)))[0] == urgent[0]
 
 
 # -- concurrency
@@ -274,7 +278,7 @@ def test_a_limit_that_nobody_declared_holds_nobody(store: Store) -> None:
 
 def test_a_job_waits_for_all_of_its_limits_and_holds_none_meanwhile(store: Store) -> None:
     store.declare_limits({"one": concurrency(1), "two": concurrency(2)})
-    both = a_job(flow=Flow(slots=(Slot("one", "", 1), Slot("two", "", 1))))
+    both = a_job(flow=Flow(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1))))
     store.insert_jobs([limited("", "one"), both, limited("", "two"), limited("", "two"), limited("", "two")])
     taken = take(store, register(store))
     assert Counter(slot.limit for one in taken if one.flow for slot in one.flow.slots) == {"one": 1, "two": 2}
@@ -286,14 +290,14 @@ def test_a_key_that_stays_half_empty_or_was_empty_lets_a_worker_take_ahead(
 ) -> None:
     store.declare_limits({"two": concurrency(most)})
     store.insert_jobs([limited(key) for key in keys])
-    assert len(take(store, register(store), 20, reach=Reach(0))) == taken
+    assert len(take(store, register(store), 20, reach=LimitedCapacity(0))) == taken
 
 
 def test_nothing_limited_is_taken_beyond_the_free_slots_where_others_could_want_it(store: Store) -> None:
     store.declare_limits({"two": concurrency(6)})
     store.insert_jobs([limited() for _ in range(10)])
     store.insert_jobs([a_job() for _ in range(10)])
-    taken = take(store, register(store), 20, reach=Reach(3))
+    taken = take(store, register(store), 20, reach=LimitedCapacity(3))
     assert sum(one.flow is not None for one in taken) == 3
     assert sum(one.flow is None for one in taken) == 10
 
@@ -381,7 +385,7 @@ def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(sto
     worker = register(store)
     insert_one(store, limited())
     (holder,) = take(store, worker)
-    both = a_job(flow=Flow(slots=(Slot("line", "a", 1), Slot("two", "", 1)), sequence=True))
+    both = a_job(flow=Flow(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
     assert take(store, worker) == []
@@ -545,7 +549,7 @@ def test_what_has_waited_for_five_minutes_starts_although_urgent_work_never_ends
 def test_a_job_that_waited_long_brings_no_younger_ones_of_its_place_forward(
     store: Store, clock: VirtualClock, how: str
 ) -> None:
-    flow, reach = (Flow(tenant="acme"), None) if how == "tenant" else (None, Reach(3, search="all"))
+    flow, reach = (Flow(tenant="acme"), None) if how == "tenant" else (None, LimitedCapacity(3, search="all"))
     aged = insert_one(store, priority=9, flow=flow)
     clock.advance(6 * MINUTE)
     low, urgent = store.insert_jobs([a_job(priority=priority, flow=flow) for priority in (9, 2)])
@@ -562,12 +566,12 @@ def test_a_job_is_taken_only_by_a_worker_that_has_what_it_needs(store: Store) ->
     (job_id,) = store.insert_jobs([needing(gpu=True)])
     worker = register(store)
     assert take(store, worker) == []
-    assert ids(take(store, worker, reach=Reach(5, Offer(frozenset({"gpu"}))))) == [job_id]
+    assert ids(take(store, worker, reach=LimitedCapacity(5, Offer(frozenset({"gpu"}))))) == [job_id]
 
 
 def test_needs_that_fit_together_are_taken_and_the_others_stay(store: Store) -> None:
     waiting = store.insert_jobs([needing(mem="5GB"), needing(mem="5GB"), needing(mem="3GB")])
-    taken = take(store, register(store), reach=Reach(5, read_offer(resources="mem=8GB")))
+    taken = take(store, register(store), reach=LimitedCapacity(5, read_offer(resources="mem=8GB")))
     assert len(taken) == 2
     assert {one.flow.needs for one in taken if one.flow} == {"mem=5000000000", "mem=3000000000"}
     assert states_of(store, waiting).count(JobState.QUEUED) == 1
@@ -661,7 +665,7 @@ def test_a_worker_takes_its_own_before_what_sticks_to_others_unless_that_is_more
 
 def test_a_claim_for_others_takes_what_sticks_at_once(store: Store) -> None:
     workers = [register(store) for _ in range(3)]
-    server = Worker(WorkerId("server"), "host", 1, "1.0", ("default",), ("t",), 0)
+    server = WorkerRegistration(WorkerId("server"), "host", 1, "1.0", ("default",), ("t",), 0)
     store.register_worker(server, [], MINUTE)
     waiting = store.insert_jobs([sticking(spot) for spot in homes(*workers).values()])
     assert set(ids(take(store, server.id))) == set(waiting)
@@ -694,7 +698,7 @@ def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock:
     store.declare_limits({"line": sequence("k")})
     one, other = register(store), register(store)
     spots = homes(one, other)
-    flows = [Flow((Slot("line", "a", 1),), sequence=True, spot=spots[worker]) for worker in (other, one)]
+    flows = [Flow((LimitUse("line", "a", 1),), sequence=True, spot=spots[worker]) for worker in (other, one)]
     first, second = [insert_one(store, a_job(flow=flow)) for flow in flows]
     (running,) = take(store, one)
     assert running.job_id == first
@@ -705,7 +709,7 @@ def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock:
 def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
     store.declare_limits({"two": concurrency(1)})
     one, other = register(store), register(store)
-    flow = Flow((Slot("two", "", 1),), spot=homes(one, other)[one])
+    flow = Flow((LimitUse("two", "", 1),), spot=homes(one, other)[one])
     first, second = store.insert_jobs([a_job(flow=flow), a_job(flow=flow)])
     (running,) = take(store, one)
     assert running.job_id == first
@@ -718,7 +722,7 @@ def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
 
 def test_a_breaker_holds_everything_for_a_while_and_then_lets_one_try(store: Store, clock: VirtualClock) -> None:
     store.declare_limits({"frail": breaker(failures=2, window="1m", pause="1m")})
-    passage = Passage("frail", "")
+    passage = LimitKey("frail", "")
     store.insert_jobs([limited(limit="frail") for _ in range(6)])
     worker = register(store, lease=HOUR)
     first = take(store, worker, 2)
@@ -741,7 +745,7 @@ def test_a_held_job_says_what_holds_it_who_is_inside_and_how_many_are_ahead(stor
     take(store, register(store))
     hold = store.hold(waiting[4])
     assert hold is not None
-    assert (hold.held_by, hold.rule, hold.live) == (Passage("two", "a"), concurrency(2), 2)
+    assert (hold.held_by, hold.rule, hold.live) == (LimitKey("two", "a"), concurrency(2), 2)
     assert (set(hold.holders), hold.ahead, hold.gate) == (set(waiting[:2]), 2, None)
     assert store.hold(waiting[0]) is None
 
@@ -760,7 +764,7 @@ class Everything:
     def job(self) -> NewJob:
         one, draw = self.draw.choice, self.draw
         slots = {
-            name: Slot(name, one("ab"), 1 if name != "four" else draw.randint(1, 4))
+            name: LimitUse(name, one("ab"), 1 if name != "four" else draw.randint(1, 4))
             for name in draw.sample(["two", "four", "api", "line", "frail"], draw.randint(0, 2))
         }
         flow = Flow(tuple(slots.values()), one([None, None, "acme"]), one(["", "", "gpu"]), "line" in slots)
@@ -797,7 +801,7 @@ class Everything:
                 self.store.set_limit("two", self.draw.choice([None, concurrency(1), concurrency(3)]))
 
     def take(self, limit: int) -> list[Claimed]:
-        reach = Reach(limit, read_offer(["gpu"]))
+        reach = LimitedCapacity(limit, read_offer(["gpu"]))
         return take(self.store, self.worker, limit, queues=("default", "mail"), reach=reach)
 
     def can_run(self) -> set[JobId]:
@@ -832,7 +836,7 @@ def test_the_keys_of_a_limit_are_listed_those_that_hold_the_most_first(store: St
     store.declare_limits({"two": concurrency(2), "twofold": concurrency(1), "frail": breaker(failures=1, pause="1m")})
     store.insert_jobs([limited(key) for key in "abbbbb"] + [limited("", "twofold"), limited("k", "frail")])
     claimed = take(store, register(store))
-    store.end_probes([(Passage("frail", "k"), next(one.job_id for one in claimed), True)])
+    store.end_probes([(LimitKey("frail", "k"), next(one.job_id for one in claimed), True)])
 
     full, free = store.limit_keys("two", 100)
     assert [(one.key, one.live, one.held, one.opens_at) for one in (full, free)] == [
@@ -863,7 +867,7 @@ def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: V
     worker = register(store, lease=HOUR)
     insert_one(store, limited())
     take(store, worker)
-    both = a_job(flow=Flow(slots=(Slot("line", "a", 1), Slot("two", "", 1)), sequence=True))
+    both = a_job(flow=Flow(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
     store.cancel_jobs([first])  # nobody will hold the key after it, so no end opens it

@@ -20,7 +20,7 @@ from tests.store.test_flow import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Passage, Slot, concurrency, rate, sequence
+from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
 from tickwork.store.base import Exchange
 from tickwork.store.claim.limited import TurnKeeper
@@ -134,7 +134,7 @@ def test_an_end_in_a_transaction_of_somebody_else_is_told_of_and_lets_the_next_o
         def end(store: PostgresStore) -> None:
             with postgres.connection() as tx:
                 postgres.finish_attempts([succeeded(holder)], tx=tx)
-            store.let_through([Passage("two", "")])
+            store.let_through([LimitKey("two", "")])
 
         return lambda store: take(store, worker), end, lambda got, _: starts_now(postgres, waiting, got)
 
@@ -207,7 +207,7 @@ def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
         postgres.declare_limits({"one": concurrency(1), "two": concurrency(1)})
         postgres.insert_jobs([limited(limit="one"), limited(limit="two")])
         first, second = take(postgres, register(postgres))
-        both = insert_one(postgres, a_job(flow=Flow(slots=(Slot("one", "", 1), Slot("two", "", 1)))))
+        both = insert_one(postgres, a_job(flow=Flow(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1)))))
         take(postgres, register(postgres))
         worker = register(postgres)
 

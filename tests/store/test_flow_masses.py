@@ -13,9 +13,9 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.store.base import Store
 from tickwork.store.claim import limited as limited_claims
-from tickwork.store.claim.limited import Played
+from tickwork.store.claim.limited import ClaimResult
 from tickwork.store.claim.types import MASS
-from tickwork.store.limits import Reach
+from tickwork.store.limits import LimitedCapacity
 from tickwork.testing import VirtualClock
 
 MANY = 4 * MASS
@@ -138,8 +138,8 @@ def test_a_claim_of_other_tasks_does_not_look_past_what_is_behind_a_mass(store: 
 
 def test_a_claim_that_took_long_hands_over_what_it_has_and_is_to_be_repeated() -> None:
     times = iter([0.0, 0.01, 0.5])
-    played = [limited_claims.Round(wants_more=True) for _ in range(3)]
-    asked = limited_claims.Asked(["default"], ("t",), 10, Reach(10))
+    played = [limited_claims.RoundResult(wants_more=True) for _ in range(3)]
+    asked = limited_claims.ClaimRequest(["default"], ("t",), 10, LimitedCapacity(10))
     again = limited_claims.play_rounds(lambda asked, hurry: played.pop(), asked, lambda: next(times))
-    assert again == Played(0.0)
+    assert again == ClaimResult(0.0)
     assert len(played) == 1

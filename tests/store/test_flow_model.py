@@ -19,9 +19,9 @@ from tests.store.test_flow import gate
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, concurrency, rate, sequence
+from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
 from tickwork.store.base import Finish
-from tickwork.store.limits import Reach
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 
@@ -81,7 +81,7 @@ class FlowMachine(RuleBasedStateMachine):
     def enqueue(
         self, limits: tuple[str, ...], key: str, weight: int, count: int, delay_s: int, priority: int, **said: Any
     ) -> None:
-        slots = tuple(Slot(limit, key, weight if limit == "four" else 1) for limit in limits)
+        slots = tuple(LimitUse(limit, key, weight if limit == "four" else 1) for limit in limits)
         flow = (
             Flow(slots, said["tenant"], sequence=bool({"line", "loose"} & {*limits}))
             if slots or said["tenant"]
@@ -107,7 +107,7 @@ class FlowMachine(RuleBasedStateMachine):
             self.advance(seconds)
 
     def take(self, worker: WorkerId, limit: int, *, search: Search = None) -> int:
-        reach = Reach(limit, search=search)
+        reach = LimitedCapacity(limit, search=search)
         claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, reach=reach).jobs
         self.hold(worker, claimed, limit)
         return len(claimed)
@@ -138,7 +138,7 @@ class FlowMachine(RuleBasedStateMachine):
     def exchange(self, data: st.DataObject, how: str, worker: int, limit: int) -> None:
         """A worker stores an end and claims, at once."""
         me, ending = self.workers[worker], self.end(data, how)
-        asked = (["default"], ["t", "other"], limit, timedelta(0), Reach(limit))
+        asked = (["default"], ["t", "other"], limit, timedelta(0), LimitedCapacity(limit))
         done = self.store.exchange(me, [ending], (), *asked)
         assert done.finished == {ending.job_id}
         assert done.claims is not None

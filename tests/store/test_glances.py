@@ -19,20 +19,20 @@ from tests.store.builders import (
 )
 from tests.store.dags import a_graph, a_mapped_step, a_step, begin_run, drain, enqueue_run, take
 from tests.store.effort import PostgresEffort, SqliteEffort, effort_on
-from tickwork.core.dag.graph import Approval, Graph, Param, Step
+from tickwork.core.dag.graph import ApprovalStep, Graph, Param, Step
 from tickwork.core.ids import JobId
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.store.admin.hooks import Thing
+from tickwork.store.admin.hooks import DeclaredThing
 from tickwork.store.base import Store
 from tickwork.store.reads.page_queries import LOOKED_AT, FireCount, RunEvent
-from tickwork.store.schedules import Fired, Move
+from tickwork.store.schedules import Fired, ScheduleMove
 from tickwork.testing import VirtualClock
 
 GRAPH = a_graph(a_step("a"), a_mapped_step("m", "a", over=Param("xs")), a_step("z", "m"))
 XS = b'{"xs": [1, 2, 3]}'
 TWICE = with_retries(1)
-ASKS = a_graph(Step(name="ok", approval=Approval("Go?", ("ada",))), a_step("go", "ok"))
+ASKS = a_graph(Step(name="ok", approval=ApprovalStep("Go?", ("ada",))), a_step("go", "ok"))
 
 
 def named(name: str, *steps: Step) -> Graph:
@@ -221,7 +221,7 @@ class TestFires:
         (seen,) = (one for one in store.look_at_schedules(10).schedules if one.name == "s")
         job = a_job(at=clock.now()) if action == "start" else None
         fired = Fired(clock.now(), action, late, None if job is None else job.id)
-        move = Move(
+        move = ScheduleMove(
             name="s",
             version=seen.version,
             standing=seen.standing,
@@ -280,7 +280,7 @@ class TestFires:
         assert store.schedules_late() == SECOND
 
     def test_the_files_of_things_are_known(self, store: Store) -> None:
-        store.mark_declared("shop.yaml", [Thing("schedule", "a"), Thing("dag", "b")])
+        store.mark_declared("shop.yaml", [DeclaredThing("schedule", "a"), DeclaredThing("dag", "b")])
         assert store.sources_of("schedule", ["a", "b"]) == {"a": "shop.yaml"}
 
 

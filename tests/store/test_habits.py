@@ -24,7 +24,7 @@ from tests.store.builders import (
 )
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
-from tickwork.core.job_limits import Stamp, TaskFlow, rules_of
+from tickwork.core.job_limits import JobStamper, TaskFlow, rules_of
 from tickwork.core.limits.debounce import Debounce, Throttle, debounce, throttle
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
@@ -38,7 +38,7 @@ class Task:
     def __init__(self, store: Store, habit: Debounce | Throttle) -> None:
         flow = TaskFlow(habit=habit)
         self.store = store
-        self.stamp = Stamp("t", flow, "default", None, (), "")
+        self.stamp = JobStamper("t", flow, "default", None, (), "")
         store.declare_limits(dict(rules_of("t", flow)))
         self.worker = register(store, lease=DAY)
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.store.builders import SECOND, an_id
 from tickwork.core.hooks.hook import Delivery, Hook
-from tickwork.store.admin.hooks import DELIVERIES_KEPT, Thing
+from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -88,7 +88,7 @@ def test_a_delivery_that_is_recorded_twice_is_there_once(store: Store) -> None:
 
 
 def test_a_thing_is_declared_by_the_source_that_did_so_last(store: Store) -> None:
-    a, b, c = Thing("dag", "a"), Thing("schedule", "b"), Thing("schedule", "c")
+    a, b, c = DeclaredThing("dag", "a"), DeclaredThing("schedule", "b"), DeclaredThing("schedule", "c")
     store.mark_declared("one.yaml", [c, a, b, a])
     store.mark_declared("two.yaml", [c])
     assert (store.declared_by("one.yaml"), store.declared_by("two.yaml")) == ([a, b], [c])

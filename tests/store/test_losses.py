@@ -20,7 +20,7 @@ from tickwork import concurrency
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, JobState, Policy
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot
+from tickwork.core.limits.limits import LimitUse
 from tickwork.core.outcome import Abandoned, Released
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
@@ -103,7 +103,7 @@ def test_an_operator_who_queues_it_again_forgives(store: Store, suspect: Claimed
 
 def test_the_count_survives_a_wait_at_a_limit(store: Store, clock: VirtualClock) -> None:
     store.declare_limits({"one": concurrency(1)})
-    flow = Flow(slots=(Slot("one", "", 1),))
+    flow = Flow(slots=(LimitUse("one", "", 1),))
     job_id = insert_one(store, flow=flow)
     lose(store, clock, 1, job_id)
     first = running(store, flow=flow, priority=0)

@@ -23,8 +23,8 @@ from tests.store.hammer import at_once
 from tickwork.core.limits.lanes import Flow
 from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.rule import new_notification
-from tickwork.core.notify.state import Mark, Watch
-from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.notify.state import AlertState, EndedMark
+from tickwork.core.occurrence import Occurrence, encode_tick
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.errors import InvalidInput
@@ -62,7 +62,7 @@ def test_a_notification_begins_now_and_one_that_is_changed_begins_anew(store: St
     store.put_channel(OPS)
     store.put_notification(NIGHT)
     (view,) = store.notifications()
-    assert (view.notification, view.watch.mark, view.version) == (NIGHT, Mark(clock.now()), 1)
+    assert (view.notification, view.watch.mark, view.version) == (NIGHT, EndedMark(clock.now()), 1)
     clock.advance(MINUTE)
     store.put_notification(NIGHT)
     assert store.notifications() == [view], "nothing was said that it did not say before"
@@ -76,7 +76,7 @@ def test_a_look_counts_once_and_its_messages_come_with_it(store: Store, clock: V
     store.put_notification(NIGHT)
     (view,) = store.due_notifications()
     later = clock.now() + 5 * SECOND
-    watch = Watch(Mark(clock.now(), "0" * 8), count=3)
+    watch = AlertState(EndedMark(clock.now(), "0" * 8), count=3)
     job, lost = a_job(), a_job()
     assert store.move_notification(NotificationMove("night", view.version, watch, later, (job,)))
     assert not store.move_notification(NotificationMove("night", view.version, watch, later, (lost,)))
@@ -92,7 +92,7 @@ def test_of_many_that_look_at_once_one_is_counted(open_store: OpensStore, clock:
     stores[0].put_channel(OPS)
     stores[0].put_notification(NIGHT)
     made = [a_job() for _ in stores]
-    moves = [NotificationMove("night", 1, Watch(Mark(clock.now())), clock.now(), (job,)) for job in made]
+    moves = [NotificationMove("night", 1, AlertState(EndedMark(clock.now())), clock.now(), (job,)) for job in made]
     pairs = list(zip(stores, moves, strict=True))
     done = at_once(*[lambda pair=pair: pair[0].move_notification(pair[1]) for pair in pairs])
     assert sorted(done) == [False, False, False, True]
@@ -109,20 +109,20 @@ def test_what_ended_is_seen_in_order_page_by_page(store: Store, clock: VirtualCl
     until = clock.now()
     clock.advance(SECOND)
     ended(store, failed)
-    first = store.ended_jobs(Mark(since), until, 3, badly=True)
-    rest = store.ended_jobs(Mark(first[-1].ended_at or since, first[-1].job_id), until, 9, badly=True)
+    first = store.ended_jobs(EndedMark(since), until, 3, badly=True)
+    rest = store.ended_jobs(EndedMark(first[-1].ended_at or since, first[-1].job_id), until, 9, badly=True)
     assert [one.job_id for one in [*first, *rest]] == [*sorted(bad), last]
-    assert {one.job_id for one in store.ended_jobs(Mark(since), until, 9, badly=False)} == {*bad, good, last}
-    assert [one.job_id for one in store.ended_jobs(Mark(since), until, 9, badly=False, task="u")] == [last]
-    assert store.ended_jobs(Mark(until), until, 9, badly=True) == []
+    assert {one.job_id for one in store.ended_jobs(EndedMark(since), until, 9, badly=False)} == {*bad, good, last}
+    assert [one.job_id for one in store.ended_jobs(EndedMark(since), until, 9, badly=False, task="u")] == [last]
+    assert store.ended_jobs(EndedMark(until), until, 9, badly=True) == []
     assert rest[-1].state == "failed"
     assert (rest[-1].task, rest[-1].is_run, rest[-1].is_step, rest[-1].discarded) == ("u", False, False, False)
     store.discard_jobs([last])
-    assert store.ended_jobs(Mark(since), until, 9, badly=True)[-1].discarded
+    assert store.ended_jobs(EndedMark(since), until, 9, badly=True)[-1].discarded
 
 
 def test_what_runs_is_seen_with_when_it_was_due_and_began(store: Store, clock: VirtualClock) -> None:
-    tick = encode_tick(Tick("s", clock.now()))
+    tick = encode_tick(Occurrence("s", clock.now()))
     insert_one(store, tick=tick, collection="c")
     due = clock.now()
     clock.advance(MINUTE)

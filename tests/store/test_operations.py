@@ -23,28 +23,28 @@ from tests.store.builders import (
     state_of,
 )
 from tests.store.test_flow import in_order, limited, take
-from tickwork.core.bulk_operation import Action, Change, Operation, OperationState
+from tickwork.core.bulk_operation import BulkAction, BulkChange, BulkOperation, OperationState
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, Policy
 from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.core.retention import Retention
-from tickwork.store.admin.operations import KEPT, Step
+from tickwork.store.admin.operations import KEPT, OperationStep
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
-CANCEL = Change(Action.CANCEL, JobFilter(task="t"))
+CANCEL = BulkChange(BulkAction.CANCEL, JobFilter(task="t"))
 
 
-def put(store: Store, change: Change = CANCEL) -> Operation:
+def put(store: Store, change: BulkChange = CANCEL) -> BulkOperation:
     return store.put_operation(an_id(), change, "ada")
 
 
-def step(one: Operation, state: OperationState = OperationState.RUNNING, **more: object) -> Step:
-    return Step(one.id, one.step, 1, an_id(), 7, 5, state, **more)  # type: ignore[arg-type]
+def step(one: BulkOperation, state: OperationState = OperationState.RUNNING, **more: object) -> OperationStep:
+    return OperationStep(one.id, one.step, 1, an_id(), 7, 5, state, **more)  # type: ignore[arg-type]
 
 
 def test_an_operation_is_there_as_it_was_asked_for(store: Store, clock: VirtualClock) -> None:
-    change = Change(Action.RESCHEDULE, JobFilter(state=JobState.QUEUED, ids=(an_id(),)), delay=HOUR)
+    change = BulkChange(BulkAction.RESCHEDULE, JobFilter(state=JobState.QUEUED, ids=(an_id(),)), delay=HOUR)
     one = put(store, change)
     assert store.operation(one.id) == one
     assert (one.change.action, one.change.delay, one.change.which.ids) == (change.action, HOUR, change.which.ids)

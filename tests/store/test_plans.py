@@ -25,21 +25,21 @@ from tests.store.builders import (
 from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, nodes
 from tickwork.core.blob_ref import BlobRef
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import JobFilter, JobState, NewJob, Waiting
+from tickwork.core.job import JobFilter, JobState, NewJob, QueuedReason
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, concurrency
-from tickwork.core.notify.state import Mark
+from tickwork.core.limits.limits import LimitUse, concurrency
+from tickwork.core.notify.state import EndedMark
 from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
 from tickwork.core.schedule.spec import new_spec
 from tickwork.core.stats.rollups import minute_of
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
 from tickwork.store.claim import sparse_scan
-from tickwork.store.limits import Reach
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.reads import job_search as postgres_finding
 from tickwork.store.reads import job_search, stats
-from tickwork.store.schedules import Fired, Move
+from tickwork.store.schedules import Fired, ScheduleMove
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.reads import job_search as sqlite_finding
 from tickwork.testing import VirtualClock
@@ -83,7 +83,7 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Filled:
 
 
 def limited(limit: str, key: str = "") -> NewJob:
-    return a_job(queue="limited", flow=Flow(slots=(Slot(limit, key, 1),)))
+    return a_job(queue="limited", flow=Flow(slots=(LimitUse(limit, key, 1),)))
 
 
 def _hold(store: Store, worker: WorkerId, size: int) -> None:
@@ -101,7 +101,7 @@ def _schedule(store: Store, clock: VirtualClock, size: int) -> None:
     store.put_schedules(specs)
     seen = sorted(store.look_at_schedules(size).schedules, key=lambda one: one.name)
     moves = [
-        Move(
+        ScheduleMove(
             name=one.name,
             version=one.version,
             standing=one.standing,
@@ -204,7 +204,9 @@ def search_among_others(on: Filled) -> None:
     """A step of a search for a task of which there are no jobs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_scan, "WALK", SMALL // 10)
-        assert on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, reach=Reach(PAGE, search="all")).jobs == []
+        assert (
+            on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, reach=LimitedCapacity(PAGE, search="all")).jobs == []
+        )
 
 
 def put_aside_and_go_on(on: Filled) -> None:
@@ -236,7 +238,7 @@ def look_and_move(on: Filled) -> None:
     look = on.store.look_at_schedules(PAGE)
     assert len(look.schedules) == PAGE
     moves = [
-        Move(
+        ScheduleMove(
             name=seen.name,
             version=seen.version,
             standing=seen.standing,
@@ -250,9 +252,9 @@ def look_and_move(on: Filled) -> None:
     assert len(on.store.move_schedules(moves)) == PAGE
 
 
-def just_now(on: Filled) -> tuple[Mark, datetime]:
+def just_now(on: Filled) -> tuple[EndedMark, datetime]:
     """The moment after the last end: what notifications look at, again and again."""
-    return Mark(on.clock.now() + MICROSECOND), on.clock.now() + SECOND
+    return EndedMark(on.clock.now() + MICROSECOND), on.clock.now() + SECOND
 
 
 VERBS: dict[str, Callable[[Filled], object]] = {
@@ -317,8 +319,8 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "find runs of a task": find(runs=True, task="t"),
     "find by a run": find(run="019a8f3e-1c2d-7abc-8def-0123456789ab"),
     "find by when": find(until=datetime(2020, 1, 1, tzinfo=UTC), label="nobody's"),
-    "find retrying": find(waits=Waiting.RETRYING),
-    "find delayed with a label": find(waits=Waiting.DELAYED, label="nobody's"),
+    "find retrying": find(waits=QueuedReason.RETRYING),
+    "find delayed with a label": find(waits=QueuedReason.DELAYED, label="nobody's"),
     "find by a beginning of a task": find(tasks="nobody"),
     "find by tenant": find(tenant="nobody"),
     "find by error": find(error="nobody"),

@@ -17,7 +17,7 @@ from tickwork.errors import StoreUnreachable
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres import store as store_module
 from tickwork.store.postgres.connection import connector, listener
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.testing import VirtualClock
 
 SHORT_S = 0.1
@@ -151,7 +151,7 @@ def test_a_connection_that_falls_silent_after_the_greeting_is_given_up(
     distant.close()
     real = connector.behind_pooler
 
-    def fall_silent(connection: Connection) -> bool:
+    def fall_silent(connection: PgConnection) -> bool:
         distant.silence("silent")
         return real(connection)
 
@@ -203,7 +203,7 @@ def test_a_listener_that_hears_nothing_makes_another_connection(
     eventually(lambda: waiter._connection)
     first = waiter._connection
 
-    def look() -> Connection | None:
+    def look() -> PgConnection | None:
         """What a worker does between its ticks."""
         if select.select([waiter], [], [], 0)[0]:
             waiter.clear()

@@ -8,14 +8,14 @@ from tests.store.builders import a_job, claim, claim_one, register, succeeded
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, concurrency
-from tickwork.store.claim.types import Applicant, Look, Wish
+from tickwork.core.limits.limits import LimitUse, concurrency
+from tickwork.store.claim.types import Candidate, PickRequest, Snapshot
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.claim.round import PostgresGround
+from tickwork.store.postgres.claim.round import PostgresClaimTx
 
 
 def with_key(key: str) -> NewJob:
-    return a_job(flow=Flow(slots=(Slot("one", key, 1),)))
+    return a_job(flow=Flow(slots=(LimitUse("one", key, 1),)))
 
 
 def test_a_round_picks_no_job_of_a_key_that_another_round_took_since_it_looked(
@@ -30,23 +30,23 @@ def test_a_round_picks_no_job_of_a_key_that_another_round_took_since_it_looked(
     assert claim(postgres, 3, worker) == [], "the limit holds them"
     postgres.finish_attempts([succeeded(one) for one in first])
 
-    look, pick = PostgresGround.look, PostgresGround.pick
+    look, pick = PostgresClaimTx.look, PostgresClaimTx.pick
     picked: list[JobId] = []
 
-    def look_and_be_overtaken(ground: PostgresGround) -> Look:
+    def look_and_be_overtaken(ground: PostgresClaimTx) -> Snapshot:
         seen = look(ground)
         if ground.worker == worker:
-            monkeypatch.setattr(PostgresGround, "look", look)
+            monkeypatch.setattr(PostgresClaimTx, "look", look)
             assert claim_one(postgres, other).job_id == of_a
         return seen
 
-    def note_picked(ground: PostgresGround, wishes: Sequence[Wish]) -> list[Applicant]:
+    def note_picked(ground: PostgresClaimTx, wishes: Sequence[PickRequest]) -> list[Candidate]:
         applicants = pick(ground, wishes)
         if ground.worker == worker:
             picked.extend(one.job_id for one in applicants)
         return applicants
 
-    monkeypatch.setattr(PostgresGround, "look", look_and_be_overtaken)
-    monkeypatch.setattr(PostgresGround, "pick", note_picked)
+    monkeypatch.setattr(PostgresClaimTx, "look", look_and_be_overtaken)
+    monkeypatch.setattr(PostgresClaimTx, "pick", note_picked)
     assert claim_one(postgres, worker).job_id == of_b
     assert picked == [of_b]

@@ -15,7 +15,7 @@ from tickwork.store.base import PoolSizes
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.connection import connection_pool, connector
 from tickwork.store.postgres.connection.error_mapping import TooManyConnections, cannot_connect
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 FULL = psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")
 
@@ -110,7 +110,7 @@ class Full:
         self.grants = 0
         self.asked = 0
 
-    def connect(self, *, ours: bool = True) -> Connection:
+    def connect(self, *, ours: bool = True) -> PgConnection:
         self.asked += 1
         if self.grants <= 0:
             error = cannot_connect("postgresql://host/db", FULL)

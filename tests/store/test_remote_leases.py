@@ -28,11 +28,11 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed
 from tickwork.core.limits.gates import Gate
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Concurrency, Slot
+from tickwork.core.limits.limits import Concurrency, LimitUse
 from tickwork.core.outcome import Released
 from tickwork.core.retention import Retention
-from tickwork.store.base import Store, Worker
-from tickwork.store.remote_leases import Grant, RemoteAttempt, RemoteName
+from tickwork.store.base import Store, WorkerRegistration
+from tickwork.store.remote_leases import LeaseGrant, RemoteAttempt, RemoteName
 from tickwork.testing import VirtualClock
 
 CLAIMER = WorkerId("server/1")
@@ -41,12 +41,12 @@ KEY = "key:ci"
 
 def claimer(store: Store, name: WorkerId = CLAIMER) -> WorkerId:
     """A server, which claims for others and has no slots."""
-    store.register_worker(Worker(name, "host", 1, "1.0", (), (), 0), [], MINUTE)
+    store.register_worker(WorkerRegistration(name, "host", 1, "1.0", (), (), 0), [], MINUTE)
     return name
 
 
-def grant(attempt: Claimed, name: str = "bash-1", lease: timedelta = MINUTE) -> Grant:
-    return Grant(
+def grant(attempt: Claimed, name: str = "bash-1", lease: timedelta = MINUTE) -> LeaseGrant:
+    return LeaseGrant(
         attempt.job_id, attempt.claim, WorkerId(f"{name}/{attempt.job_id}"), name, KEY, ("default",), ("t",), lease
     )
 
@@ -268,7 +268,7 @@ class TestSeen:
         claimer(store, WorkerId("server/2"))
         (next_one,) = claim(store, 1, WorkerId("server/2"))
         worker = again[0].worker
-        granted = Grant(next_one.job_id, next_one.claim, worker, "bash-1", KEY, ("default",), ("t",), MINUTE)
+        granted = LeaseGrant(next_one.job_id, next_one.claim, worker, "bash-1", KEY, ("default",), ("t",), MINUTE)
         assert set(store.grant_leases(WorkerId("server/2"), [granted])) == {next_one.job_id}
         assert reap(store) == {going.job_id}, "one that still runs is remembered until it is reclaimed"
 
@@ -329,13 +329,13 @@ class TestDueWork:
 
     def test_jobs_with_limits_and_tenants_are_seen(self, store: Store) -> None:
         store.declare_limits({"one": Concurrency(capacity=1)})
-        slots = (Slot("one", "", 1),)
+        slots = (LimitUse("one", "", 1),)
         store.insert_jobs([a_job("limited", flow=Flow(slots=slots)), a_job("theirs", flow=Flow(tenant="x"))])
         assert store.due_work(["default"]).tasks == {"default": {"limited", "theirs"}}
 
     def test_what_a_limit_holds_is_seen_when_it_opens(self, store: Store) -> None:
         store.declare_limits({"one": Concurrency(capacity=1)})
-        store.insert_jobs([a_job("limited", flow=Flow(slots=(Slot("one", "", 1),))) for _ in range(2)])
+        store.insert_jobs([a_job("limited", flow=Flow(slots=(LimitUse("one", "", 1),))) for _ in range(2)])
         (first,) = claim(store, 2, claimer(store), tasks=["limited"])
         assert store.due_work(["default"]).tasks == {}
         store.finish_attempts([succeeded(first)])

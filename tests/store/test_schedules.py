@@ -28,44 +28,44 @@ from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
-from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_tick
 from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every
 from tickwork.core.retention import Retention
-from tickwork.core.schedule.spec import Spec, decode_spec, new_spec
-from tickwork.core.schedule.state import Waiting
+from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, new_spec
+from tickwork.core.schedule.state import WaitingOccurrence
 from tickwork.errors import InvalidInput, InvariantBroken
 from tickwork.store.base import Store
-from tickwork.store.schedules import Fired, Look, Move, Seen
+from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, ScheduleMove
 from tickwork.testing import VirtualClock
 
 MINUTES = every("1m")
 
 
-def a_spec(name: str = "s", rule: Any = MINUTES, **given: Any) -> Spec:
+def a_spec(name: str = "s", rule: Any = MINUTES, **given: Any) -> ScheduleSpec:
     return new_spec(name, "t", rule, **given)
 
 
-def put(store: Store, name: str = "s", rule: Any = MINUTES, **given: Any) -> Spec:
+def put(store: Store, name: str = "s", rule: Any = MINUTES, **given: Any) -> ScheduleSpec:
     spec = a_spec(name, rule, **given)
     store.put_schedules([spec])
     return spec
 
 
-def see(store: Store) -> Seen:
+def see(store: Store) -> DueSchedule:
     """The one schedule that is to be looked at."""
     (seen,) = store.look_at_schedules(10).schedules
     return seen
 
 
-def names(look: Look) -> list[str]:
+def names(look: DueSchedules) -> list[str]:
     return sorted(seen.name for seen in look.schedules)
 
 
-def a_move(seen: Seen, wake_at: datetime | None = None, **changes: Any) -> Move:
+def a_move(seen: DueSchedule, wake_at: datetime | None = None, **changes: Any) -> ScheduleMove:
     """A move that leaves the standing as it was seen, unless told otherwise."""
-    return Move(
+    return ScheduleMove(
         **{"name": seen.name, "version": seen.version, "standing": seen.standing, "wake_at": wake_at, **changes}
     )
 
@@ -76,10 +76,10 @@ def a_start(due_at: datetime, job: NewJob, **changes: Any) -> dict[str, Any]:
 
 
 def a_run(schedule: str, at: datetime, **changes: Any) -> NewJob:
-    return a_job(at=at, tick=encode_tick(Tick(schedule, at)), **changes)
+    return a_job(at=at, tick=encode_tick(Occurrence(schedule, at)), **changes)
 
 
-def start_run(store: Store, clock: VirtualClock, seen: Seen | None = None, **changes: Any) -> JobId:
+def start_run(store: Store, clock: VirtualClock, seen: DueSchedule | None = None, **changes: Any) -> JobId:
     """Have the schedule start a run now, and not be looked at again by itself."""
     seen = seen or see(store)
     job = a_run(seen.name, clock.now())
@@ -324,7 +324,7 @@ class TestMoving:
         assert (fire.due_at, fire.action, fire.job_id, fire.fired_at) == (due_at, "start", job.id, due_at)
         view = store.get_jobs([job.id])[job.id]
         assert (view.queue, view.priority, view.labels, view.collection) == ("mail", 2, ("x",), "c")
-        assert (view.state, view.tick) == (JobState.QUEUED, Tick("s", due_at))
+        assert (view.state, view.tick) == (JobState.QUEUED, Occurrence("s", due_at))
         clock.advance(MINUTE)
         seen = see(store)
         assert (seen.live, seen.standing.run_count, seen.standing.handled_at) == ((job.id,), 1, due_at)
@@ -332,7 +332,7 @@ class TestMoving:
     def test_a_claimed_run_knows_its_tick_and_another_job_none(self, store: Store, clock: VirtualClock) -> None:
         put(store)
         start_run(store, clock)
-        assert claim_one(store).tick == encode_tick(Tick("s", clock.now()))
+        assert claim_one(store).tick == encode_tick(Occurrence("s", clock.now()))
         store.insert_jobs([a_job()])
         assert claim_one(store).tick is None
 
@@ -347,7 +347,7 @@ class TestMoving:
     def test_what_waits_comes_back(self, store: Store, clock: VirtualClock) -> None:
         put(store)
         seen = see(store)
-        waiting = (Waiting(clock.now(), True), Waiting(clock.now() + SECOND, False))
+        waiting = (WaitingOccurrence(clock.now(), True), WaitingOccurrence(clock.now() + SECOND, False))
         standing = msgspec.structs.replace(seen.standing, waiting=waiting)
         store.move_schedules([a_move(seen, clock.now(), standing=standing)])
         assert see(store).standing.waiting == waiting

@@ -21,7 +21,7 @@ from tickwork.core.placement.sticky import GRACE_US, GROUPS
 from tickwork.store.base import Claims, Store
 from tickwork.store.claim import limited as limited_claims
 from tickwork.store.claim import sparse_scan
-from tickwork.store.limits import Reach
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
@@ -43,7 +43,7 @@ def step(
     search: Literal["all", "ends"] = "all",
 ) -> Claims:
     """One search for jobs of the task `t`."""
-    reach = Reach(limit if slots is None else slots, search=search)
+    reach = LimitedCapacity(limit if slots is None else slots, search=search)
     return store.claim_jobs(worker, list(queues), ["t"], limit, reach=reach)
 
 
@@ -146,7 +146,7 @@ def test_a_claim_among_others_says_when_something_behind_them_is_due(
     wanted = insert_one(store, flow=Flow(tenant="a"), delay=timedelta(milliseconds=300))
     clock.advance(timedelta(milliseconds=100))
     worker = register(store)
-    reach = Reach(5, search=search)
+    reach = LimitedCapacity(5, search=search)
     again_s = store.claim_jobs(worker, ["default"], ["t"], 5, reach=reach).again_s
     assert again_s is not None
     assert again_s <= 0.2
@@ -325,7 +325,7 @@ def test_a_search_for_other_tasks_goes_its_own_way(store: Store, clock: VirtualC
     clock.advance(SECOND)
     worker = register(store)
     assert steps(store, worker, 2) == []
-    reach = Reach(1, search="all")
+    reach = LimitedCapacity(1, search="all")
     assert store.claim_jobs(worker, ["default"], ["nobody's"], 1, reach=reach).jobs == []
     assert steps(store, worker, 2) == [wanted]
 

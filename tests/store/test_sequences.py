@@ -25,7 +25,7 @@ from tests.store.test_flow import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState, Policy
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, concurrency, rate, sequence
+from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
 from tickwork.core.outcome import Released, Snoozed
 from tickwork.core.why import explain
 from tickwork.store.base import Finish, Store
@@ -121,7 +121,7 @@ def test_a_job_that_comes_while_the_first_one_waits_is_behind_it(store: Store, c
 def test_the_place_holds_over_queues_and_tenants(store: Store, clock: VirtualClock) -> None:
     worker, (first,) = line(store, 1)
     store.finish_attempts([retried(started(store, worker))])
-    slots = (Slot("line", "a", 1),)
+    slots = (LimitUse("line", "a", 1),)
     others = store.insert_jobs(
         [a_job(flow=Flow(slots, "acme", sequence=True)), a_job(queue="mail", flow=Flow(slots, sequence=True))]
     )
@@ -145,7 +145,7 @@ def test_an_end_frees_what_else_the_job_held(store: Store) -> None:
     """The sequence keeps its key while its job waits; another limit does not."""
     store.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store)
-    both = Flow(slots=(Slot("line", "a", 1), Slot("two", "", 1)), sequence=True)
+    both = Flow(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True)
     insert_one(store, a_job(flow=both))
     (one,) = take(store, worker)
     other = insert_one(store, limited())
@@ -179,7 +179,7 @@ def test_the_next_one_starts_at_once_when_the_first_one_ends_while_it_waits(
     """Whether it has started before, or a rate holds it and it has not. No service is asked to open anything."""
     store.declare_limits({"line": sequence("k"), "api": rate("1/h", burst=0)})
     worker = register(store, lease=DAY)
-    slots = (Slot("line", "a", 1), Slot("api", "", 1))
+    slots = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
     if not begun:
         insert_one(store, limited(limit="api"))
         take(store, worker)
@@ -255,7 +255,7 @@ def test_a_job_that_has_not_started_goes_to_its_new_place_and_the_next_one_start
     worker = register(store)
     insert_one(store, limited(limit="api"))
     take(store, worker)
-    slots = (Slot("line", "a", 1), Slot("api", "", 1))
+    slots = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
     first = insert_one(store, a_job(flow=Flow(slots, sequence=True)))
     second = insert_one(store, in_order("a"))
     assert take(store, worker) == []

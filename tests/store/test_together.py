@@ -11,10 +11,10 @@ from tests.store.test_flow import limited
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import KeyTaken
-from tickwork.store.admin.access import AuditFilter, Change
+from tickwork.store.admin.access import AuditFilter, AuditRow
 from tickwork.store.base import Store
 
-ROW = Change("user:ada", "create_job", "job:1", None, b"{}")
+ROW = AuditRow("user:ada", "create_job", "job:1", None, b"{}")
 
 
 def rows(store: Store) -> list[str]:

@@ -34,9 +34,9 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.errors import InvalidInput, LeaseLost, MixedDrivers, StoreError, TickworkError
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.caller_tx.app_connection import Handle
-from tickwork.store.postgres.caller_tx.same_database import Database
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.caller_tx.app_connection import LentConnection
+from tickwork.store.postgres.caller_tx.same_database import DatabaseIdentity
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.store.sqlite import SqliteStore
 
 Work = Callable[[Any], object]
@@ -487,7 +487,7 @@ class TestRefused:
     def test_the_handle_of_an_app_on_another_database(self, postgres: PostgresStore, tmp_path: Path) -> None:
         other = PostgresStore(another_database(postgres.url), schema="public")
         with psycopg.connect(other.url, autocommit=True) as connection:
-            pooled = Handle(Connection(connection.pgconn), other.server)
+            pooled = LentConnection(PgConnection(connection.pgconn), other.server)
             with pytest.raises(InvalidInput, match="the database 'postgres'"):
                 postgres.insert_jobs([a_job()], tx=pooled)
             pooled.end()
@@ -498,7 +498,7 @@ class TestRefused:
     def test_a_server_that_was_restarted_is_the_same_database(self, postgres: PostgresStore) -> None:
         with psycopg.connect(postgres.url) as tx:
             postgres.insert_jobs([a_job()], tx=tx)
-            postgres._same._own = Database("before the restart", "1", "x")
+            postgres._same._own = DatabaseIdentity("before the restart", "1", "x")
             assert postgres.insert_jobs([a_job()], tx=tx)
 
 

@@ -16,7 +16,7 @@ from tests.store.conftest import OpensStore
 from tickwork.core.job import Claimed
 from tickwork.store.base import Store, Waiter
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.connection.wake_notify import GAP_S, Notifier
+from tickwork.store.postgres.connection.wake_notify import GAP_S, WakeNotifier
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.file.wake import SocketWaiter, wake_all
 from tickwork.testing import VirtualClock
@@ -194,8 +194,8 @@ class TestNotifier:
     def sent(self) -> threading.Semaphore:
         return threading.Semaphore(0)
 
-    def make(self, sent: threading.Semaphore, times: list[float]) -> Notifier:
-        return Notifier(sent.release, lambda: times[0])
+    def make(self, sent: threading.Semaphore, times: list[float]) -> WakeNotifier:
+        return WakeNotifier(sent.release, lambda: times[0])
 
     def test_calls_within_the_gap_are_sent_once(self, sent: threading.Semaphore) -> None:
         notifier = self.make(sent, [100.0])
@@ -258,7 +258,7 @@ class TestNotifier:
     def test_a_call_that_comes_as_the_thread_gives_up_waiting_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tickwork.store.postgres.connection.wake_notify._IDLE_S", 0.05)
         sent = threading.Semaphore(0)
-        notifier = Notifier(sent.release, time.monotonic)
+        notifier = WakeNotifier(sent.release, time.monotonic)
         notifier.call()
         notifier.call()
         assert sent.acquire(timeout=5)

@@ -22,7 +22,7 @@ from tests.tracing.writing import (
     transform,
 )
 from tickwork import InvalidDag, Tickwork, approve, group, loop, teardown
-from tickwork.core.dag.graph import Approval, Condition, Map, Param, Result, Text
+from tickwork.core.dag.graph import ApprovalStep, Condition, Map, Param, Result, Text
 from tickwork.errors import InvalidArguments, InvalidOption
 
 
@@ -194,11 +194,11 @@ def test_an_approval_is_a_step_without_a_job(made: Made) -> None:
     found = steps(made(etl))
     first, second = found["approve"], found["sure"]
     assert first.job is None
-    assert first.approval == Approval(
+    assert first.approval == ApprovalStep(
         "Delete <the parameter 'day'>?", ("ada", "bob"), timedelta(hours=2), default="approve"
     )
     assert arguments(first) == ({"text": None}, {("text",): Text(("Delete ", Param("day"), "?"))})
-    assert second.approval == Approval("Sure?", ("ada",))
+    assert second.approval == ApprovalStep("Sure?", ("ada",))
     assert (second.run_if, arguments(second)) == ("all_done", ({}, {}))
     assert found["tell"].parents == ("sure",)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tracing.writing import Made, arguments, look, parents, refusal, steps, tell
 from tickwork import InvalidDag, Tickwork, branch, group, if_, loop
-from tickwork.core.dag.graph import Condition, Hole, Last, Param, Result, Text
+from tickwork.core.dag.graph import Condition, Last, Param, Placeholder, Result, Text
 from tickwork.errors import InvalidOption
 
 
@@ -145,7 +145,7 @@ def test_a_loop_is_written_down_round_by_round(made: Made) -> None:
     rules = [found[name].run_if for name in ("tell", "tell_2", "tell_3")]
     assert rules == ["none_failed", "all_done", "none_failed"]
     assert [found[name].group for name in ("look", "look_2", "look_3", "tell")] == ["loop", "loop", "loop", ""]
-    assert dag.graph.result.holes == (Hole((), last),)
+    assert dag.graph.result.holes == (Placeholder((), last),)
 
 
 def test_a_loop_goes_over_functions_and_dags_and_parts(made: Made) -> None:

@@ -21,7 +21,7 @@ from tests.tracing.writing import (
     transform,
 )
 from tickwork import Tickwork, approve
-from tickwork.core.dag.graph import Hole, Item, Map, Param, Result, Text
+from tickwork.core.dag.graph import Item, Map, Param, Placeholder, Result, Text
 
 
 def test_a_call_of_a_task_is_a_step_that_waits_for_what_it_is_given(made: Made) -> None:
@@ -41,7 +41,7 @@ def test_a_call_of_a_task_is_a_step_that_waits_for_what_it_is_given(made: Made) 
     assert arguments(found["load"]) == ({"parts": None}, {("parts",): Result("transform")})
     assert arguments(found["tell"]) == ({"text": "load failed"}, {})
     assert [step.run_if for step in found.values()] == ["all_succeeded"] * 3 + ["any_failed"]
-    assert dag.graph.result.holes == (Hole((), Result("load")),)
+    assert dag.graph.result.holes == (Placeholder((), Result("load")),)
 
 
 def test_a_step_may_fail(made: Made) -> None:
@@ -124,7 +124,10 @@ def test_parts_of_references_are_paths(made: Made) -> None:
     assert arguments(found["tell"])[1] == {("text",): Result("look", ("where", "path"))}
     assert arguments(found["tell_2"])[1] == {("text",): Result("look", ("where", 0))}
     assert json.loads(bytes(dag.graph.result.json)) == {"rows": None, "all": [None, 1]}
-    assert dag.graph.result.holes == (Hole(("rows",), Result("look", ("rows",))), Hole(("all", 0), Result("look")))
+    assert dag.graph.result.holes == (
+        Placeholder(("rows",), Result("look", ("rows",))),
+        Placeholder(("all", 0), Result("look")),
+    )
 
 
 def test_texts_may_have_references_in_them(made: Made) -> None:

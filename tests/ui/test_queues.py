@@ -14,7 +14,7 @@ from tests.ui.test_walk import show
 from tests.worker.fixtures import eventually
 from tickwork import breaker, concurrency
 from tickwork.core.job import JobFilter, JobState
-from tickwork.core.limits.limits import Passage
+from tickwork.core.limits.limits import LimitKey
 
 SOON_MS = 15_000
 
@@ -121,7 +121,7 @@ def test_a_limit_is_changed_while_jobs_wait_and_is_what_code_says_again(page: Pa
 def test_a_breaker_that_is_open_is_told_on_every_tab(page: Page, served: Served) -> None:
     store = served.app.store
     store.declare_limits({"frail": breaker(failures=1, pause="1h")})
-    store.end_probes([(Passage("frail", ""), store.find_jobs(JobFilter(), 1).jobs[0].id, True)])
+    store.end_probes([(LimitKey("frail", ""), store.find_jobs(JobFilter(), 1).jobs[0].id, True)])
     for tab in ("queues", "gates", "tenants", "limits"):
         show(page, served.address, f"/queues?tab={tab}")
         expect(page.locator(".notice").filter(has_text="The breaker of frail is open.")).to_be_visible()
@@ -129,7 +129,7 @@ def test_a_breaker_that_is_open_is_told_on_every_tab(page: Page, served: Served)
     page.get_by_role("link", name="See it").click()
     keys = page.get_by_role("dialog").get_by_role("table", name="Keys of the limit")
     expect(keys).to_contain_text("open")
-    store.end_probes([(Passage("frail", ""), store.find_jobs(JobFilter(), 1).jobs[0].id, False)])
+    store.end_probes([(LimitKey("frail", ""), store.find_jobs(JobFilter(), 1).jobs[0].id, False)])
     store.set_limit("frail", concurrency(1))
 
 

@@ -9,7 +9,7 @@ from tests.ui.serving import Served
 from tests.ui.test_walk import show
 from tickwork.core.ids import WorkerId
 from tickwork.core.placement.needs import read_offer
-from tickwork.store.base import Worker
+from tickwork.store.base import WorkerRegistration
 
 GHOST = WorkerId("ghost")
 SOON_MS = 15_000
@@ -20,7 +20,9 @@ def ghost(served: Served) -> WorkerId:
     """A worker that has registered itself and does nothing, so that it can be asked for anything."""
     offer = read_offer(["gpu"], "mem=8GB")
     served.app.store.register_worker(
-        Worker(GHOST, "ghost", 7, "0.0.1", ("nowhere",), ("nothing",), 4, offer=offer), [], timedelta(minutes=5)
+        WorkerRegistration(GHOST, "ghost", 7, "0.0.1", ("nowhere",), ("nothing",), 4, offer=offer),
+        [],
+        timedelta(minutes=5),
     )
     return GHOST
 

@@ -11,17 +11,17 @@ from typing import Any
 from tickwork.clock import Clock
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.store.base import Store
-from tickwork.worker.autoscale import Elasticity
-from tickwork.worker.handler_pools import Source, WorkerOptions
+from tickwork.worker.autoscale import Autoscaler
+from tickwork.worker.handler_pools import AttemptRunner, WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.ipc.protocol import Answer, Assignment, Died, End, Ended, FromExecutor
+from tickwork.worker.ipc.protocol import AskReply, Assignment, AttemptEnd, AttemptsEnded, ChildDied, FromExecutor
 from tickwork.worker.worker import Worker
 
 _numbers = count(1)
 
 
 class Nobody:
-    def send(self, message: Answer) -> None:
+    def send(self, message: AskReply) -> None:
         raise AssertionError("nobody asked")
 
 
@@ -31,7 +31,7 @@ class QuietPools:
     def __init__(self, solo_room: int = 1) -> None:
         self.given: dict[str, Assignment] = {}
         self._solo_room = solo_room
-        self._news: list[tuple[Source, FromExecutor | Died]] = []
+        self._news: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
 
     def end(self, job_ids: Iterable[str], kind: Any = "succeeded", took: float = 1.0, settled: bool = False) -> None:
         """Have attempts end so; the worker hears of it at its next tick."""
@@ -39,13 +39,13 @@ class QuietPools:
         for job_id in list(job_ids):
             one = self.given.pop(job_id)
             began = one.claimed_mono
-            ends.append(End(job_id, one.claim, kind, began, b"null", "it broke", settled=settled, took=took))
-        self._news.append((Nobody(), Ended(ends)))
+            ends.append(AttemptEnd(job_id, one.claim, kind, began, b"null", "it broke", settled=settled, took=took))
+        self._news.append((Nobody(), AttemptsEnded(ends)))
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
         self.given.update((one.job_id, one) for one in assignments)
 
-    def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
+    def poll(self) -> list[tuple[AttemptRunner, FromExecutor | ChildDied]]:
         news, self._news = self._news, []
         return news
 
@@ -80,7 +80,7 @@ def a_worker(
     store: Store,
     clock: Clock,
     tasks: Sequence[str] = ("t",),
-    elasticity: Elasticity | None = None,
+    elasticity: Autoscaler | None = None,
     **options: Any,
 ) -> tuple[Worker, QuietPools]:
     """A worker that serves these tasks; it registers at its first tick."""

@@ -30,8 +30,8 @@ from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy
 from tickwork.errors import InvalidArguments, InvalidOption, NoCurrentJob
 from tickwork.worker import batches as module
-from tickwork.worker.claimer import Claiming
-from tickwork.worker.held_jobs import Holdings
+from tickwork.worker.claimer import Claimer
+from tickwork.worker.held_jobs import HeldJobs
 
 
 class Doc(msgspec.Struct):
@@ -155,7 +155,7 @@ def test_while_slots_are_free_other_jobs_do_not_wait_for_a_look_for_batches(
     @app.task
     def single(number: int) -> None: ...
 
-    exchange, claims = app.store.exchange, Claiming.claim
+    exchange, claims = app.store.exchange, Claimer.claim
 
     def noting_looks(*asked: Any) -> Any:
         answer = exchange(*asked)
@@ -164,12 +164,12 @@ def test_while_slots_are_free_other_jobs_do_not_wait_for_a_look_for_batches(
         looks.extend(asked[4])
         return answer
 
-    def noting_claims(claiming: Claiming, now: float) -> int:
+    def noting_claims(claiming: Claimer, now: float) -> int:
         looks.clear()
         return claims(claiming, now)
 
     monkeypatch.setattr(app.store, "exchange", noting_looks)
-    monkeypatch.setattr(Claiming, "claim", noting_claims)
+    monkeypatch.setattr(Claimer, "claim", noting_claims)
     with app.worker(concurrency=2):
         for number in range(10):
             single.enqueue(number).result(timeout=10)
@@ -534,8 +534,8 @@ def a_claim(number: int, *, alone: bool = False, args: bytes = b"{}", attempt: i
     )
 
 
-def holdings(size: int = 3, wait_s: float = 1.0) -> Holdings:
-    return Holdings({"b": Batch(size=size, wait=timedelta(seconds=wait_s))})
+def holdings(size: int = 3, wait_s: float = 1.0) -> HeldJobs:
+    return HeldJobs({"b": Batch(size=size, wait=timedelta(seconds=wait_s))})
 
 
 def test_a_call_counts_as_one_until_the_last_of_its_jobs_was_heard_of() -> None:

@@ -12,8 +12,8 @@ import pytest
 from tests.worker.fixtures import eventually
 from tickwork.clock import SystemClock
 from tickwork.errors import WorkerError
-from tickwork.worker.ipc.protocol import Assignment, Died, Ended, FromExecutor, Hello, Returned, Wrote
-from tickwork.worker.process.children import Child, ChildLimits, Children
+from tickwork.worker.ipc.protocol import Assignment, AttemptsEnded, ChildDied, FromExecutor, Hello, Returned, Wrote
+from tickwork.worker.process.children import Child, ChildLimits, ChildPool
 
 TASKS = """
 import os, time
@@ -48,7 +48,7 @@ class Pool:
     """Some children, and everything that they said."""
 
     def __init__(self, file: Path, processes: int = 1, slots: int = 2, solo_limit: int = 1) -> None:
-        self.children = Children(
+        self.children = ChildPool(
             target_of=lambda task: str(file),
             is_solo=lambda task: False,
             general=[str(file)] * processes,
@@ -57,9 +57,9 @@ class Pool:
             clock=SystemClock(),
             limits=ChildLimits(),
         )
-        self.heard: list[FromExecutor | Died] = []
+        self.heard: list[FromExecutor | ChildDied] = []
 
-    def listen(self) -> list[FromExecutor | Died]:
+    def listen(self) -> list[FromExecutor | ChildDied]:
         self.heard += [message for _, message in self.children.poll()]
         self.children.tend(time.monotonic())
         return self.heard
@@ -74,7 +74,7 @@ class Pool:
         """Wait for so many ends; return them by job."""
 
         def ends() -> dict[str, Any]:
-            return {end.job_id: end for said in self.listen() if isinstance(said, Ended) for end in said.ends}
+            return {end.job_id: end for said in self.listen() if isinstance(said, AttemptsEnded) for end in said.ends}
 
         return eventually(lambda: len(found := ends()) >= count and found, 10, f"{count} ends")
 
@@ -136,7 +136,7 @@ def test_a_child_that_takes_the_place_of_another_takes_what_stuck_to_it(pool: Ca
 
     before = places(0)
     os.kill(before[0], signal.SIGKILL)
-    children.hears(Died)
+    children.hears(ChildDied)
     eventually(lambda: children.listen() and len([one for one in children.all if one.hello]) == 4, 10)
     after = places(12)
     assert {was for was, now in zip(before, after, strict=True) if was != now} == {before[0]}, "nobody else's moved"
@@ -169,25 +169,25 @@ def test_a_child_that_died_names_what_it_held(pool: Callable[..., Pool]) -> None
     one = pool(slots=2)
     one.children.submit([assignment(1, args='{"seconds": 1000}')])
     os.kill(one.all[0].process.pid, signal.SIGKILL)
-    (died,) = one.hears(Died)
+    (died,) = one.hears(ChildDied)
     assert (died.job_ids, died.alone) == (["job1"], True)
     assert "was killed by SIGKILL" in died.error
     one.hears(Hello)
     one.children.submit([assignment(n, args='{"seconds": 1000}') for n in (2, 3)])
     os.kill(one.all[0].process.pid, signal.SIGKILL)
-    died = one.hears(Died, 2)[1]
+    died = one.hears(ChildDied, 2)[1]
     assert (sorted(died.job_ids), died.alone) == (["job2", "job3"], False)
 
 
 def test_what_a_child_was_given_before_it_loaded_waits_for_the_next_one(pool: Callable[..., Pool]) -> None:
     one = pool()
     os.kill(one.all[0].process.pid, signal.SIGKILL)
-    one.hears(Died)
+    one.hears(ChildDied)
     (loading,) = one.all
     assert loading.hello is None
     one.children.submit([assignment(1)])
     os.kill(loading.process.pid, signal.SIGKILL)
-    assert one.hears(Died, 2)[1].job_ids == [], "it had begun nothing, so nothing crashed"
+    assert one.hears(ChildDied, 2)[1].job_ids == [], "it had begun nothing, so nothing crashed"
     assert "job1" in one.ended(1)
 
 
@@ -198,7 +198,7 @@ def test_what_was_stopped_while_its_child_loaded_is_given_back_and_not_kept_for_
     """Seed 36: it began in the next child, seconds after the lease had ended."""
     one = pool()
     os.kill(one.all[0].process.pid, signal.SIGKILL)
-    one.hears(Died)
+    one.hears(ChildDied)
     (loading,) = one.all
     one.children.submit([assignment(1)])
     pid = loading.process.pid  # it is there, and can be killed
@@ -263,7 +263,7 @@ def test_abandoned_children_are_not_heard_any_more(pool: Callable[..., Pool]) ->
     one.children.abandon()
     one.children.submit([assignment(3)])
     assert list(one.ended(1)) == ["job3"]
-    assert not [said for said in one.heard if isinstance(said, Died)]
+    assert not [said for said in one.heard if isinstance(said, ChildDied)]
 
 
 def test_large_frames_pass_in_both_directions(pool: Callable[..., Pool]) -> None:

@@ -19,11 +19,11 @@ from tickwork.worker.process.console import (
     MOMENT_LIMIT,
     MOMENT_S,
     Console,
+    JsonRecords,
     LineMaker,
-    PassedOn,
-    Records,
+    PassedOnOutput,
 )
-from tickwork.worker.run.capture import LOG_LIMIT, Sink, set_sink
+from tickwork.worker.run.capture import LOG_LIMIT, OutputSink, set_sink
 
 JOB = "019a8f3e-1c2d-7abc-8def-0123456789ab"
 ABOUT = {"job_id": JOB, "attempt": 2, "task": "mail", "queue": "default", "run_id": "r", "step": "s"}
@@ -39,8 +39,8 @@ HOSTILE = [
 MARK = re.compile(rf"^{JOB} \| ")
 
 
-def a_sink() -> Sink:
-    return Sink(lambda seq, text: None, lambda sink: None, about=lambda: dict(ABOUT))
+def a_sink() -> OutputSink:
+    return OutputSink(lambda seq, text: None, lambda sink: None, about=lambda: dict(ABOUT))
 
 
 class Terminal(io.StringIO):
@@ -52,7 +52,7 @@ def a_console(raw: io.StringIO, *, as_json: bool = False) -> Console:
     return Console(raw, io.StringIO(), 1, as_json=as_json)
 
 
-def wrote(console: Console, *texts: str, sink: Sink | None = None) -> None:
+def wrote(console: Console, *texts: str, sink: OutputSink | None = None) -> None:
     set_sink(sink)
     try:
         for text in texts:
@@ -183,7 +183,7 @@ def test_many_threads_write_whole_lines() -> None:
 def test_records_of_a_child_are_json_and_masked_even_where_a_secret_has_quotes() -> None:
     raw, sink = io.StringIO(), a_sink()
     sink.hide('":"x", "y')
-    handler = Records(a_console(raw, as_json=True))
+    handler = JsonRecords(a_console(raw, as_json=True))
     handler.setFormatter(JsonLines())
     record = logging.LogRecord("shop", logging.WARNING, __file__, 1, 'say ":"x", "y\nand %s', ("more",), None)
     set_sink(sink)
@@ -207,7 +207,7 @@ def test_what_came_through_a_descriptor_is_marked_with_the_job_that_alone_can_ha
     hostile: str, as_json: bool
 ) -> None:
     shown: list[tuple[int, bytes]] = []
-    passed = PassedOn(lambda stream, data: shown.append((stream, data)), lambda: 77, lambda: 0.0, as_json=as_json)
+    passed = PassedOnOutput(lambda stream, data: shown.append((stream, data)), lambda: 77, lambda: 0.0, as_json=as_json)
     passed.write(2, f"{hostile}\nhalf", JOB)
     passed.write(2, " of another\n", None)
     passed.end()
@@ -229,7 +229,7 @@ def test_what_came_through_a_descriptor_is_marked_with_the_job_that_alone_can_ha
 def test_a_flood_costs_the_supervisor_little_and_is_told(data: str, as_json: bool) -> None:
     shown: list[bytes] = []
     now = [0.0]
-    passed = PassedOn(lambda stream, data: shown.append(data), lambda: 77, lambda: now[0], as_json=as_json)
+    passed = PassedOnOutput(lambda stream, data: shown.append(data), lambda: 77, lambda: now[0], as_json=as_json)
     text = (data * (10**6 // len(data)))[: 1 << 16]
     for _ in range(100):  # as it is read: some megabytes
         passed.write(1, text, JOB)

@@ -9,12 +9,12 @@ import pytest
 
 from tests.store.builders import HOUR, a_job, jobs, register
 from tests.worker.quiet import QuietPools, a_worker
-from tickwork.core.autoscale import Elastic
+from tickwork.core.autoscale import AutoscaleRange
 from tickwork.core.limits.lanes import Flow
 from tickwork.core.placement.needs import read_needs, read_offer
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.autoscale import Elasticity
+from tickwork.worker.autoscale import Autoscaler
 from tickwork.worker.worker import Worker
 
 SECOND = timedelta(seconds=1)
@@ -56,8 +56,8 @@ class Scene:
         self.clock = VirtualClock()
         self.store = CountingStore(":memory:", clock=self.clock)
         self.crew = Crew(1)
-        rule = Elastic(low=1, high=4)
-        self.elasticity = Elasticity(rule, self.crew, 4 * EACH, self.store, ["default"], ["t"])
+        rule = AutoscaleRange(low=1, high=4)
+        self.elasticity = Autoscaler(rule, self.crew, 4 * EACH, self.store, ["default"], ["t"])
         self.worker, self.pools = self._worker(**options)
 
     def _worker(self, **options: object) -> tuple[Worker, QuietPools]:

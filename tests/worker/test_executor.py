@@ -10,7 +10,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.errors import Interrupted
-from tickwork.worker.ipc.protocol import Assignment, End, FromExecutor, Stuck
+from tickwork.worker.ipc.protocol import Assignment, AttemptEnd, FromExecutor, Stuck
 from tickwork.worker.run import executor as module
 from tickwork.worker.run.executor import Executor
 
@@ -21,7 +21,7 @@ class Bench:
     def __init__(self, *, replaces_threads: bool) -> None:
         self.app = Tickwork("sqlite:///unused.db")
         self.said: list[FromExecutor] = []
-        self.ends: list[End] = []
+        self.ends: list[AttemptEnd] = []
         self.executor = Executor(
             self.app.tasks,
             lambda: self.app.store,

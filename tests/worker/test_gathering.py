@@ -11,7 +11,7 @@ from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.ipc.protocol import End, Ended
+from tickwork.worker.ipc.protocol import AttemptEnd, AttemptsEnded
 from tickwork.worker.worker import Worker
 
 EXCHANGE = timedelta(milliseconds=4)
@@ -65,8 +65,8 @@ class Busy:
     def end_one(self) -> None:
         one = self.pools.given.pop(0)
         took = JOB.total_seconds()
-        end = End(one.job_id, one.claim, "succeeded", self.clock.monotonic(), result=b"null", took=took)
-        self.pools.news.append((None, Ended([end])))
+        end = AttemptEnd(one.job_id, one.claim, "succeeded", self.clock.monotonic(), result=b"null", took=took)
+        self.pools.news.append((None, AttemptsEnded([end])))
 
 
 @pytest.fixture

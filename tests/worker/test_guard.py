@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.worker.fixtures import eventually
-from tickwork.worker.tasks.orphan_killer import Guard
+from tickwork.worker.tasks.orphan_killer import OrphanKiller
 
 
 def group() -> subprocess.Popen[bytes]:
@@ -37,7 +37,7 @@ def groups() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def test_what_was_removed_is_left_alone_and_the_rest_is_killed(groups: list[subprocess.Popen[bytes]]) -> None:
-    guard = Guard()
+    guard = OrphanKiller()
     for one in groups:
         guard.add(one.pid)
     left = groups[0], groups[5], groups[-1]
@@ -53,7 +53,7 @@ def test_what_was_removed_is_left_alone_and_the_rest_is_killed(groups: list[subp
 
 def test_it_knows_whole_numbers_only(groups: list[subprocess.Popen[bytes]]) -> None:
     """Removing group 12 must not touch 123 or 512."""
-    guard = Guard()
+    guard = OrphanKiller()
     one = groups[0]
     guard.add(one.pid)
     for similar in (one.pid // 10, one.pid % 10, one.pid * 10, int(f"1{one.pid}")):
@@ -65,7 +65,7 @@ def test_it_knows_whole_numbers_only(groups: list[subprocess.Popen[bytes]]) -> N
 def test_it_kills_when_its_owner_is_killed(groups: list[subprocess.Popen[bytes]]) -> None:
     program = textwrap.dedent(f"""
         import os, signal
-        from tickwork.worker.tasks.orphan_killer import Guard
+        from tickwork.worker.tasks.orphan_killer import OrphanKiller
         guard = Guard()
         guard.add({groups[0].pid})
         guard.add({groups[1].pid})
@@ -78,7 +78,7 @@ def test_it_kills_when_its_owner_is_killed(groups: list[subprocess.Popen[bytes]]
 
 
 def test_a_guard_that_was_killed_troubles_nobody() -> None:
-    guard = Guard()
+    guard = OrphanKiller()
     guard._shell.kill()
     guard._shell.wait()
     guard.add(1_000_000_000)

@@ -21,9 +21,9 @@ from tickwork.clock import SystemClock
 from tickwork.core.ids import WorkerId
 from tickwork.errors import InvalidInput
 from tickwork.observe import metrics_table
-from tickwork.observe.counters import Tally, exposition
+from tickwork.observe.counters import Counters, exposition
 from tickwork.observe.json_log import JsonLines, wants_json
-from tickwork.worker.health import MOST, Health, serve_health
+from tickwork.worker.health import MOST, WorkerHealth, serve_health
 from tickwork.worker.heartbeat import Lease
 
 CLOCK = SystemClock()
@@ -36,7 +36,7 @@ def lease() -> Lease:
 
 @pytest.fixture
 def address(lease: Lease) -> Iterator[str]:
-    server = serve_health("0", Health(lease, Tally(), CLOCK))
+    server = serve_health("0", WorkerHealth(lease, Counters(), CLOCK))
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
@@ -62,7 +62,7 @@ def test_a_worker_is_ready_while_its_lease_is_fresh(address: str, lease: Lease) 
 
 def test_a_port_that_is_taken_is_said_in_one_sentence(address: str) -> None:
     with pytest.raises(InvalidInput, match="nothing can listen there"):
-        serve_health(address.removeprefix("http://"), Health(Lease(timedelta(seconds=30)), Tally(), CLOCK))
+        serve_health(address.removeprefix("http://"), WorkerHealth(Lease(timedelta(seconds=30)), Counters(), CLOCK))
 
 
 def test_idle_connections_of_strangers_take_few_threads_and_keep_no_probe_out(address: str) -> None:
@@ -92,7 +92,7 @@ def connected(address: str) -> socket.socket:
 
 
 def test_buckets_count_everything_that_is_not_larger() -> None:
-    tally = Tally()
+    tally = Counters()
     for seconds in (0.001, 0.002, 7000.0):
         tally.spread(metrics_table.WAIT, ("mail",), seconds)
     text = exposition(tally).decode()

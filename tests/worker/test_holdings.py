@@ -12,7 +12,7 @@ from tickwork.store.base import Claims, Exchange
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.held_jobs import Holdings
+from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.worker import Worker
 
 
@@ -24,7 +24,7 @@ def a_claim(number: int, *, wait_us: int = 0) -> Claimed:
 
 def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:
     """One that runs for long must not keep those of all the short ones after it."""
-    holdings = Holdings({})
+    holdings = HeldJobs({})
     holdings.take([a_claim(0)], 0.0)
     holdings.kill_at(1.0, "job0", 1)
     for number in range(1, 5000):
@@ -36,7 +36,7 @@ def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:
 
 
 def test_a_wait_that_is_counted_anew_only_gets_shorter() -> None:
-    holdings = Holdings({})
+    holdings = HeldJobs({})
     holdings.take([a_claim(1, wait_us=200_000)], 10.0)
     holdings.reckon(1000 + 50_000, 10.0)
     assert holdings.start_times() == [pytest.approx(10.15)]

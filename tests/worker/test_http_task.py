@@ -25,11 +25,11 @@ from tickwork.clock import SystemClock
 from tickwork.core.web.addresses import read_allowed
 from tickwork.declare.documents import read_declared
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed, Retry
-from tickwork.worker.run.capture import Sink
+from tickwork.worker.run.capture import OutputSink
 from tickwork.worker.run.secrets import set_keeper
 from tickwork.worker.tasks import http_client
 from tickwork.worker.tasks.egress import Egress, resolve
-from tickwork.worker.tasks.http import Answered, Asked, answered
+from tickwork.worker.tasks.http import HttpArguments, HttpResponse, answered
 from tickwork.worker.tasks.http_client import HttpClient
 
 LOOPBACK = "127.0.0.0/8"
@@ -51,11 +51,11 @@ def send(
     timeout: str = "5s",
     origin: str | None = None,
     **more: Any,
-) -> Answered:
+) -> HttpResponse:
     """What a job with these arguments does in a worker with these settings."""
     clock = SystemClock()
     given = (auth or {}, secrets or {}, environ or {}, origin)
-    asked = Asked(url, method, headers or {}, more.get("json"), body, *given)
+    asked = HttpArguments(url, method, headers or {}, more.get("json"), body, *given)
     client = HttpClient(Egress(read_allowed(allow), resolver), ca)
     return asyncio.run(answered(client, asked.outgoing(clock, expect, timeout, "2s"), clock))
 
@@ -175,7 +175,7 @@ class Remembering:
     """Stands in for an attempt."""
 
     def __init__(self) -> None:
-        self.sink = Sink(lambda seq, text: None, lambda sink: None)
+        self.sink = OutputSink(lambda seq, text: None, lambda sink: None)
         self.hide = self.sink.hide
 
     def stored_secret(self, name: str) -> str | None:

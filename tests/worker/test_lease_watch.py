@@ -7,7 +7,7 @@ from tests.worker.fixtures import eventually
 from tests.worker.test_children import Pool, assignment, pool
 from tickwork.core.ids import WorkerId
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.ipc.protocol import Died, Ended, Returned
+from tickwork.worker.ipc.protocol import AttemptsEnded, ChildDied, Returned
 from tickwork.worker.lease_watch import LeaseWatch
 
 __all__ = ["pool"]
@@ -108,5 +108,5 @@ def test_a_child_that_is_killed_gives_back_what_it_ran_and_nothing_is_charged(po
     some.children.kill_running()
     (given_back,) = some.hears(Returned)
     assert sorted(given_back.job_ids) == ["job0", "job1"]
-    assert not [one for one in some.heard if isinstance(one, Died | Ended)]
+    assert not [one for one in some.heard if isinstance(one, ChildDied | AttemptsEnded)]
     eventually(lambda: some.listen() and some.all not in ([], [before]), what="another child takes its place")

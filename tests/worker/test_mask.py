@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.worker.run.capture import Sink
-from tickwork.worker.run.mask import Mask
+from tickwork.worker.run.capture import OutputSink
+from tickwork.worker.run.mask import SecretMask
 
 VALUE = "hunter2-hunter2"
 
 
-def mask(*values: str) -> Mask:
-    made = Mask()
+def mask(*values: str) -> SecretMask:
+    made = SecretMask()
     for value in values:
         made.hide(value)
     return made
@@ -112,7 +112,7 @@ def test_a_line_of_a_value_is_hidden_in_a_result_too() -> None:
 def test_hiding_more_in_one_sink_leaves_others_alone() -> None:
     kept: list[str] = []
     shared = mask("shared-value")
-    one, other = (Sink(lambda seq, text: kept.append(text), lambda sink: None, mask=shared) for _ in range(2))
+    one, other = (OutputSink(lambda seq, text: kept.append(text), lambda sink: None, mask=shared) for _ in range(2))
     one.hide("own-value")
     assert one.masked("shared-value own-value") == "*** ***"
     assert other.masked("shared-value own-value") == "*** own-value"
@@ -130,7 +130,7 @@ def test_a_value_that_is_written_and_passed_on_in_pieces_is_hidden_all_the_same(
     around: str, pieces: list[int], value: str
 ) -> None:
     kept: list[str] = []
-    sink = Sink(lambda seq, text: kept.append(text), lambda sink: None)
+    sink = OutputSink(lambda seq, text: kept.append(text), lambda sink: None)
     sink.hide(value)
     text = around.replace(value, "") + "|" + value + "|" + around.replace(value, "")
     at = 0

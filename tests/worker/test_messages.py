@@ -14,15 +14,15 @@ from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, 
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvariantBroken
 from tickwork.worker.ipc import protocol
-from tickwork.worker.ipc.protocol import End, Frames, encode, from_executor, to_executor
+from tickwork.worker.ipc.protocol import AttemptEnd, FrameReader, encode, from_executor, to_executor
 from tickwork.worker.process.child import hello
 
 ASSIGNMENT = protocol.Assignment("job", 2, 2**63 - 1, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
 TO_EXECUTOR = [
-    protocol.Run([ASSIGNMENT, ASSIGNMENT]),
+    protocol.RunAttempts([ASSIGNMENT, ASSIGNMENT]),
     protocol.Interrupt("job", 1, "cancel"),
-    protocol.Answer(7, True, b"state"),
-    protocol.Answer(8, False, None),
+    protocol.AskReply(7, True, b"state"),
+    protocol.AskReply(8, False, None),
     protocol.Recall(),
     protocol.Quit(),
 ]
@@ -36,9 +36,12 @@ FROM_EXECUTOR = [
         ],
         {"task": "thread"},
     ),
-    protocol.Trouble("no such file"),
-    protocol.Ended(
-        [End("job", 1, "succeeded", 1.0, result=b"42", took=0.5), End("other", 1, "failed", 2.0, error="x")]
+    protocol.LoadFailed("no such file"),
+    protocol.AttemptsEnded(
+        [
+            AttemptEnd("job", 1, "succeeded", 1.0, result=b"42", took=0.5),
+            AttemptEnd("other", 1, "failed", 2.0, error="x"),
+        ]
     ),
     protocol.Started("job", 1, 5.0),
     protocol.Stuck("job", 1, "timed_out", "too long", 5.0),
@@ -53,7 +56,7 @@ FROM_EXECUTOR = [
 @given(cuts=st.lists(st.integers(1, 50), max_size=60))
 def test_frames_arrive_whole_however_the_stream_is_cut(cuts: list[int]) -> None:
     stream = b"".join(map(encode, TO_EXECUTOR))
-    frames, arrived = Frames(), []
+    frames, arrived = FrameReader(), []
     for size in [*cuts, len(stream)]:
         piece, stream = stream[:size], stream[size:]
         arrived += [to_executor.decode(frame) for frame in frames.feed(piece)]
@@ -61,7 +64,7 @@ def test_frames_arrive_whole_however_the_stream_is_cut(cuts: list[int]) -> None:
 
 
 def test_every_message_of_an_executor_arrives_as_it_was_sent() -> None:
-    frames = Frames().feed(b"".join(map(encode, FROM_EXECUTOR)))
+    frames = FrameReader().feed(b"".join(map(encode, FROM_EXECUTOR)))
     assert [from_executor.decode(frame) for frame in frames] == FROM_EXECUTOR
 
 
@@ -76,7 +79,7 @@ def test_the_dags_of_an_app_arrive_as_they_were_traced() -> None:
     def sums(n: int) -> list[int]:
         return add.map([1, 2], other=add(n, 1))  # type: ignore[no-any-return]
 
-    (frame,) = Frames().feed(encode(hello(app)))
+    (frame,) = FrameReader().feed(encode(hello(app)))
     arrived = from_executor.decode(frame)
 
     assert isinstance(arrived, protocol.Hello)
@@ -93,31 +96,31 @@ def test_attempts_with_large_arguments_travel_in_several_frames(monkeypatch: pyt
 
 
 def test_an_empty_piece_is_no_frame() -> None:
-    assert list(Frames().feed(b"")) == []
+    assert list(FrameReader().feed(b"")) == []
 
 
 def test_a_frame_that_is_absurdly_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvariantBroken, match="was announced"):
-        list(Frames().feed(b"\xff\xff\xff\xff"))
+        list(FrameReader().feed(b"\xff\xff\xff\xff"))
     monkeypatch.setattr(protocol, "FRAME_LIMIT", 10)
     with pytest.raises(InvariantBroken, match="too long"):
-        encode(protocol.Trouble("x" * 100))
+        encode(protocol.LoadFailed("x" * 100))
 
 
 @pytest.mark.parametrize(
     ("end", "ending"),
     [
-        (End("j", 1, "succeeded", 0.0, result=b"1"), Succeeded(b"1")),
-        (End("j", 1, "succeeded", 0.0), Succeeded(b"null")),
-        (End("j", 1, "failed", 0.0, error="e", fatal=True), Failed("e", True)),
-        (End("j", 1, "failed", 0.0, error="e", after_s=1.5), Failed("e", False, timedelta(seconds=1.5))),
-        (End("j", 1, "timed_out", 0.0, error="e"), TimedOut("e")),
-        (End("j", 1, "snoozed", 0.0, after_s=60.0), Snoozed(timedelta(minutes=1))),
-        (End("j", 1, "cancelled", 0.0), Cancelled()),
-        (End("j", 1, "released", 0.0), Released()),
+        (AttemptEnd("j", 1, "succeeded", 0.0, result=b"1"), Succeeded(b"1")),
+        (AttemptEnd("j", 1, "succeeded", 0.0), Succeeded(b"null")),
+        (AttemptEnd("j", 1, "failed", 0.0, error="e", fatal=True), Failed("e", True)),
+        (AttemptEnd("j", 1, "failed", 0.0, error="e", after_s=1.5), Failed("e", False, timedelta(seconds=1.5))),
+        (AttemptEnd("j", 1, "timed_out", 0.0, error="e"), TimedOut("e")),
+        (AttemptEnd("j", 1, "snoozed", 0.0, after_s=60.0), Snoozed(timedelta(minutes=1))),
+        (AttemptEnd("j", 1, "cancelled", 0.0), Cancelled()),
+        (AttemptEnd("j", 1, "released", 0.0), Released()),
     ],
 )
-def test_an_end_is_what_decide_takes(end: End, ending: Ending) -> None:
+def test_an_end_is_what_decide_takes(end: AttemptEnd, ending: Ending) -> None:
     assert end.ending() == ending
 
 

@@ -16,11 +16,11 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tickwork.clock import SystemClock
-from tickwork.worker.ipc.protocol import Frames
+from tickwork.worker.ipc.protocol import FrameReader
 from tickwork.worker.process.child import ChildOptions
-from tickwork.worker.process.children import ChildLimits, Children
-from tickwork.worker.process.fork_server import Nursery, Offspring, fork_nursery, start_nursery
-from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, NurseryProcess, Spawn, from_nursery
+from tickwork.worker.process.children import ChildLimits, ChildPool
+from tickwork.worker.process.fork_server import ForkedChild, ForkServer, fork_nursery, start_nursery
+from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, ForkServerProcess, Spawn, from_nursery
 from tickwork.worker.process.output_pipes import ChildOutput
 
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -31,7 +31,7 @@ HOST = """
 import atexit, os, select, sys
 import tickwork.app
 from tickwork.clock import SystemClock
-from tickwork.worker.process.children import ChildLimits, Children
+from tickwork.worker.process.children import ChildLimits, ChildPool
 from tickwork.worker.process.fork_server import fork_nursery, start_nursery
 
 way, target, forks = sys.argv[1:]
@@ -424,21 +424,21 @@ def test_when_the_nursery_is_killed_so_are_the_children_and_others_are_born_else
 
 
 @pytest.fixture
-def nursery() -> Iterator[Nursery]:
+def nursery() -> Iterator[ForkServer]:
     made = start_nursery()
     yield made
     made.close()
 
 
 @pytest.fixture
-def born(nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Offspring]]:
+def born(nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ForkedChild]]:
     """Has children born that say hello and wait."""
     ends: list[socket.socket] = []
     outputs: list[ChildOutput] = []
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text(PARENT)
 
-    def bear(code: str = PARENT, *, loaded: bool = True) -> Offspring:
+    def bear(code: str = PARENT, *, loaded: bool = True) -> ForkedChild:
         (tmp_path / "shop.py").write_text(code)
         ours, theirs = socket.socketpair()
         ends.append(ours)
@@ -465,7 +465,7 @@ def state(pid: int | None) -> str:
     return ""
 
 
-def test_the_number_of_a_child_is_nobody_elses_until_it_is_released(born: Callable[..., Offspring]) -> None:
+def test_the_number_of_a_child_is_nobody_elses_until_it_is_released(born: Callable[..., ForkedChild]) -> None:
     child = born()
     child.kill()
     assert child.wait(5) == -signal.SIGKILL
@@ -476,7 +476,7 @@ def test_the_number_of_a_child_is_nobody_elses_until_it_is_released(born: Callab
     child.kill()  # which meets nobody any more
 
 
-def test_what_was_released_is_gone_and_the_others_stay(born: Callable[..., Offspring], tmp_path: Path) -> None:
+def test_what_was_released_is_gone_and_the_others_stay(born: Callable[..., ForkedChild], tmp_path: Path) -> None:
     one, other = born(), born()
     pid = one.pid
     sleepers = [int(line) for line in (tmp_path / "sleepers").read_text().split()]
@@ -486,20 +486,20 @@ def test_what_was_released_is_gone_and_the_others_stay(born: Callable[..., Offsp
     assert other.poll() is None
 
 
-def test_a_child_that_is_not_born_yet_can_be_killed(born: Callable[..., Offspring]) -> None:
+def test_a_child_that_is_not_born_yet_can_be_killed(born: Callable[..., ForkedChild]) -> None:
     child = born(loaded=False)
     child.kill()
     assert child.wait(5) == -signal.SIGKILL
 
 
-def test_how_a_child_ended_is_told(born: Callable[..., Offspring]) -> None:
+def test_how_a_child_ended_is_told(born: Callable[..., ForkedChild]) -> None:
     assert born("import os; os._exit(7)", loaded=False).wait(20) == 7
     with pytest.raises(TimeoutError):
         born().wait(0.01)
 
 
 def test_a_child_has_the_environment_and_the_folder_that_its_supervisor_has_then(
-    born: Callable[..., Offspring], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    born: Callable[..., ForkedChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     born("")
     (tmp_path / "deep").mkdir()
@@ -512,7 +512,7 @@ def test_a_child_has_the_environment_and_the_folder_that_its_supervisor_has_then
 
 
 def test_a_nursery_that_does_not_answer_is_killed(
-    nursery: Nursery, born: Callable[..., Offspring], monkeypatch: pytest.MonkeyPatch
+    nursery: ForkServer, born: Callable[..., ForkedChild], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = born()
     pid = child.pid
@@ -528,7 +528,7 @@ def test_a_nursery_that_does_not_answer_is_killed(
 
 
 def test_a_message_that_another_thread_took_in_is_not_silence(
-    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+    nursery: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watch of the lease may take in that a child was born while the worker's thread waits for that."""
     monkeypatch.setattr(nursery, "_says_within", lambda seconds: True)
@@ -537,8 +537,8 @@ def test_a_message_that_another_thread_took_in_is_not_silence(
     assert not nursery.lost
 
 
-def test_a_nursery_that_is_lost_while_it_has_no_children_is_noticed(nursery: Nursery) -> None:
-    children = Children(lambda _: "shop.py", lambda _: True, [], 1, 1, SystemClock(), ChildLimits(), nursery=nursery)
+def test_a_nursery_that_is_lost_while_it_has_no_children_is_noticed(nursery: ForkServer) -> None:
+    children = ChildPool(lambda _: "shop.py", lambda _: True, [], 1, 1, SystemClock(), ChildLimits(), nursery=nursery)
     os.kill(nursery.pid, signal.SIGKILL)
     eventually(lambda: children.poll() == [] and nursery.lost, 5)
     assert [one for one in children.filenos() if one >= 0] == []
@@ -550,9 +550,9 @@ def test_a_child_that_cannot_be_forked_has_ended(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "fork", refuse)
     ours, theirs = socket.socketpair()
-    process = NurseryProcess(theirs, os.getppid())
+    process = ForkServerProcess(theirs, os.getppid())
     process._bear(Spawn(3, ChildOptions("shop.py"), {}, b""), [os.dup(0)])
-    (answer,) = Frames().feed(ours.recv(4096))
+    (answer,) = FrameReader().feed(ours.recv(4096))
     assert from_nursery.decode(answer) == Exited(3, NOT_BORN)
     for end in (ours, theirs, process._woken, process._wake):
         end.close()

@@ -10,7 +10,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, Policy
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.ipc.protocol import Died, FromExecutor, Returned, Started, Stuck
+from tickwork.worker.ipc.protocol import ChildDied, FromExecutor, Returned, Started, Stuck
 
 ONCE = Policy(on_lost="fail")
 
@@ -18,7 +18,7 @@ ONCE = Policy(on_lost="fail")
 class OneChild(QuietPools):
     """All that it runs is in one child, which says what the test makes it say."""
 
-    def say(self, message: FromExecutor | Died) -> None:
+    def say(self, message: FromExecutor | ChildDied) -> None:
         self._news.append((Nobody(), message))
 
     def begin(self, job_id: str) -> None:
@@ -101,7 +101,7 @@ def test_a_child_that_was_killed_for_the_lease_ends_it(scene: Scene) -> None:
 
 
 def test_a_crash_beside_others_ends_it_and_not_what_had_not_begun(scene: Scene) -> None:
-    scene.pools.say(Died([scene.begun, scene.waits, scene.other], "it was killed", alone=False))
+    scene.pools.say(ChildDied([scene.begun, scene.waits, scene.other], "it was killed", alone=False))
     scene.tick()
     assert scene.is_over()
     assert scene.states() == ["lost", "released", "lost"]

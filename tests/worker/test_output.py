@@ -10,7 +10,7 @@ import pytest
 
 from tests.worker.fixtures import eventually, output_of
 from tickwork import Tickwork, current_job
-from tickwork.worker.run.capture import LOG_LIMIT, Sink
+from tickwork.worker.run.capture import LOG_LIMIT, OutputSink
 
 
 def test_stdout_stderr_and_logging_are_kept_in_order(app: Tickwork, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +169,7 @@ def test_outside_of_handlers_nothing_is_caught(app: Tickwork) -> None:
 
 def test_more_than_the_cap_is_cut_off_once() -> None:
     kept: list[str] = []
-    sink = Sink(lambda seq, text: kept.append(text), lambda sink: None)
+    sink = OutputSink(lambda seq, text: kept.append(text), lambda sink: None)
     for _ in range(12):
         sink.write("x" * 1024 * 1024)
     sink.flush()

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from tickwork.worker.ipc.protocol import Wrote
-from tickwork.worker.ipc.shared_memory import Board, Running, Unsent
-from tickwork.worker.process.console import PassedOn
-from tickwork.worker.process.output_attribution import OutputCredit
-from tickwork.worker.process.output_pipes import ChildOutput, Piece
+from tickwork.worker.ipc.shared_memory import Board, RunningAttempt, UnsentText
+from tickwork.worker.process.console import PassedOnOutput
+from tickwork.worker.process.output_attribution import OutputAttribution
+from tickwork.worker.process.output_pipes import ChildOutput, OutputPiece
 from tickwork.worker.run.capture import LOG_LIMIT, STRIDE
 
 JOB, OTHER = "0" * 36, "1" * 36
@@ -22,14 +22,14 @@ def output() -> Iterator[ChildOutput]:
     output.close()
 
 
-def credit() -> tuple[OutputCredit, list[tuple[int, bytes]]]:
+def credit() -> tuple[OutputAttribution, list[tuple[int, bytes]]]:
     shown: list[tuple[int, bytes]] = []
-    console = PassedOn(lambda stream, data: shown.append((stream, data)), lambda: 7, lambda: 0.0, as_json=False)
-    return OutputCredit(console), shown
+    console = PassedOnOutput(lambda stream, data: shown.append((stream, data)), lambda: 7, lambda: 0.0, as_json=False)
+    return OutputAttribution(console), shown
 
 
-def piece(data: bytes, *owners: Running, stream: int = 1) -> Piece:
-    return Piece(stream, data, owners or (Running(JOB, 1, 0),), False)
+def piece(data: bytes, *owners: RunningAttempt, stream: int = 1) -> OutputPiece:
+    return OutputPiece(stream, data, owners or (RunningAttempt(JOB, 1, 0),), False)
 
 
 def texts(chunks: Iterator[Wrote]) -> list[str]:
@@ -38,7 +38,9 @@ def texts(chunks: Iterator[Wrote]) -> list[str]:
 
 def test_a_piece_stands_behind_the_chunk_that_was_open() -> None:
     made, _ = credit()
-    found = list(made.credit([piece(b"a", Running(JOB, 1, 2)), piece(b"b", Running(JOB, 1, 2)), piece(b"c")]))
+    found = list(
+        made.credit([piece(b"a", RunningAttempt(JOB, 1, 2)), piece(b"b", RunningAttempt(JOB, 1, 2)), piece(b"c")])
+    )
     assert [(one.seq, one.text) for one in found] == [(2 * STRIDE + 1, "a"), (2 * STRIDE + 2, "b"), (1, "c")]
 
 
@@ -67,16 +69,19 @@ def test_a_secret_that_is_read_in_parts_is_masked() -> None:
 def test_the_beginning_of_a_secret_stays_with_the_attempt_that_wrote_it() -> None:
     made, _ = credit()
     made.hide("open sesame")
-    found = list(made.credit([piece(b"open"), piece(b" sesame", Running(OTHER, 1, 0))]))
+    found = list(made.credit([piece(b"open"), piece(b" sesame", RunningAttempt(OTHER, 1, 0))]))
     assert [(one.job_id, one.text) for one in found] == [(JOB, "open"), (OTHER, " sesame")]
 
 
 def test_a_secret_is_masked_whoever_begins_or_ends_while_it_is_written() -> None:
-    job, other = Running(JOB, 1, 0), Running(OTHER, 1, 0)
+    job, other = RunningAttempt(JOB, 1, 0), RunningAttempt(OTHER, 1, 0)
     made, shown = credit()
     made.hide("open sesame")
     found = [*made.credit([piece(b"say op", job), piece(b"en s", job, other)]), *made.flush([(OTHER, 1)])]
-    found += [*made.credit([piece(b"esa", job), piece(b"me, open", Running(JOB, 1, 1))]), *made.flush([(JOB, 1)])]
+    found += [
+        *made.credit([piece(b"esa", job), piece(b"me, open", RunningAttempt(JOB, 1, 1))]),
+        *made.flush([(JOB, 1)]),
+    ]
     told = {who: "".join(one.text for one in found if one.job_id == who) for who in (JOB, OTHER)}
     assert told == {JOB: "say ***, open", OTHER: "open s"}
     assert "open s" not in b"".join(one for _, one in shown).decode()
@@ -85,7 +90,7 @@ def test_a_secret_is_masked_whoever_begins_or_ends_while_it_is_written() -> None
 def test_what_only_began_like_a_secret_is_not_lost_when_others_end() -> None:
     made, _ = credit()
     made.hide("open sesame")
-    job, other = Running(JOB, 1, 0), Running(OTHER, 1, 0)
+    job, other = RunningAttempt(JOB, 1, 0), RunningAttempt(OTHER, 1, 0)
     found = [*made.credit([piece(b"it is open", job, other)]), *made.flush([(OTHER, 1)])]
     found += [*made.credit([piece(b"ed", job)]), *made.flush([(JOB, 1)])]
     told = {who: "".join(one.text for one in found if one.job_id == who) for who in (JOB, OTHER)}
@@ -94,7 +99,7 @@ def test_what_only_began_like_a_secret_is_not_lost_when_others_end() -> None:
 
 def test_what_several_attempts_may_have_written_is_marked() -> None:
     made, shown = credit()
-    found = list(made.credit([piece(b"x", Running(JOB, 1, 0), Running(OTHER, 3, 5))]))
+    found = list(made.credit([piece(b"x", RunningAttempt(JOB, 1, 0), RunningAttempt(OTHER, 3, 5))]))
     assert list(made.flush()) == []
     assert shown == [(1, b"child 7 | x\n")]
     assert [(one.job_id, one.claim, one.seq, one.shared) for one in found] == [
@@ -113,7 +118,7 @@ def test_a_log_is_cut_at_its_limit_whichever_way_it_was_written() -> None:
 def test_what_a_dead_child_had_sent_is_not_stored_twice() -> None:
     made, _ = credit()
     made.sent(Wrote(JOB, 1, STRIDE, "one"))
-    found = list(made.recovered([Unsent(JOB, 1, 1, "one"), Unsent(OTHER, 1, 1, "two")]))
+    found = list(made.recovered([UnsentText(JOB, 1, 1, "one"), UnsentText(OTHER, 1, 1, "two")]))
     assert [(one.job_id, one.seq, one.text) for one in found] == [(OTHER, STRIDE, "two")]
 
 
@@ -125,20 +130,20 @@ def test_the_board_tells_who_runs_and_what_was_not_sent(output: ChildOutput) -> 
     assert first is not None
     assert second is not None
     first.append("grün")
-    assert reader.running() == [Running(JOB, 1, 1), Running(OTHER, 2, 0)]
-    assert reader.unsent() == [Unsent(JOB, 1, 1, "grün")]
+    assert reader.running() == [RunningAttempt(JOB, 1, 1), RunningAttempt(OTHER, 2, 0)]
+    assert reader.unsent() == [UnsentText(JOB, 1, 1, "grün")]
     os.write(out, b"raw")
     os.write(err, b"fehler")
     output.drain()
     assert [(one.stream, one.data, one.owners) for one in output.take()] == [
-        (1, b"raw", (Running(JOB, 1, 1), Running(OTHER, 2, 0))),
-        (2, b"fehler", (Running(JOB, 1, 1), Running(OTHER, 2, 0))),
+        (1, b"raw", (RunningAttempt(JOB, 1, 1), RunningAttempt(OTHER, 2, 0))),
+        (2, b"fehler", (RunningAttempt(JOB, 1, 1), RunningAttempt(OTHER, 2, 0))),
     ]
     assert first.ends_chunk(), "what follows belongs behind what was read"
     assert not second.ends_chunk()
     first.sent(2)
     board.leave(second)
-    assert reader.running() == [Running(JOB, 1, 1)]
+    assert reader.running() == [RunningAttempt(JOB, 1, 1)]
     assert reader.unsent() == []
     for one in (out, err, *pipes):
         os.close(one)

@@ -2,18 +2,18 @@
 
 import pytest
 
-from tickwork.worker.prefetch import MEDIUM_S, MOST, SHORT_S, Pace
+from tickwork.worker.prefetch import MEDIUM_S, MOST, SHORT_S, Prefetch
 
 
 def after(durations: list[float], slots: int = 10) -> int:
-    pace = Pace(slots)
+    pace = Prefetch(slots)
     for seconds in durations:
         pace.took(seconds)
     return pace.ahead()
 
 
 def test_nothing_is_taken_ahead_before_anything_was_measured() -> None:
-    assert Pace(10).ahead() == 0
+    assert Prefetch(10).ahead() == 0
 
 
 def test_the_shorter_the_jobs_the_more_is_taken_ahead() -> None:
@@ -52,7 +52,7 @@ def test_of_jobs_that_are_not_short_a_few_are_held_to_spare(seconds: float) -> N
 
 
 def test_the_longer_an_exchange_takes_the_more_is_held_to_spare() -> None:
-    pace = Pace(16)
+    pace = Prefetch(16)
     pace.took(0.05)
     before = pace.ahead()
     for _ in range(50):
@@ -61,7 +61,7 @@ def test_the_longer_an_exchange_takes_the_more_is_held_to_spare() -> None:
 
 
 def test_short_jobs_have_none_to_spare() -> None:
-    pace = Pace(16)
+    pace = Prefetch(16)
     for _ in range(500):
         pace.took(0.001)
     assert pace.ahead() > 0
@@ -69,7 +69,7 @@ def test_short_jobs_have_none_to_spare() -> None:
 
 
 def test_the_longer_an_exchange_takes_the_longer_ends_may_wait_for_others() -> None:
-    pace = Pace(16)
+    pace = Prefetch(16)
     for _ in range(50):
         pace.exchanged(0.001, 10.0)
     quick = pace.gather_until()

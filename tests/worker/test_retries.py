@@ -16,20 +16,20 @@ from tickwork.core.job import JobState, Policy
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.retry_budget import LONGEST_S, Retries
+from tickwork.worker.retry_budget import LONGEST_S, QueueRetryBudgets
 
 FLOOR = 10
 
 
-def a_steady_queue(per_second: int, seconds: int = 120) -> Retries:
+def a_steady_queue(per_second: int, seconds: int = 120) -> QueueRetryBudgets:
     """A line of a queue in which so many jobs started each second; it is second `seconds` now."""
-    retries = Retries(Random(1))
+    retries = QueueRetryBudgets(Random(1))
     for second in range(seconds):
         retries.started("q", per_second, float(second))
     return retries
 
 
-def fail(retries: Retries, count: int, now: float) -> list[float]:
+def fail(retries: QueueRetryBudgets, count: int, now: float) -> list[float]:
     """Have jobs fail at once for the first time; return when they come back, in order."""
     rng = Random(7)
     delays = [RetryPolicy().delay(1, rng) or timedelta(0) for _ in range(count)]
@@ -59,38 +59,38 @@ def test_50_000_jobs_that_fail_at_once_come_back_at_a_fifth_of_the_pace() -> Non
 
 def test_in_an_idle_queue_they_come_back_at_the_floor_and_within_the_hour() -> None:
     """That is the longest line: what finds no place in it comes in between by chance."""
-    back = fail(Retries(Random(1)), 50_000, 0.0)
+    back = fail(QueueRetryBudgets(Random(1)), 50_000, 0.0)
     assert back[-1] <= LONGEST_S + 1
     assert most_in_a_second(back) <= 40
-    assert most_in_a_second(fail(Retries(Random(1)), 30_000, 0.0)[2 * FLOOR :]) <= FLOOR + 1
+    assert most_in_a_second(fail(QueueRetryBudgets(Random(1)), 30_000, 0.0)[2 * FLOOR :]) <= FLOOR + 1
 
 
 def test_a_few_failures_wait_as_they_would_without_a_budget() -> None:
-    retries = Retries(Random(1))
+    retries = QueueRetryBudgets(Random(1))
     assert {retries.delay("q", timedelta(seconds=1), 0.3) for _ in range(FLOOR)} == {timedelta(seconds=1)}
     assert retries.delay("q", timedelta(seconds=1), 0.3) == timedelta(seconds=1.7), "then the next second is used"
 
 
 def test_one_that_waits_long_is_not_in_the_way_of_those_that_do_not() -> None:
-    retries = Retries(Random(1))
+    retries = QueueRetryBudgets(Random(1))
     for _ in range(1000):
         retries.delay("q", timedelta(minutes=30), 0.0)
     assert retries.delay("q", timedelta(seconds=1), 0.0) == timedelta(seconds=1)
 
 
 def test_queues_have_lines_of_their_own() -> None:
-    retries = Retries(Random(1))
+    retries = QueueRetryBudgets(Random(1))
     fail(retries, 1000, 0.0)
     assert retries.delay("other", timedelta(seconds=1), 0.0) == timedelta(seconds=1)
 
 
 def test_who_asks_for_more_than_an_hour_gets_it() -> None:
-    retries = Retries(Random(1))
+    retries = QueueRetryBudgets(Random(1))
     assert {retries.delay("q", timedelta(days=1), 0.0) for _ in range(100)} == {timedelta(days=1)}
 
 
 def test_seconds_that_have_passed_are_forgotten() -> None:
-    retries = Retries(Random(1))
+    retries = QueueRetryBudgets(Random(1))
     fail(retries, 20_000, 0.0)
     retries.delay("q", timedelta(0), 4000.0)
     line = retries._lines["q"]
@@ -102,7 +102,7 @@ def test_no_second_has_more_retries_than_were_granted_and_none_comes_early(
     failures: list[tuple[float, int, float]],
 ) -> None:
     """Jobs start, and some time later one fails, which wants to wait for so long."""
-    retries = Retries(Random(1))
+    retries = QueueRetryBudgets(Random(1))
     now, starts = 0.0, 0
     places: Counter[int] = Counter()
     for pause, started, wait in failures:
@@ -118,7 +118,7 @@ def test_no_second_has_more_retries_than_were_granted_and_none_comes_early(
 
 @pytest.mark.parametrize("now", [0.0, 0.95, 1e6 + 0.5])
 def test_the_line_begins_wherever_the_clock_stands(now: float) -> None:
-    back = fail(Retries(Random(1)), 300, now)
+    back = fail(QueueRetryBudgets(Random(1)), 300, now)
     assert most_in_a_second(back) <= 2 * FLOOR
     assert back[-1] - now <= 300 / FLOOR + 2
 

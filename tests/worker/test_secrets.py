@@ -11,12 +11,12 @@ import pytest
 from tests.cli.programs import Program, program
 from tests.worker.fixtures import eventually, output_of
 from tickwork import Job, JobFailed, Tickwork, current_job
-from tickwork.api.apply import Plan
-from tickwork.core.access.secret_policy import Use, secret_variables
+from tickwork.api.apply import ApplyPlan
+from tickwork.core.access.secret_policy import SecretUse, secret_variables
 from tickwork.declare.documents import read_declared
 from tickwork.errors import InvalidInput, SecretError, WorkerError
 from tickwork.security.vault import KEY, Vault
-from tickwork.store.admin.access import Sealed
+from tickwork.store.admin.access import SealedSecret
 from tickwork.worker.tasks.builtin import add_builtin
 from tickwork.worker.tasks.shell import add_shell
 
@@ -33,7 +33,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def stored(app: Tickwork) -> Sealed:
+def stored(app: Tickwork) -> SealedSecret:
     sealed = app.store.get_secret("TOKEN")
     assert sealed is not None
     return sealed
@@ -80,18 +80,18 @@ class TestVault:
 
     def test_a_secret_that_was_set_for_some_opens_for_jobs_of_these_alone(self, app: Tickwork) -> None:
         vault(app).put("TOKEN", CANARY, "ada", uses=["task:charge", "queue:payments"])
-        for use in (Use("charge", "default"), Use("http", "payments")):
+        for use in (SecretUse("charge", "default"), SecretUse("http", "payments")):
             assert vault(app).get("TOKEN", use) == CANARY
         with pytest.raises(
             SecretError, match="not for task 'http' in queue 'default': it was set for queue:payments, "
         ):
-            vault(app).get("TOKEN", Use("http", "default"))
+            vault(app).get("TOKEN", SecretUse("http", "default"))
         vault(app).put("TOKEN", OTHER, "ada")
-        assert vault(app).get("TOKEN", Use("charge", "default")) == OTHER
+        assert vault(app).get("TOKEN", SecretUse("charge", "default")) == OTHER
         with pytest.raises(SecretError, match="not for task 'http'"):
-            vault(app).get("TOKEN", Use("http", "default"))
+            vault(app).get("TOKEN", SecretUse("http", "default"))
         vault(app).put("TOKEN", CANARY, "ada", uses=[])
-        assert vault(app).get("TOKEN", Use("http", "default")) == CANARY
+        assert vault(app).get("TOKEN", SecretUse("http", "default")) == CANARY
 
     def test_what_somebody_wrote_beside_a_secret_is_not_sealed_with_its_next_value(self, app: Tickwork) -> None:
         vault(app).put("TOKEN", CANARY, "ada", uses=["task:charge"])
@@ -206,7 +206,7 @@ DAGS = f"dags: {{pay: {{steps: {{charge: {STEP}}}}}, spy: {{steps: {{charge: {ST
 
 def test_steps_of_a_dag_that_a_secret_was_set_for_find_it_and_others_do_not(app: Tickwork, tmp_path: Path) -> None:
     vault(app).put("TOKEN", CANARY, "ada", uses=["dag:pay"])
-    Plan(app.schedules, read_declared(DAGS, lambda name: None, file="dags.yaml")).carry_out()
+    ApplyPlan(app.schedules, read_declared(DAGS, lambda name: None, file="dags.yaml")).carry_out()
     given = {KEY: KEY_TEXT, "TICKWORK_URL": app.url}
     with program(tmp_path, "worker", "--allow-shell", "-c", "2", "--processes", "1", **given) as worker:
         worker.says("shell      on")
@@ -410,7 +410,7 @@ class TestTasks:
         vault(app, **{KEY: "cd" * 32}).put("TOKEN", CANARY, "ada")
         with pytest.raises(JobFailed, match="sealed with another key"):
             app.named("asks").enqueue(name="TOKEN").result(timeout=20)
-        app.store.put_secret("TOKEN", Sealed("nonsense", ()), "mallory")
+        app.store.put_secret("TOKEN", SealedSecret("nonsense", ()), "mallory")
         with pytest.raises(JobFailed, match="the secret does not open"):
             app.named("asks").enqueue(name="TOKEN").result(timeout=20)
         assert app.named("asks").enqueue(name="OUR_TOKEN").result(timeout=20) == "***"

@@ -18,7 +18,7 @@ from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import INTERVAL_S, Expirer, Reaper
 from tickwork.services.runner import LAST_BACKOFF_S, Backoff, Runner
 from tickwork.store.admin.operations import Ask
-from tickwork.store.base import Store, Worker
+from tickwork.store.base import Store, WorkerRegistration
 from tickwork.testing import VirtualClock
 from tickwork.worker.heartbeat import Heartbeat, Lease
 
@@ -30,7 +30,9 @@ NO_TIME = timedelta(0)
 def claimed(app: Tickwork, worker: str, lease: timedelta) -> Job:
     """A job that a worker holds for so long."""
     job = app.enqueue("work")
-    app.store.register_worker(Worker(WorkerId(worker), "host", 1, "0", ("default",), ("work",), 1), [], lease)
+    app.store.register_worker(
+        WorkerRegistration(WorkerId(worker), "host", 1, "0", ("default",), ("work",), 1), [], lease
+    )
     (taken,) = app.store.claim_jobs(WorkerId(worker), ["default"], ["work"], 1).jobs
     assert taken.job_id == job.id
     return job
@@ -60,7 +62,7 @@ def test_the_reaper_leaves_its_own_worker_to_itself(app: Tickwork) -> None:
 
 def test_a_job_that_must_not_run_twice_is_not_queued_again(app: Tickwork) -> None:
     job = app.named("work").options(on_lost="fail").enqueue()
-    app.store.register_worker(Worker(WorkerId("w"), "host", 1, "0", ("default",), ("work",), 1), [], MOMENT)
+    app.store.register_worker(WorkerRegistration(WorkerId("w"), "host", 1, "0", ("default",), ("work",), 1), [], MOMENT)
     app.store.claim_jobs(WorkerId("w"), ["default"], ["work"], 1)
     eventually(lambda: app.store.expired_attempts(10))
     Reaper(app.store, Random(1)).tick(0.0)

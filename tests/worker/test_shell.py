@@ -11,7 +11,7 @@ import pytest
 from tests.cli.programs import Program, descendants, program
 from tests.worker.fixtures import eventually, output_of
 from tickwork import Job, JobFailed, Tickwork
-from tickwork.worker.tasks.command import _GATE, _OPEN, Command
+from tickwork.worker.tasks.command import _GATE, _OPEN, RunningCommand
 
 BYSTANDER = """
 from tickwork import Tickwork
@@ -228,7 +228,7 @@ def test_a_command_whose_worker_died_before_the_guard_knew_it_does_not_begin(tmp
 
 
 def test_a_command_that_is_ended_before_it_starts_never_starts(tmp_path: Path) -> None:
-    command = Command(["touch", str(tmp_path / "begun")], dict(os.environ), None, b"", lambda stream, data: None)
+    command = RunningCommand(["touch", str(tmp_path / "begun")], dict(os.environ), None, b"", lambda stream, data: None)
     command.end(0.1)
     command.start()
     assert command.done.wait(10)

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.core.ids import first_id
-from tickwork.otel import Processing
+from tickwork.otel import AttemptSpan
 
 EXPORTER = InMemorySpanExporter()
 
@@ -96,12 +96,12 @@ def test_an_attempt_long_after_its_enqueue_begins_a_trace_of_its_own_and_links_t
     enqueued = datetime(2026, 11, 15, tzinfo=UTC)
     old = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     for later, task in ((timedelta(seconds=30), "soon"), (timedelta(days=2), "late")):
-        Processing(task, "default", first_id(enqueued), 1, old, enqueued + later).end()
+        AttemptSpan(task, "default", first_id(enqueued), 1, old, enqueued + later).end()
     soon, late = (named(exporter, "process default", task) for task in ("soon", "late"))
     assert trace_of(soon) == int(old[3:35], 16) != trace_of(late)
     assert [link.context.trace_id for link in late.links] == [int(old[3:35], 16)]
 
 
 def test_what_is_no_traceparent_is_left_alone(exporter: InMemorySpanExporter) -> None:
-    Processing("odd", "default", "no id", 1, "00-zz", datetime(2026, 11, 15, tzinfo=UTC)).end()
+    AttemptSpan("odd", "default", "no id", 1, "00-zz", datetime(2026, 11, 15, tzinfo=UTC)).end()
     assert named(exporter, "process default", "odd").links == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwork.worker.claim_backoff import EACH_S, FORGETS_S, LONG_REST_S, LONG_S, REST_S, SHARE, TRIPS, Supply
+from tickwork.worker.claim_backoff import EACH_S, FORGETS_S, LONG_REST_S, LONG_S, REST_S, SHARE, TRIPS, ClaimBackoff
 
 NOW = 100.0
 LONG = 2 * LONG_S
@@ -12,7 +12,7 @@ SHORT = LONG_S / 10
 
 
 def claimed(
-    supply: Supply,
+    supply: ClaimBackoff,
     took_s: float,
     found: int = 0,
     moved: int = 0,
@@ -20,19 +20,19 @@ def claimed(
     began: float | None = None,
     is_near: bool = False,
     least_s: float = 0.0,
-) -> Supply:
+) -> ClaimBackoff:
     began = max(NOW, supply.again_at) if began is None else began
     supply.claimed(began, began + took_s, found, moved, is_near=is_near, least_s=least_s)
     return supply
 
 
-def searches(supply: Supply) -> bool:
+def searches(supply: ClaimBackoff) -> bool:
     return supply.search(NOW + 1000) == "all"
 
 
-def slow(took_s: float = LONG) -> Supply:
+def slow(took_s: float = LONG) -> ClaimBackoff:
     """What is known after a claim that took long."""
-    return claimed(Supply(), took_s)
+    return claimed(ClaimBackoff(), took_s)
 
 
 def test_two_claims_that_take_long_for_what_they_bring_are_followed_by_a_search() -> None:
@@ -41,7 +41,7 @@ def test_two_claims_that_take_long_for_what_they_bring_are_followed_by_a_search(
 
 
 def test_a_claim_that_takes_long_between_short_ones_is_not() -> None:
-    supply = Supply()
+    supply = ClaimBackoff()
     for took_s in (LONG, SHORT, 10.0, SHORT):
         assert not searches(claimed(supply, took_s, found=1, moved=1))
 
@@ -82,7 +82,7 @@ def test_what_takes_long_each_time_is_looked_for_seldom_and_not_never() -> None:
 
 
 def test_nobody_waits_long_because_the_store_is_far_away() -> None:
-    supply = claimed(Supply(scarce=True), 0.5)
+    supply = claimed(ClaimBackoff(scarce=True), 0.5)
     began = supply.again_at
     claimed(supply, 0.5, least_s=0.5 / TRIPS)
     assert supply.again_at == pytest.approx(began + 0.5 + REST_S)
@@ -97,7 +97,7 @@ def test_a_look_at_new_jobs_alone_changes_nothing() -> None:
 
 
 def test_where_the_store_is_far_away_not_every_other_claim_is_a_search() -> None:
-    supply, searched = Supply(), 0
+    supply, searched = ClaimBackoff(), 0
     for _ in range(200):
         searched += supply.search(NOW) is not None
         claimed(supply, 0.05, is_near=True)
@@ -115,20 +115,20 @@ def test_what_was_found_is_looked_for_again_at_once() -> None:
 
 
 def test_short_claims_in_vain_are_repeated_whenever_somebody_calls() -> None:
-    supply = claimed(Supply(), SHORT)
+    supply = claimed(ClaimBackoff(), SHORT)
     assert supply.search(NOW + SHORT) is None
     assert not supply.rests(NOW + SHORT)
 
 
 def test_a_task_of_its_own_is_searched_until_it_is_known_that_nothing_stands_in_its_way() -> None:
-    assert searches(Supply(scarce=True))
-    assert searches(claimed(Supply(scarce=True), SHORT))
-    assert not searches(claimed(Supply(scarce=True), SHORT, is_near=True))
-    assert not searches(Supply())
+    assert searches(ClaimBackoff(scarce=True))
+    assert searches(claimed(ClaimBackoff(scarce=True), SHORT))
+    assert not searches(claimed(ClaimBackoff(scarce=True), SHORT, is_near=True))
+    assert not searches(ClaimBackoff())
 
 
 def test_a_task_of_its_own_is_not_looked_for_all_the_time() -> None:
     took_s = LONG_S / 2
-    supply = claimed(Supply(scarce=True), took_s)
+    supply = claimed(ClaimBackoff(scarce=True), took_s)
     assert supply.rests(NOW + took_s)
     assert not supply.rests(NOW + took_s * (SHARE + 2))

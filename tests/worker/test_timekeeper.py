@@ -8,17 +8,17 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tickwork.clock import SystemClock
-from tickwork.worker.run.timer import Timekeeper
+from tickwork.worker.run.timer import Timer
 
 
 @pytest.fixture
-def timekeeper() -> Iterator[Timekeeper]:
-    timekeeper = Timekeeper(SystemClock())
+def timekeeper() -> Iterator[Timer]:
+    timekeeper = Timer(SystemClock())
     yield timekeeper
     timekeeper.stop()
 
 
-def test_calls_are_made_in_the_order_of_their_times(timekeeper: Timekeeper) -> None:
+def test_calls_are_made_in_the_order_of_their_times(timekeeper: Timer) -> None:
     made: list[str] = []
     for name, seconds in (("third", 0.09), ("first", 0.03), ("second", 0.06), ("at once", 0.0)):
         timekeeper.after(seconds, lambda name=name: made.append(name))  # type: ignore[misc]
@@ -26,21 +26,21 @@ def test_calls_are_made_in_the_order_of_their_times(timekeeper: Timekeeper) -> N
     assert made == ["at once", "first", "second", "third"]
 
 
-def test_no_call_is_early(timekeeper: Timekeeper) -> None:
+def test_no_call_is_early(timekeeper: Timer) -> None:
     began, made = time.monotonic(), threading.Event()
     timekeeper.after(0.05, made.set)
     assert made.wait(5)
     assert time.monotonic() - began >= 0.05
 
 
-def test_an_earlier_call_is_made_although_a_later_one_is_waited_for(timekeeper: Timekeeper) -> None:
+def test_an_earlier_call_is_made_although_a_later_one_is_waited_for(timekeeper: Timer) -> None:
     made = threading.Event()
     timekeeper.after(1000, lambda: None)
     timekeeper.after(0.01, made.set)
     assert made.wait(5)
 
 
-def test_a_cancelled_call_is_not_made(timekeeper: Timekeeper) -> None:
+def test_a_cancelled_call_is_not_made(timekeeper: Timer) -> None:
     made: list[str] = []
     cancelled = timekeeper.after(0.02, lambda: made.append("cancelled"))
     timekeeper.after(0.05, lambda: made.append("kept"))
@@ -49,13 +49,13 @@ def test_a_cancelled_call_is_not_made(timekeeper: Timekeeper) -> None:
     eventually(lambda: made == ["kept"])
 
 
-def test_cancelled_calls_do_not_pile_up(timekeeper: Timekeeper) -> None:
+def test_cancelled_calls_do_not_pile_up(timekeeper: Timer) -> None:
     for _ in range(10_000):
         timekeeper.cancel(timekeeper.after(1000, lambda: None))
     assert len(timekeeper._calls) < 200
 
 
-def test_a_call_that_fails_does_not_stop_the_next(timekeeper: Timekeeper, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_that_fails_does_not_stop_the_next(timekeeper: Timer, caplog: pytest.LogCaptureFixture) -> None:
     made = threading.Event()
     timekeeper.after(0.0, lambda: 1 // 0)  # type: ignore[arg-type, return-value]
     timekeeper.after(0.02, made.set)
@@ -63,14 +63,14 @@ def test_a_call_that_fails_does_not_stop_the_next(timekeeper: Timekeeper, caplog
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_call_may_ask_for_another(timekeeper: Timekeeper) -> None:
+def test_a_call_may_ask_for_another(timekeeper: Timer) -> None:
     made = threading.Event()
     timekeeper.after(0.01, lambda: timekeeper.after(0.01, made.set) and None)
     assert made.wait(5)
 
 
 def test_after_its_end_no_call_is_made() -> None:
-    timekeeper, made = Timekeeper(SystemClock()), []
+    timekeeper, made = Timer(SystemClock()), []
     timekeeper.after(0.02, lambda: made.append(1))
     timekeeper.stop()
     eventually(lambda: not any(thread.name == "tickwork-timekeeper" for thread in threading.enumerate()))

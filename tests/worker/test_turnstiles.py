@@ -16,7 +16,7 @@ from tickwork.core.ids import ClaimId
 from tickwork.core.job import Policy
 from tickwork.core.job_limits import breaker_name
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot
+from tickwork.core.limits.limits import LimitUse
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.base import Finish
@@ -41,7 +41,7 @@ class Scene:
         return a_worker(self.store, self.clock, slots=2)
 
     def insert(self, count: int) -> None:
-        flow = Flow(slots=(Slot(NAME, "", 1),))
+        flow = Flow(slots=(LimitUse(NAME, "", 1),))
         policy = Policy(RetryPolicy(retries=0))
         self.store.insert_jobs(jobs(count, flow=flow, policy=policy))
 
@@ -116,7 +116,7 @@ def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(app: Tickwork)
     store, clock = app.store, SystemClock()
     worker, pools = a_worker(store, clock)
     store.declare_limits({"one": concurrency(1)})
-    flow = Flow(slots=(Slot("one", "", 1),))
+    flow = Flow(slots=(LimitUse("one", "", 1),))
     first, second = store.insert_jobs([a_job(flow=flow), a_job(flow=flow)])
     worker.tick(clock.monotonic())
     assert list(pools.given) == [first]

@@ -13,7 +13,7 @@ from tests.worker.fixtures import eventually
 from tickwork import Tickwork, current_job
 from tickwork.core.ids import WorkerId
 from tickwork.core.why import RUNNABLE
-from tickwork.store.base import LEASE, Worker
+from tickwork.store.base import LEASE, WorkerRegistration
 
 
 def test_why_is_true_in_each_situation(app: Tickwork) -> None:
@@ -77,7 +77,9 @@ histories = st.lists(st.tuples(asked, st.sampled_from(["", "cancel", "claim", "r
 
 @pytest.fixture
 def shared(app: Tickwork) -> Tickwork:
-    app.store.register_worker(Worker(WorkerId("w"), "host", 1, "0", ("default", "mail"), ("work",), 1), [], LEASE)
+    app.store.register_worker(
+        WorkerRegistration(WorkerId("w"), "host", 1, "0", ("default", "mail"), ("work",), 1), [], LEASE
+    )
     return app
 
 

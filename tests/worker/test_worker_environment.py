@@ -12,7 +12,7 @@ from tests.worker.fixtures import eventually
 from tickwork import JobFailed, Tickwork
 from tickwork.errors import InvalidInput
 from tickwork.security.vault import KEY
-from tickwork.worker.process.fork_server import Nursery, start_nursery
+from tickwork.worker.process.fork_server import ForkServer, start_nursery
 from tickwork.worker.tasks.run_as import find_user
 
 CANARY = "canary-4be1-of-the-environment"
@@ -128,7 +128,7 @@ def test_a_worker_beside_its_server_shows_nothing_either(app: Tickwork, tmp_path
 def test_a_nursery_that_is_started_does_not_have_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, KEY_TEXT)
     monkeypatch.setenv("STRIPE_KEY", CANARY)
-    nursery: Nursery = start_nursery()
+    nursery: ForkServer = start_nursery()
     try:
         environ = Path(f"/proc/{nursery.pid}/environ")
         eventually(lambda: Path(f"/proc/{nursery.pid}/comm").read_text() == "tickwork-nurse\n")

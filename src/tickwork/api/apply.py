@@ -15,16 +15,16 @@ from tickwork.api.schedules import Schedules
 from tickwork.core.dag import diff as dag_changes
 from tickwork.core.dag.graph import Graph, digest
 from tickwork.core.job_options import calendar_name
-from tickwork.core.schedule.spec import Spec
-from tickwork.declare.documents import Declared
+from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.declare.documents import DeclaredWork
 from tickwork.declare.export import declared_calendar, declared_hook, declared_schedule
 from tickwork.errors import InvalidInput
-from tickwork.store.admin.hooks import Kind, Thing
+from tickwork.store.admin.hooks import DeclaredThing, Kind
 from tickwork.store.base import Store
 from tickwork.store.schedules import ScheduleView
 
 
-class Difference(msgspec.Struct, frozen=True):
+class FieldChange(msgspec.Struct, frozen=True):
     """A field that is not as it was. None: it is not said. Of a dag, `field` begins with the step, if it is of one."""
 
     field: str
@@ -32,7 +32,7 @@ class Difference(msgspec.Struct, frozen=True):
     new: Any = None
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What becomes of one thing. Of a dag, `version` is the one that it has then, `was` that which it has now."""
 
     kind: Kind
@@ -40,7 +40,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     change: Literal["new", "changed", "unchanged", "gone"]
     version: int | None = None
     was: int | None = None
-    fields: tuple[Difference, ...] = ()
+    fields: tuple[FieldChange, ...] = ()
 
 
 class Told(NamedTuple):
@@ -54,14 +54,14 @@ class Told(NamedTuple):
     after: Any = None
 
 
-class Plan:
+class ApplyPlan:
     """What a store lacks to be as declared. Raises InvalidInput where it cannot become that; nothing is stored then.
 
     With `prune`, what the source declared before and does not any more is to be deleted.
     """
 
     def __init__(
-        self, schedules: Schedules, found: Declared, source: str | None = None, *, prune: bool = False
+        self, schedules: Schedules, found: DeclaredWork, source: str | None = None, *, prune: bool = False
     ) -> None:
         self._schedules = schedules
         self._found = found
@@ -70,7 +70,7 @@ class Plan:
         schedules.check_calendars(found.all_specs, found.calendars)
         self._gone = self._find_gone()
         self._check_gone()
-        self._whole: dict[Thing, Mapping[str, Any]] = {}  # all that is said of what is new, and of what is gone
+        self._whole: dict[DeclaredThing, Mapping[str, Any]] = {}  # all that is said of what is new, and of what is gone
         self.changes = [*self._dags(), *self._calendars(), *self._specs(), *self._hooks(), *self._deleted()]
 
     @property
@@ -86,8 +86,8 @@ class Plan:
         """Return what the audit log is told of each change."""
         return [self._told(one) for one in self.changes if one.change != "unchanged"]
 
-    def _told(self, change: Change) -> Told:
-        target, whole = f"{change.kind} {change.name}", self._whole.get(Thing(change.kind, change.name), {})
+    def _told(self, change: PlannedChange) -> Told:
+        target, whole = f"{change.kind} {change.name}", self._whole.get(DeclaredThing(change.kind, change.name), {})
         if change.change == "gone":
             return Told(target, dict(whole), {"change": "gone"})
         now = {} if change.version is None else {"version": change.version}
@@ -99,7 +99,7 @@ class Plan:
         before = {**was, **{one.field: one.old for one in change.fields}, **steps[0]}
         return Told(target, before, {**after, **{one.field: one.new for one in change.fields}, **steps[1]})
 
-    def _changed_steps(self, change: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _changed_steps(self, change: PlannedChange) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what was said of the steps that a dag loses, and what is said of those that it gains."""
         if change.kind != "dag" or change.was is None:
             return {}, {}
@@ -133,7 +133,7 @@ class Plan:
         declared = set(self._declared())
         store.forget_declared(one for one in self._marked if one not in declared)
 
-    def _declared(self) -> list[Thing]:
+    def _declared(self) -> list[DeclaredThing]:
         found = self._found
         schedules = [spec.name for spec in found.all_specs]
         names: tuple[tuple[Kind, Iterable[str]], ...] = (
@@ -142,11 +142,11 @@ class Plan:
             ("calendar", found.calendars),
             ("hook", found.hooks),
         )
-        return [Thing(kind, name) for kind, of_kind in names for name in of_kind]
+        return [DeclaredThing(kind, name) for kind, of_kind in names for name in of_kind]
 
     # -- what is gone
 
-    def _find_gone(self) -> list[Thing]:
+    def _find_gone(self) -> list[DeclaredThing]:
         """What the source does not declare any more, and is still there."""
         declared, store = set(self._declared()), self._store
         gone = [one for one in self._marked if one not in declared]
@@ -175,18 +175,18 @@ class Plan:
                     f"Nothing was stored."
                 )
 
-    def _specs_after(self) -> Iterator[Spec]:
+    def _specs_after(self) -> Iterator[ScheduleSpec]:
         """The schedules that there will be."""
         said, gone = {spec.name: spec for spec in self._found.all_specs}, set(self._names("schedule"))
         yield from said.values()
         yield from (view.spec for view in self._schedules.views() if view.name not in gone and view.name not in said)
 
-    def _deleted(self) -> Iterator[Change]:
+    def _deleted(self) -> Iterator[PlannedChange]:
         for one in self._gone:
             self._whole[one] = self._stored(one)
-            yield Change(kind=one.kind, name=one.name, change="gone")
+            yield PlannedChange(kind=one.kind, name=one.name, change="gone")
 
-    def _stored(self, one: Thing) -> Mapping[str, Any]:
+    def _stored(self, one: DeclaredThing) -> Mapping[str, Any]:
         """Return what is said of something that is there."""
         store = self._store
         match one.kind:
@@ -205,53 +205,53 @@ class Plan:
 
     # -- what is new, and what is changed
 
-    def _dags(self) -> Iterator[Change]:
+    def _dags(self) -> Iterator[PlannedChange]:
         newest = {view.name: view for view in self._store.dags()} if self._found.dags else {}
         for name, dag in self._found.dags.items():
             view = newest.get(name)
             if view is None:
                 was = next(iter(self._store.dags(name)), None)  # one that was deleted
                 version = 1 if was is None else was.version + (digest(was.graph) != digest(dag.graph))
-                self._whole[Thing("dag", name)] = _dag_whole(dag.graph)
-                yield Change(kind="dag", name=name, change="new", version=version)
+                self._whole[DeclaredThing("dag", name)] = _dag_whole(dag.graph)
+                yield PlannedChange(kind="dag", name=name, change="new", version=version)
             elif digest(view.graph) == digest(dag.graph):
-                yield Change(kind="dag", name=name, change="unchanged", version=view.version, was=view.version)
+                yield PlannedChange(kind="dag", name=name, change="unchanged", version=view.version, was=view.version)
             else:
                 fields = tuple(_dag_differences(view.graph, dag.graph))
                 numbers = {"version": view.version + 1, "was": view.version}
-                yield Change(kind="dag", name=name, change="changed", fields=fields, **numbers)
+                yield PlannedChange(kind="dag", name=name, change="changed", fields=fields, **numbers)
 
-    def _calendars(self) -> Iterator[Change]:
+    def _calendars(self) -> Iterator[PlannedChange]:
         stored = self._store.calendars() if self._found.calendars else {}
         for name, value in self._found.calendars.items():
             old = declared_calendar(stored[name]) if name in stored else None
             yield self._change("calendar", name, old, declared_calendar(value))
 
-    def _specs(self) -> Iterator[Change]:
+    def _specs(self) -> Iterator[PlannedChange]:
         stored = self._store.get_schedules([spec.name for spec in self._found.all_specs])
         for spec in self._found.all_specs:
             old = _as_it_stands(stored[spec.name], spec) if spec.name in stored else None
             yield self._change("schedule", spec.name, old, declared_schedule(spec))
 
-    def _hooks(self) -> Iterator[Change]:
+    def _hooks(self) -> Iterator[PlannedChange]:
         for name, hook in self._found.hooks.items():
             view = self._store.get_hook(name)
             old = None if view is None else declared_hook(view.hook)
             yield self._change("hook", name, old, declared_hook(hook))
 
-    def _change(self, kind: Kind, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Change:
+    def _change(self, kind: Kind, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> PlannedChange:
         if old is None:
-            self._whole[Thing(kind, name)] = new
-            return Change(kind=kind, name=name, change="new")
+            self._whole[DeclaredThing(kind, name)] = new
+            return PlannedChange(kind=kind, name=name, change="new")
         fields = tuple(
-            Difference(field, old.get(field), new.get(field))
+            FieldChange(field, old.get(field), new.get(field))
             for field in dict.fromkeys([*new, *old])
             if old.get(field) != new.get(field)
         )
-        return Change(kind=kind, name=name, change="changed" if fields else "unchanged", fields=fields)
+        return PlannedChange(kind=kind, name=name, change="changed" if fields else "unchanged", fields=fields)
 
 
-def _as_it_stands(view: ScheduleView, said: Spec) -> dict[str, Any]:
+def _as_it_stands(view: ScheduleView, said: ScheduleSpec) -> dict[str, Any]:
     """A schedule as it is declared now. One that is said to be paused, and was resumed since, is so no more."""
     stored = declared_schedule(view.spec)
     if said.paused and not view.standing.paused:
@@ -264,13 +264,13 @@ def _dag_whole(graph: Graph) -> dict[str, Any]:
     return {**dag_changes.dag_facts(graph), "steps": steps}
 
 
-def _dag_differences(old: Graph, new: Graph) -> Iterator[Difference]:
+def _dag_differences(old: Graph, new: Graph) -> Iterator[FieldChange]:
     for one in dag_changes.changes(old, new):
         place = ".".join(filter(None, (one.step, one.field)))
         match one.what:
             case "added":
-                yield Difference(place, None, "a step")
+                yield FieldChange(place, None, "a step")
             case "removed":
-                yield Difference(place, "a step", None)
+                yield FieldChange(place, "a step", None)
             case _:
-                yield Difference(place, one.old, one.new)
+                yield FieldChange(place, one.old, one.new)

@@ -13,19 +13,19 @@ from tickwork.api.client import PAGE, Client, Job
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Slot, concurrency
+from tickwork.core.limits.limits import LimitUse, concurrency
 from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import Calendars, read_instant
 from tickwork.core.recurrence.zones.zone import TICK
 from tickwork.core.schedule.decide import rule_of
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidInput, check
 
 OCCURRENCES_LIMIT = 100_000
 KEPT = timedelta(days=30)  # how long an occurrence that was backfilled is not backfilled again
 
 
-def occurrences(spec: Spec, start: datetime, end: datetime, calendars: Calendars) -> list[datetime]:
+def occurrences(spec: ScheduleSpec, start: datetime, end: datetime, calendars: Calendars) -> list[datetime]:
     """Return the occurrences from `start` to `end`. Raises InvalidInput for too many, or a rule that has none."""
     first, last = read_instant("start", start), read_instant("end", end)
     if last < first:
@@ -45,7 +45,7 @@ def occurrences(spec: Spec, start: datetime, end: datetime, calendars: Calendars
     return found
 
 
-def check_storable_at_once(spec: Spec) -> None:
+def check_storable_at_once(spec: ScheduleSpec) -> None:
     """Raise InvalidInput for a schedule whose occurrences wait for each other: a limit cannot hold jobs for that."""
     if spec.policies.wait_for_previous:
         raise InvalidInput(
@@ -61,7 +61,7 @@ class MakeJob(Protocol):
     def __call__(self, due: datetime, *, is_catchup: bool) -> NewJob: ...
 
 
-class Backfilled(NamedTuple):
+class BackfillOutcome(NamedTuple):
     """What became of an occurrence. `is_new`: this backfill stored its job.
 
     An earlier backfill stored a job that is not new: it had succeeded, or was tried once more. Without `job`, nothing
@@ -107,7 +107,7 @@ class Backfill:
         self._force = force
         self._in_order = in_order
 
-    def steps(self) -> Iterator[Backfilled]:
+    def steps(self) -> Iterator[BackfillOutcome]:
         """Run it, giving what became of each occurrence when its job has ended.
 
         In order, it starts nothing after an occurrence that did not succeed, and gives the rest without a job.
@@ -119,9 +119,9 @@ class Backfill:
             live |= {job.id: (due, job) for due, job in zip(dues, self._stored(dues), strict=True)} if dues else {}
             for ended in self._client.wait_for_any([job for _, job in live.values()]):
                 due, job = live.pop(ended.id)
-                yield Backfilled(due, ended, ended.state, job.is_new)
+                yield BackfillOutcome(due, ended, ended.state, job.is_new)
                 if self._in_order and not _lets_next_start(ended):
-                    yield from map(Backfilled, left)
+                    yield from map(BackfillOutcome, left)
                     return
 
     def _stored(self, dues: Sequence[datetime], limit: str | None = None) -> list[Job]:
@@ -172,4 +172,4 @@ def _lets_next_start(ended: Job) -> bool:
 
 def _limited(job: NewJob, limit: str) -> NewJob:
     flow = Flow() if job.flow is None else job.flow
-    return msgspec.structs.replace(job, flow=msgspec.structs.replace(flow, slots=(*flow.slots, Slot(limit, "", 1))))
+    return msgspec.structs.replace(job, flow=msgspec.structs.replace(flow, slots=(*flow.slots, LimitUse(limit, "", 1))))

@@ -18,9 +18,19 @@ from tickwork.core import why
 from tickwork.core.access.scopes import BUILT_IN
 from tickwork.core.duration import parse_duration, parse_spacing
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import Asking, AttemptView, JobFilter, JobState, JobView, LogChunk, NewJob, QueueView, WorkerView
+from tickwork.core.job import (
+    AskingAttempt,
+    AttemptView,
+    JobFilter,
+    JobState,
+    JobView,
+    LogChunk,
+    NewJob,
+    QueueView,
+    WorkerView,
+)
 from tickwork.core.job_options import read_option
-from tickwork.core.stats.error_groups import By, Cause, Causes
+from tickwork.core.stats.error_groups import By, ErrorGroup, ErrorGroups
 from tickwork.store.base import Store
 
 PAGE = 1000  # how many jobs one statement of a bulk change touches
@@ -109,9 +119,9 @@ class Client:
         """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
         return sum(len(perform(partial(self.store.discard_jobs, ids))) for ids in self._pages(which, _is_dead))
 
-    def causes(self, which: JobFilter, most: int, by: By = "error") -> tuple[list[Cause], bool]:
+    def causes(self, which: JobFilter, most: int, by: By = "error") -> tuple[list[ErrorGroup], bool]:
         """Dead letters by cause, the most frequent first, of the newest `most`; and whether those were all."""
-        found, before, looked = Causes(by), None, 0
+        found, before, looked = ErrorGroups(by), None, 0
         while looked < most:
             page = self.store.find_failures(which, min(PAGE, most - looked), before)
             found.add(page.failures)
@@ -250,7 +260,7 @@ class Job:
         return self._wait(timeout).state.value
 
     def _wait(self, timeout: float | str | timedelta | None) -> JobView:
-        waits = _Waits(self, timeout)
+        waits = _PollDelay(self, timeout)
         while not (view := self.view).state.ended:
             time.sleep(waits.next())
         return view
@@ -260,7 +270,7 @@ class Job:
         return (await self._wait_async(timeout)).state.value
 
     async def _wait_async(self, timeout: float | str | timedelta | None) -> JobView:
-        waits = _Waits(self, timeout)
+        waits = _PollDelay(self, timeout)
         while not (view := await asyncio.to_thread(lambda: self.view)).state.ended:
             await asyncio.sleep(waits.next())
         return view
@@ -334,7 +344,7 @@ class Job:
     why_async = twin(why)
 
 
-class _Waits:
+class _PollDelay:
     """How long to wait between looks at a job: 2 ms, then longer and longer up to a tenth of a second."""
 
     def __init__(self, job: Job, timeout: float | str | timedelta | None) -> None:
@@ -359,7 +369,7 @@ def _seconds(timeout: float | str | timedelta | None) -> float | None:
     return parse_duration(timeout, what="timeout").total_seconds()
 
 
-def _asking() -> Asking | None:
+def _asking() -> AskingAttempt | None:
     job = current_or_none()
     return None if job is None else job.asking
 

@@ -22,23 +22,23 @@ from tickwork.store.base import Store
 from tickwork.store.limits import GateView, LimitView
 
 
-class Named(Protocol):
+class NamedTask(Protocol):
     """A task, which is known by its name."""
 
     name: str
 
 
-class Selects(TypedDict, total=False):
+class GateSelector(TypedDict, total=False):
     """What a gate is for; of several, all must match."""
 
-    task: str | Named | None
+    task: str | NamedTask | None
     queue: str | None
     tenant: str | None
     collection: str | None
     label: str | None
 
 
-class Order(Selects, total=False):
+class GateOptions(GateSelector, total=False):
     """What all gates may say. `until` is an instant, or a duration from now; without it a gate stays until `resume`."""
 
     until: str | timedelta | datetime | None
@@ -46,7 +46,7 @@ class Order(Selects, total=False):
     by: str | None
 
 
-class FlowCalls:
+class LimitCalls:
     """The calls of `Tickwork` on flow control."""
 
     @property
@@ -54,26 +54,26 @@ class FlowCalls:
         """Where the gates and limits are."""
         raise NotImplementedError
 
-    def pause(self, **order: Unpack[Order]) -> Gate:
+    def pause(self, **order: Unpack[GateOptions]) -> Gate:
         """Start none of these jobs: `app.pause(task=mail, until="2h", reason="the provider is down")`.
 
         What runs goes on; what is enqueued waits. Selected by `task`, `queue`, `tenant`, `collection` and `label`.
         """
         return self._put("pause", order)
 
-    def drop(self, **order: Unpack[Order]) -> Gate:
+    def drop(self, **order: Unpack[GateOptions]) -> Gate:
         """End these jobs as dropped instead of starting them: `app.drop(collection="campaign-7")`."""
         return self._put("drop", order)
 
-    def slow(self, *, rate: str | Rate, **order: Unpack[Order]) -> Gate:
+    def slow(self, *, rate: str | Rate, **order: Unpack[GateOptions]) -> Gate:
         """Start these jobs at this rate at most: `app.slow(tenant="acme", rate="5/s")`."""
         return self._put("slow", {**order, "rate": rate})
 
-    def divert(self, *, to: str, **order: Unpack[Order]) -> Gate:
+    def divert(self, *, to: str, **order: Unpack[GateOptions]) -> Gate:
         """Send these jobs to another queue when they would start: `app.divert(label="bulk", to="spare")`."""
         return self._put("divert", {**order, "to": read_option("queue", to)})
 
-    def resume(self, **selects: Unpack[Selects]) -> int:
+    def resume(self, **selects: Unpack[GateSelector]) -> int:
         """Lift the gates that are for exactly this, of every kind; return how many. What they held may start."""
         return len(self.store.lift_gates(read_selectors(selects)))
 

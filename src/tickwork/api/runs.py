@@ -14,10 +14,10 @@ from tickwork.core.arguments.payload import PAYLOAD_LIMIT, decode, seal, too_lar
 from tickwork.core.arguments.run_params import completed
 from tickwork.core.arguments.unstorable import Flaw, check_text
 from tickwork.core.dag import graph_view
-from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, Standing, failed_steps
+from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, StepState, failed_steps
 from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepLine, StepTimes, overview
-from tickwork.core.dag.timeline import Ran, timeline
+from tickwork.core.dag.timeline import LastAttempt, timeline
 from tickwork.core.job import JobState, JobView
 from tickwork.errors import InvalidInput
 from tickwork.store.dags import InstanceView, StepView
@@ -89,7 +89,7 @@ class Run(Job):
         view = self.view
         began_at = view.started_at or view.run_at
         ran = [
-            Ran(one.step, one.idx, one.started_at, one.ended_at)
+            LastAttempt(one.step, one.idx, one.started_at, one.ended_at)
             for one in self.instances()
             if one.started_at is not None and one.started_at >= began_at and one.state != JobState.QUEUED
         ]
@@ -234,11 +234,11 @@ class Step:
         return f"<Step {self.name} of run {self.run.id}>"
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> StepState:
         """How the step stands: what it waits for, how many instances it has."""
         view = self._view
         return (
-            Standing(self.base, pending=len(self.run.graph.by_name[self.base].parents))
+            StepState(self.base, pending=len(self.run.graph.by_name[self.base].parents))
             if view is None
             else view.standing
         )

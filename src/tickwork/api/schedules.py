@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tickwork.api.async_twins import twin
-from tickwork.api.backfill import Backfill, Backfilled, MakeJob, occurrences
+from tickwork.api.backfill import Backfill, BackfillOutcome, MakeJob, occurrences
 from tickwork.api.client import Client, Job
 from tickwork.api.creator import current_creator
 from tickwork.api.paging import Page, Pages
@@ -19,12 +19,12 @@ from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.job_options import schedule_name
-from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_tick
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.due import period
-from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.spec import Spec, template
+from tickwork.core.schedule.policy import SchedulePolicies
+from tickwork.core.schedule.spec import ScheduleSpec, template
 from tickwork.core.schedule.upcoming import missing_calendars, state_of, upcoming
 from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound
 from tickwork.store.base import Store
@@ -77,7 +77,7 @@ class Schedules(Mapping[str, "Schedule"]):
         """What holds a schedule that was just read."""
         return Schedule(self, view.name, view)
 
-    def put(self, specs: Sequence[Spec]) -> list[Schedule]:
+    def put(self, specs: Sequence[ScheduleSpec]) -> list[Schedule]:
         """Store schedules, all or none; one of a name that is taken is edited. Raises InvalidInput for a calendar that
         is not there.
         """
@@ -86,11 +86,11 @@ class Schedules(Mapping[str, "Schedule"]):
         self.nudge()
         return [Schedule(self, spec.name) for spec in specs]
 
-    def pause_as_said(self, specs: Sequence[Spec]) -> None:
+    def pause_as_said(self, specs: Sequence[ScheduleSpec]) -> None:
         """Pause those that are said to be paused, also where they were there before."""
         self.store.pause_schedules([spec.name for spec in specs if spec.paused])
 
-    def check_calendars(self, specs: Sequence[Spec], beside: Container[str] = ()) -> None:
+    def check_calendars(self, specs: Sequence[ScheduleSpec], beside: Container[str] = ()) -> None:
         """Raise InvalidInput where a schedule heeds a calendar that is not there, nor among those beside it."""
         heeded = {name: spec for spec in specs for name in spec.calendar_names if name not in beside}
         missing = sorted(set(heeded) - set(self.store.calendars())) if heeded else []
@@ -132,7 +132,7 @@ class Schedule:
         return found
 
     @property
-    def spec(self) -> Spec:
+    def spec(self) -> ScheduleSpec:
         """What defines it."""
         return self.view.spec
 
@@ -141,7 +141,7 @@ class Schedule:
         return Rule(self.view.spec.rule)
 
     @property
-    def policies(self) -> Policies:
+    def policies(self) -> SchedulePolicies:
         return self.view.spec.policies
 
     @property
@@ -217,7 +217,7 @@ class Schedule:
 
     def backfill(
         self, start: datetime, end: datetime, *, max_parallel: int = 1, dry_run: bool = False, force: bool = False
-    ) -> list[Backfilled]:
+    ) -> list[BackfillOutcome]:
         """Run it for each of its occurrences from `start` to `end`, the oldest first; return what became of each.
 
         At most `max_parallel` jobs live at a time, and it returns when all have ended. A job is keyed by its occurrence
@@ -226,7 +226,7 @@ class Schedule:
         """
         dues = self.occurrences(start, end)
         if dry_run:
-            return [Backfilled(due) for due in dues]
+            return [BackfillOutcome(due) for due in dues]
         return sorted(self.backfilling(dues, max_parallel, force=force).steps(), key=lambda one: one.due_at)
 
     def backfilling(self, dues: Sequence[datetime], max_parallel: int, *, force: bool = False) -> Backfill:
@@ -245,7 +245,7 @@ class Schedule:
 
         def make(due: datetime, *, is_catchup: bool) -> NewJob:
             (job_id,) = self._schedules.new_ids(1)
-            tick = Tick(self.name, due, is_catchup, period(rule, due, calendars) if is_known else None)
+            tick = Occurrence(self.name, due, is_catchup, period(rule, due, calendars) if is_known else None)
             return msgspec.structs.replace(made, id=JobId(job_id), tick=encode_tick(tick), creator=current_creator())
 
         return make

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Told(NamedTuple):
+class AuditedChange(NamedTuple):
     """Something that a command changed: how it was before, and after."""
 
     target: str
@@ -36,20 +36,22 @@ def by() -> str:
     return storable(f"cli:{user}@{socket.gethostname()}")
 
 
-def recorded(app: Tickwork, action: str, change: Callable[[], T], told: Told | Callable[[T], Sequence[Told]]) -> T:
+def recorded(
+    app: Tickwork, action: str, change: Callable[[], T], told: AuditedChange | Callable[[T], Sequence[AuditedChange]]
+) -> T:
     """Carry out a change and add it to the audit log, in one transaction; return what it returned.
 
     A change that returns False, 0 or nothing but an empty list has changed nothing, and is not recorded.
     """
     from tickwork.cli.output import plain
-    from tickwork.store.admin.access import Change, audit_value
+    from tickwork.store.admin.access import AuditRow, audit_value
 
     def both() -> T:
         result = change()
         if result is None or result:
-            rows = [told] if isinstance(told, Told) else told(result)
+            rows = [told] if isinstance(told, AuditedChange) else told(result)
             values = ((one.target, audit_value(plain(one.before)), audit_value(plain(one.after))) for one in rows)
-            app.store.record_changes([Change(by(), action, *value) for value in values])
+            app.store.record_changes([AuditRow(by(), action, *value) for value in values])
         return result
 
     return app.store.in_one_transaction(both)
@@ -59,7 +61,11 @@ def page_recorder(app: Tickwork, action: str, which: Any) -> Callable[[Callable[
     """Return what carries out the pages of a bulk change, each with a row of its own: what was asked, and which jobs
     changed."""
 
+    def page(ids: Any) -> list[AuditedChange]:
+        return [AuditedChange("jobs", which, {"count": len(ids), "ids": ids})]
+
     def perform(change: Callable[[], T]) -> T:
-        return recorded(app, action, change, lambda ids: [Told("jobs", which, {"count": len(ids), "ids": ids})])  # type: ignore[arg-type]
+        result: T = recorded(app, action, change, page)
+        return result
 
     return perform

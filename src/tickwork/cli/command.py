@@ -25,7 +25,7 @@ STATES = ("waiting", "queued", "running", "succeeded", "failed", "cancelled", "d
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class _Lines(logging.Formatter):
+class _PlainFormatter(logging.Formatter):
     """Plain lines, in which what a message quotes cannot act on the terminal. %(level)s is in lower case.
 
     Further lines of a record are indented: what a message quotes cannot begin a record.
@@ -45,7 +45,7 @@ def log_to_stderr(style: str, level: int) -> None:
         log_json(level)
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines(style))
+    handler.setFormatter(_PlainFormatter(style))
     logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
@@ -104,7 +104,7 @@ def _write_example(example: str, formatter: click.HelpFormatter) -> None:
 
 
 @dataclass
-class Session:
+class Invocation:
     """What was said once for the whole command line."""
 
     url: str | None = None
@@ -181,10 +181,10 @@ def _check_there(url: str) -> None:
 
 def _remember_url(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.ensure_object(Session).url = value
+        ctx.ensure_object(Invocation).url = value
 
 
-pass_session = click.make_pass_decorator(Session, ensure=True)
+pass_session = click.make_pass_decorator(Invocation, ensure=True)
 url_option = click.option(
     "--url",
     metavar="URL",

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from tickwork.cli.command import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Session, log_to_stderr, url_option
+from tickwork.cli.command import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Invocation, log_to_stderr, url_option
 from tickwork.core.terminal_escape import clean_lines
 from tickwork.errors import (
     DagNotFound,
@@ -150,7 +150,7 @@ _COMMANDS = {
 }
 
 
-class Commands(Group):
+class LazyCommands(Group):
     """The commands. Each module has a function of its own name, and is imported when its command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -190,12 +190,12 @@ class Commands(Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(cls=Commands, invoke_without_command=True)
+@click.group(cls=LazyCommands, invoke_without_command=True)
 @url_option
 @click.pass_context
 def main(ctx: click.Context) -> None:
     log_to_stderr("%(level)s: %(message)s", logging.WARNING)
-    ctx.ensure_object(Session)
+    ctx.ensure_object(Invocation)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

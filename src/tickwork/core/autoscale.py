@@ -25,7 +25,7 @@ _RANGE = re.compile(r"([0-9]{1,4})\.\.([0-9]{1,4})")
 _SPARE = 4  # a quarter of what runs stays free before a worker shrinks
 
 
-class Elastic(msgspec.Struct, frozen=True, kw_only=True):
+class AutoscaleRange(msgspec.Struct, frozen=True, kw_only=True):
     """Between how many children, how long a due job may wait, and how long calm lasts before one shrinks."""
 
     low: int = 1
@@ -38,7 +38,7 @@ class Elastic(msgspec.Struct, frozen=True, kw_only=True):
         read_whole("the fewest processes", self.low, 1, self.high)
 
 
-class Load(NamedTuple):
+class PoolLoad(NamedTuple):
     """What is to be done: jobs that are due and wait, slots that are taken, and how long a job takes on average.
 
     Jobs that are parked do not wait for a slot, and are not counted. `waited_us` is how long the one that waits longest
@@ -51,7 +51,7 @@ class Load(NamedTuple):
     waited_us: int = 0
 
 
-class Size(msgspec.Struct, frozen=True):
+class PoolSize(msgspec.Struct, frozen=True):
     """How many children there are, since when fewer would do, and the most that were wanted since then."""
 
     count: int
@@ -59,23 +59,23 @@ class Size(msgspec.Struct, frozen=True):
     peak: int = 0
 
 
-def read_processes(value: Any) -> Elastic:
+def read_processes(value: Any) -> AutoscaleRange:
     """Return what `--processes 1..8` says; one number is a fixed count. Raises InvalidOption."""
     text = str(value).strip()
     found = _RANGE.fullmatch(text)
     if found is None and not (text.isdecimal() and text.isascii()):
         raise InvalidOption(f"processes: {shown(value)} is not a number or a range; say 4, or 1..8.")
     low, high = found.groups() if found else (text, text)
-    return Elastic(low=int(low), high=int(high))
+    return AutoscaleRange(low=int(low), high=int(high))
 
 
-def wanted_slots(load: Load, target: timedelta) -> int:
+def wanted_slots(load: PoolLoad, target: timedelta) -> int:
     """Return how many slots the work wants: never more than there are jobs."""
     quick = -(-load.waiting * load.duration_us // to_us(target))
     return load.busy + min(load.waiting, max(quick, min(load.waiting, 1)))
 
 
-def wanted_children(rule: Elastic, load: Load, slots: int, count: int) -> int:
+def wanted_children(rule: AutoscaleRange, load: PoolLoad, slots: int, count: int) -> int:
     """Return how many children, of `slots` each, a worker with `count` of them wants now.
 
     One more than there are when a job has waited longer than the target, whatever the durations promised.
@@ -86,21 +86,21 @@ def wanted_children(rule: Elastic, load: Load, slots: int, count: int) -> int:
     return min(max(wanted, rule.low), rule.high)
 
 
-def resize(rule: Elastic, size: Size, load: Load, slots: int, now_us: int) -> Size:
+def resize(rule: AutoscaleRange, size: PoolSize, load: PoolLoad, slots: int, now_us: int) -> PoolSize:
     """Return how many children there shall be from now on. Those that are too many drain, and are not killed."""
     wanted = wanted_children(rule, load, slots, size.count)
     if wanted > size.count:
-        return Size(wanted, now_us)
+        return PoolSize(wanted, now_us)
     roomy = load._replace(busy=load.busy + -(-load.busy // _SPARE))
     peak = max(size.peak, wanted_children(rule, roomy, slots, size.count))
     if peak >= size.count:
-        return Size(size.count, now_us)
+        return PoolSize(size.count, now_us)
     if now_us - size.calm_since_us >= to_us(rule.calm):
-        return Size(peak, now_us)
-    return Size(size.count, size.calm_since_us, peak)
+        return PoolSize(peak, now_us)
+    return PoolSize(size.count, size.calm_since_us, peak)
 
 
-def wanted_workers(load: Load, slots: int, target: timedelta = timedelta(seconds=30)) -> int:
+def wanted_workers(load: PoolLoad, slots: int, target: timedelta = timedelta(seconds=30)) -> int:
     """Return how many workers, of `slots` each, a queue wants; 0 when it has nothing to do. For outside autoscalers."""
     return -(-wanted_slots(load, target) // slots)
 
@@ -140,9 +140,9 @@ def queue_load(
     each = -(-sum(one.slots for one in serving) // len(serving)) if serving else usual_slots
     unplaced = min(queue.due, _unplaced(waiting, serving))
     took_us = to_us(duration or timedelta(0))
-    wanted = wanted_workers(Load(queue.due - unplaced, queue.running, took_us), each)
+    wanted = wanted_workers(PoolLoad(queue.due - unplaced, queue.running, took_us), each)
     if unplaced:
-        wanted = max(wanted, len(serving)) + wanted_workers(Load(unplaced, 0, took_us), usual_slots)
+        wanted = max(wanted, len(serving)) + wanted_workers(PoolLoad(unplaced, 0, took_us), usual_slots)
     return QueueLoad(queue, len(serving), wanted, unplaced)
 
 

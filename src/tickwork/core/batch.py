@@ -12,7 +12,7 @@ from datetime import timedelta
 import msgspec
 
 from tickwork.core.option_parsing import read_span, read_whole, to_us
-from tickwork.core.versioned_json import Form
+from tickwork.core.versioned_json import VersionedJson
 
 _LONGEST = timedelta(hours=1)
 _LARGEST = 10_000
@@ -34,18 +34,18 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         read_span("wait", self.wait, timedelta(0), _LONGEST)
 
 
-BATCHES = Form("batch", msgspec.json.Decoder(Batch))
+BATCHES = VersionedJson("batch", msgspec.json.Decoder(Batch))
 
 
 @dataclass(frozen=True, slots=True)
-class Formed:
+class FormedBatch:
     """How many jobs to take now, in how many calls, and when to look again; None: when another job comes."""
 
     sizes: tuple[int, ...]
     look_at_us: int | None
 
 
-def form(rule: Batch, due_us: list[int], now_us: int) -> Formed:
+def form(rule: Batch, due_us: list[int], now_us: int) -> FormedBatch:
     """Say which batches start now. `due_us` are the instants since which jobs wait, in the queue's order.
 
     Full batches start at once. The last one, which is not full, starts when one of its jobs has waited long enough.
@@ -53,6 +53,6 @@ def form(rule: Batch, due_us: list[int], now_us: int) -> Formed:
     full, left = divmod(len(due_us), rule.size)
     sizes = (rule.size,) * full
     if not left:
-        return Formed(sizes, None)
+        return FormedBatch(sizes, None)
     look_at_us = min(due_us[-left:]) + to_us(rule.wait)
-    return Formed((*sizes, left), None) if look_at_us <= now_us else Formed(sizes, look_at_us)
+    return FormedBatch((*sizes, left), None) if look_at_us <= now_us else FormedBatch(sizes, look_at_us)

@@ -15,7 +15,7 @@ from tickwork.core.job import JobFilter, JobState, JobView
 from tickwork.errors import InvalidInput
 
 
-class Action(StrEnum):
+class BulkAction(StrEnum):
     """What to do to jobs: with a retry any that did not succeed run again, with a redrive dead letters alone."""
 
     CANCEL = "cancel"
@@ -32,10 +32,10 @@ class OperationState(StrEnum):
     FAILED = "failed"
 
 
-class Change(msgspec.Struct, frozen=True):
+class BulkChange(msgspec.Struct, frozen=True):
     """An action, and to which jobs. What runs again is spread out by `spacing`; what is rescheduled gets a time."""
 
-    action: Action
+    action: BulkAction
     which: JobFilter
     spacing: timedelta = timedelta(0)
     at: datetime | None = None
@@ -43,19 +43,19 @@ class Change(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         is_timed = (self.at is None) != (self.delay is None)
-        if self.action is Action.RESCHEDULE and not is_timed:
+        if self.action is BulkAction.RESCHEDULE and not is_timed:
             raise InvalidInput("say to when jobs are rescheduled: at an instant, or after a delay.")
-        if self.action is not Action.RESCHEDULE and (self.at is not None or self.delay is not None):
+        if self.action is not BulkAction.RESCHEDULE and (self.at is not None or self.delay is not None):
             raise InvalidInput(f"at and delay are for jobs that are rescheduled, not for a {self.action.value}.")
-        if self.spacing and self.action not in (Action.RETRY, Action.REDRIVE):
+        if self.spacing and self.action not in (BulkAction.RETRY, BulkAction.REDRIVE):
             raise InvalidInput(f"a rate is for jobs that run again, not for a {self.action.value}.")
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class BulkOperation(msgspec.Struct, frozen=True, kw_only=True):
     """An operation and how far it is. `step` counts the pages; `place` is the job before which the next one begins."""
 
     id: str
-    change: Change
+    change: BulkChange
     by: str
     state: OperationState
     phase: int
@@ -69,24 +69,24 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STATES = {
-    Action.CANCEL: (JobState.RUNNING, JobState.QUEUED, JobState.RUNNING),  # the last for what was started meanwhile
-    Action.RETRY: (JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.DROPPED),
-    Action.RESCHEDULE: (JobState.QUEUED,),
+    BulkAction.CANCEL: (JobState.RUNNING, JobState.QUEUED, JobState.RUNNING),  # the last for what was started meanwhile
+    BulkAction.RETRY: (JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.DROPPED),
+    BulkAction.RESCHEDULE: (JobState.QUEUED,),
 }
 
 
-def phases(change: Change) -> list[JobFilter]:
+def phases(change: BulkChange) -> list[JobFilter]:
     """The lists of jobs that a change goes through, one after the other: those states that it is for."""
     which = change.which
-    if change.action in (Action.REDRIVE, Action.DISCARD):
+    if change.action in (BulkAction.REDRIVE, BulkAction.DISCARD):
         return [replace(which, dead=True)]
     if which.state is not None or which.waits is not None or which.dead or which.ids is not None:
         return [which]
     return [replace(which, state=state) for state in _STATES[change.action]]
 
 
-def concerns(change: Change, view: JobView) -> bool:
+def concerns(change: BulkChange, view: JobView) -> bool:
     """Whether a change would do something to a job."""
-    if change.action in (Action.REDRIVE, Action.DISCARD):
+    if change.action in (BulkAction.REDRIVE, BulkAction.DISCARD):
         return view.state is JobState.FAILED and not view.discarded
-    return view.state in _STATES[change.action] and not (change.action is Action.CANCEL and view.cancel_requested)
+    return view.state in _STATES[change.action] and not (change.action is BulkAction.CANCEL and view.cancel_requested)

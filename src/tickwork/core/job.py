@@ -15,7 +15,7 @@ import msgspec
 
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.occurrence import Tick
+from tickwork.core.occurrence import Occurrence
 from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.core.retry import RetryPolicy
 
@@ -47,7 +47,7 @@ ENDED = frozenset(
 )
 
 
-class Waiting(StrEnum):
+class QueuedReason(StrEnum):
     """How a queued job waits: it is due, or will be for the first time, or was tried before without success."""
 
     DUE = "due"
@@ -88,14 +88,14 @@ class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
     produce: tuple[str, ...] = ()
 
 
-class MapPlace(msgspec.Struct, frozen=True, array_like=True):
+class MapIndex(msgspec.Struct, frozen=True, array_like=True):
     """Which instance of a mapped step a job is, from 0 on, and how many there are."""
 
     index: int
     count: int
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class StepInstance(msgspec.Struct, frozen=True, gc=False):
     """Which instance of which step of a run a job is. `inputs` are holes in its arguments (see core/dag/inputs.py)."""
 
     run: str
@@ -136,7 +136,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     tick: str | None = None
     flow: Flow | None = None
     version: int | None = None
-    part: Part | None = None
+    part: StepInstance | None = None
 
 
 def is_exclusive(policy: Policy, losses: int) -> bool:
@@ -144,7 +144,7 @@ def is_exclusive(policy: Policy, losses: int) -> bool:
     return policy.max_lost is not None and losses >= policy.max_lost
 
 
-class Asking(NamedTuple):
+class AskingAttempt(NamedTuple):
     """The attempt whose handler asks the store for something."""
 
     job_id: JobId
@@ -224,7 +224,7 @@ class JobView:
     result: bytes | None
     error: str | None
     discarded: bool
-    tick: Tick | None
+    tick: Occurrence | None
     flow: Flow | None
     version: int | None = None
     run: str | None = None
@@ -364,7 +364,7 @@ class JobFilter:
     run: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    waits: Waiting | None = None
+    waits: QueuedReason | None = None
     tasks: str | None = None
     tenant: str | None = None
     error: str | None = None

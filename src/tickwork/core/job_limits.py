@@ -19,9 +19,9 @@ from tickwork.core.limits.breaker import Breaker, Rule
 from tickwork.core.limits.debounce import Debounce, Throttle, limits_of, options_of
 from tickwork.core.limits.lanes import Flow
 from tickwork.core.limits.limit_keys import key_text, parameter_of
-from tickwork.core.limits.limits import AnyLimit, Concurrency, LimitValue, Shared, Slot, slots_of
+from tickwork.core.limits.limits import AnyLimit, Concurrency, LimitUse, LimitValue, Shared, slots_of
 from tickwork.core.placement.sticky import spot_of
-from tickwork.core.versioned_json import Form
+from tickwork.core.versioned_json import VersionedJson
 
 Habit = Debounce | Throttle
 
@@ -53,7 +53,7 @@ class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
 
 NO_FLOW = TaskFlow()
-_FLOWS: Form[TaskFlow] = Form("flow", msgspec.json.Decoder(TaskFlow))
+_FLOWS: VersionedJson[TaskFlow] = VersionedJson("flow", msgspec.json.Decoder(TaskFlow))
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -91,7 +91,7 @@ def declared_rules(definitions: Iterable[TaskDefinition]) -> dict[str, Rule]:
     }
 
 
-class Stamp:
+class JobStamper:
     """Stamps the jobs of one task that share their options."""
 
     __slots__ = (
@@ -149,7 +149,7 @@ class Stamp:
         slots = slots_of(self._limits, arguments, self._tenant, self._labels)
         if self._breaker is not None:
             key = key_text(self._breaker.key, arguments, self._tenant, self._labels)
-            slots = (*slots, Slot(breaker_name(self._task), key, 1))
+            slots = (*slots, LimitUse(breaker_name(self._task), key, 1))
         spot = None
         if self._sticky is not None:
             spot = spot_of(key_text(self._sticky, arguments, self._tenant, self._labels))
@@ -163,10 +163,10 @@ class Stamp:
 
 def stamp_of(
     task: str, flow: TaskFlow, queue: str, tenant: str | None, labels: Sequence[str] = (), needs: str = ""
-) -> Stamp | None:
+) -> JobStamper | None:
     """Return what stamps the jobs of a task; None: they are plain."""
     says = flow.limits or flow.breaker or flow.habit or flow.sticky or tenant or needs or flow.queues.get(queue)
-    return Stamp(task, flow, queue, tenant, labels, needs) if says else None
+    return JobStamper(task, flow, queue, tenant, labels, needs) if says else None
 
 
 def _reads(rule: LimitValue | Breaker | Habit) -> bool:

@@ -17,7 +17,7 @@ from tickwork.core.access.scopes import REQUESTS
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import LOWEST_PRIORITY, MAX_LOST, PRIORITIES, RUN, IfExists, NewJob, Policy, TaskDefinition
-from tickwork.core.job_limits import Habit, Stamp, TaskFlow, decode_task_flow, stamp_of
+from tickwork.core.job_limits import Habit, JobStamper, TaskFlow, decode_task_flow, stamp_of
 from tickwork.core.limits.debounce import Debounce
 from tickwork.core.placement.needs import read_needs
 from tickwork.core.retry import RetryPolicy
@@ -91,7 +91,7 @@ class Options:
                 read[other] = None
         return replace(self, **read)
 
-    def stamp(self, task: str, flow: TaskFlow) -> Stamp | None:
+    def stamp(self, task: str, flow: TaskFlow) -> JobStamper | None:
         """What stamps the jobs of a task with these options; None: they are plain.
 
         Raises InvalidOption where a task that is debounced or throttled is given a key or a time of its own.
@@ -113,7 +113,7 @@ class Options:
         self,
         task: str,
         requests: Iterable[tuple[JobId, bytes]],
-        stamp: Stamp | None = None,
+        stamp: JobStamper | None = None,
         creator: str | None = None,
     ) -> list[NewJob]:
         """Jobs of one task with these ids and arguments. Raises InvalidOption when the options do not go together."""

@@ -13,7 +13,7 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.errors import KeyTaken
 
 
-class KeyHolder(NamedTuple):
+class KeyOwner(NamedTuple):
     """The job that holds a key, as far as a new job with that key has to know it. An ended one has `key_for`."""
 
     job_id: JobId
@@ -22,7 +22,7 @@ class KeyHolder(NamedTuple):
     state: str
 
 
-def check_holder(new: NewJob, holder: KeyHolder) -> None:
+def check_holder(new: NewJob, holder: KeyOwner) -> None:
     """Raise KeyTaken where the holder cannot stand for the new job, or `if_exists` says "error"."""
     if holder.task == new.task and holder.is_run == (new.version is not None) and new.if_exists != "error":
         return
@@ -31,10 +31,10 @@ def check_holder(new: NewJob, holder: KeyHolder) -> None:
 
 def check_beside(new: NewJob, other: NewJob) -> None:
     """As `check_holder`, where the other job of the key is stored by the same call."""
-    check_holder(new, KeyHolder(other.id, other.task, other.version is not None, "of the same batch"))
+    check_holder(new, KeyOwner(other.id, other.task, other.version is not None, "of the same batch"))
 
 
-def _message(new: NewJob, holder: KeyHolder) -> str:
+def _message(new: NewJob, holder: KeyOwner) -> str:
     what = "run" if holder.is_run else "job"
     ended = holder.state in {state.value for state in JobState if state.ended}
     state = f"{holder.state}, and keeps the key for its key_for" if ended else holder.state

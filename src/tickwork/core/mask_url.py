@@ -13,7 +13,7 @@ MASK = "***"
 _SECRET_WORDS = ("password", "passphrase", "secret", "token")
 
 
-class _Part(NamedTuple):
+class _Password(NamedTuple):
     """A password in a text: where it stands, and what it means once quotes and escapes are read."""
 
     start: int
@@ -33,19 +33,19 @@ def passwords_in(text: str) -> set[str]:
     return {said for part in _passwords(text) for said in (text[part.start : part.end], part.meaning) if said}
 
 
-def _passwords(text: str) -> Iterator[_Part]:
+def _passwords(text: str) -> Iterator[_Password]:
     """The passwords in an address, in the order in which they stand there."""
     is_url = "://" in text or (":" in text and "@" in text and "=" not in text)  # some forget the slashes
     return _of_url(text) if is_url else _of_libpq(text)
 
 
-def _of_url(text: str) -> Iterator[_Part]:
+def _of_url(text: str) -> Iterator[_Password]:
     scheme, slashes, _ = text.partition("://")
     start = len(scheme + slashes) if slashes else text.index(":") + 1
     host = text.rfind("@") + 1  # the last one: a password may have some that were not escaped
     colon = text.find(":", start, host)
     if colon >= 0:
-        yield _Part(colon + 1, host - 1, unquote(text[colon + 1 : host - 1]))
+        yield _Password(colon + 1, host - 1, unquote(text[colon + 1 : host - 1]))
         start = host
     at = text.find("?", start) + 1
     while at > 0:
@@ -53,11 +53,11 @@ def _of_url(text: str) -> Iterator[_Part]:
         end = len(text) if following < 0 else following
         equals = text.find("=", at, end)
         if equals >= 0 and _is_secret(unquote(text[at:equals])):
-            yield _Part(equals + 1, end, unquote(text[equals + 1 : end]))
+            yield _Password(equals + 1, end, unquote(text[equals + 1 : end]))
         at = following + 1
 
 
-def _of_libpq(text: str) -> Iterator[_Part]:
+def _of_libpq(text: str) -> Iterator[_Password]:
     at = 0
     while (equals := text.find("=", at)) >= 0:
         name = text[at:equals].split()
@@ -66,7 +66,7 @@ def _of_libpq(text: str) -> Iterator[_Part]:
             start += 1
         meaning, at = _value(text, start)
         if name and _is_secret(name[-1]):
-            yield _Part(start, at, meaning)
+            yield _Password(start, at, meaning)
 
 
 def _value(text: str, start: int) -> tuple[str, int]:

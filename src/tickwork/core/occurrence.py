@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 
-class Tick(msgspec.Struct, frozen=True, omit_defaults=True):
+class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):
     """The occurrence that a job stands for. `interval` is its period: from the occurrence before it to it."""
 
     schedule: str
@@ -18,15 +18,15 @@ class Tick(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Tick)
+_decoder = msgspec.json.Decoder(Occurrence)
 
 
-def encode_tick(tick: Tick) -> str:
+def encode_tick(tick: Occurrence) -> str:
     """Return a tick as JSON."""
     return _encoder.encode(tick).decode()
 
 
 @lru_cache(maxsize=1024)
-def decode_tick(text: str) -> Tick:
+def decode_tick(text: str) -> Occurrence:
     """Return the tick that `encode_tick` was given."""
     return _decoder.decode(text)

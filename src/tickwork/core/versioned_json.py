@@ -15,7 +15,7 @@ _versions = msgspec.json.Decoder(int)
 T = TypeVar("T")
 
 
-class Form(Generic[T]):
+class VersionedJson(Generic[T]):
     """How one kind of value is stored: `{"version": 1, "<name>": ...}`."""
 
     def __init__(self, name: str, decoder: msgspec.json.Decoder[T]) -> None:

@@ -17,7 +17,7 @@ from tickwork.core.limits.lanes import Flow
 from tickwork.core.limits.limits import Concurrency, Rate
 from tickwork.core.option_parsing import to_us
 from tickwork.core.placement.needs import Needs, needs_of, taken_of
-from tickwork.core.placement.sticky import GRACE_US, Neighbour, Neighbourhood, group_of
+from tickwork.core.placement.sticky import GRACE_US, ClaimingWorker, ClaimingWorkers, group_of
 from tickwork.core.recurrence.zones.zone import EPOCH
 
 RUNNABLE = "it can run now"
@@ -186,7 +186,7 @@ def _left_to(job: JobView, serving: Sequence[WorkerView], now: datetime) -> str 
     if flow is None or flow.spot is None or flow.sequence or to_us(now - job.run_at) >= GRACE_US:
         return None
     claiming = [one for one in serving if one.state == "running" and one.slots > 0 and one.asked is None]
-    around = Neighbourhood([Neighbour(one.id, one.queues, one.offer) for one in claiming])
+    around = ClaimingWorkers([ClaimingWorker(one.id, one.queues, one.offer) for one in claiming])
     home = around.home(group_of(flow.spot), job.queue, flow.needs) if len(claiming) > 1 else None
     return next((one.name for one in claiming if one.id == home), None)
 

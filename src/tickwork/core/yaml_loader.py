@@ -32,7 +32,7 @@ _TAGS = (None, "!", "tag:yaml.org,2002:str")  # the latter two say that somethin
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """One document of a file. `lines` says where each part of the value begins, by its path; a field does with its key.
 
     `repeated` are the keys that are given again, with their lines. Of their values the first is kept.
@@ -43,7 +43,7 @@ class Document:
     repeated: list[tuple[Path, int]]
 
 
-def read_yaml(text: str, *, file: str) -> list[Document]:
+def read_yaml(text: str, *, file: str) -> list[YamlDocument]:
     """Return the documents in a text; an empty one is None. Raises InvalidInput, which names the file and the line."""
     documents = read_documents(text, file=file)
     for document in documents:
@@ -52,10 +52,10 @@ def read_yaml(text: str, *, file: str) -> list[Document]:
     return documents
 
 
-def read_documents(text: str, *, file: str) -> list[Document]:
+def read_documents(text: str, *, file: str) -> list[YamlDocument]:
     """Like `read_yaml`, for a reader that tells of repeated keys itself, together with whatever else is wrong."""
     try:
-        return list(_Reader(file, yaml.parse(_as_yaml(text, file), Loader=_LOADER)).documents())
+        return list(_YamlReader(file, yaml.parse(_as_yaml(text, file), Loader=_LOADER)).documents())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
@@ -82,10 +82,10 @@ def _joined(pair: re.Match[str]) -> str:
 
 def write_yaml(value: Any) -> str:
     """Return plain values as YAML that `read_yaml` and everybody else reads as the same."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(value, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-class _Dumper(yaml.SafeDumper):
+class _YamlDumper(yaml.SafeDumper):
     """Writes what stands for something else without quotes, in YAML 1.1 or in 1.2, with them; and no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -97,10 +97,10 @@ def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _write_text)
+_YamlDumper.add_representer(str, _write_text)
 
 
-class _Reader:
+class _YamlReader:
     """Turns the events of a parser into values."""
 
     def __init__(self, file: str, events: Iterator[Any]) -> None:
@@ -109,11 +109,11 @@ class _Reader:
         self._lines: dict[Path, int] = {}
         self._repeated: list[tuple[Path, int]] = []
 
-    def documents(self) -> Iterator[Document]:
+    def documents(self) -> Iterator[YamlDocument]:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._lines, self._repeated = {}, []
-                yield Document(self._value(next(self._events), ()), self._lines, self._repeated)
+                yield YamlDocument(self._value(next(self._events), ()), self._lines, self._repeated)
 
     def _value(self, event: Any, path: Path) -> Any:
         self._lines.setdefault(path, _line(event))

@@ -10,12 +10,20 @@ from typing import Any, Literal
 import msgspec
 
 from tickwork.core.arguments.unstorable import brief
-from tickwork.core.dag.graph import Approval, Condition, Filled, Hole, Result, RunIf, Text
+from tickwork.core.dag.graph import ApprovalStep, Condition, JsonTemplate, Placeholder, Result, RunIf, Text
 from tickwork.core.duration import parse_duration
 from tickwork.core.option_parsing import read_text
-from tickwork.dag_builder.references import Compared, Reference, condition_of, described, known_value, negated, owned
+from tickwork.dag_builder.references import (
+    ComparedReference,
+    Reference,
+    condition_of,
+    described,
+    known_value,
+    negated,
+    owned,
+)
 from tickwork.dag_builder.step_options import NO_STEP
-from tickwork.dag_builder.steps import Draft, GroupRef, StepRef, beginning, drafts_of
+from tickwork.dag_builder.steps import GroupRef, StepDraft, StepRef, beginning, drafts_of
 from tickwork.dag_builder.trace import Trace, needed_trace
 from tickwork.errors import InvalidOption
 
@@ -77,7 +85,7 @@ def branch(value: Any, steps: Mapping[Any, Any], *, otherwise: Any = None) -> No
     trace = needed_trace("branch(...)")
     if not isinstance(value, Reference):
         raise trace.origin.refusal(f"branch(...) goes by a reference, and {brief(value)} is known already")
-    chosen: dict[str, tuple[Draft, list[Any]]] = {}
+    chosen: dict[str, tuple[StepDraft, list[Any]]] = {}
     keys = [known_value(trace.origin, key) for key in steps]
     for key, named in zip(keys, steps.values(), strict=True):
         for draft in drafts_of(trace.origin, named, f"branch(...) under {key!r}"):
@@ -147,21 +155,21 @@ def approve(
     if default not in {"approve", "reject"}:
         raise InvalidOption(f"default of an approval must be 'approve' or 'reject', not {brief(default)}.")
     said = trace.origin.read(_approval_text(text))
-    approval = Approval(
+    approval = ApprovalStep(
         text=said if isinstance(said, str) else _shown(said),
         who=tuple(read_text("who", one) for one in ([who] if isinstance(who, str) else who)),
         timeout=None if timeout is None else parse_duration(timeout, what="timeout"),
         default=default,
     )
-    args = Filled(msgspec.Raw(b"{}"))
+    args = JsonTemplate(msgspec.Raw(b"{}"))
     if isinstance(said, Text):
-        args = Filled(msgspec.Raw(b'{"text":null}'), (Hole(("text",), said),))
+        args = JsonTemplate(msgspec.Raw(b'{"text":null}'), (Placeholder(("text",), said),))
     step = NO_STEP.updated({"name": name, "run_if": run_if, "may_fail": may_fail})
     return trace.add("approve", step, args, approval=approval)
 
 
 def _approval_text(text: Any) -> str:
-    if isinstance(text, Reference | Compared):
+    if isinstance(text, Reference | ComparedReference):
         text = f"{text}"
     if not isinstance(text, str) or not text or len(text) > TEXT_LIMIT:
         raise InvalidOption(f"an approval asks a text of 1 to {TEXT_LIMIT:,} characters, not {brief(text)}.")

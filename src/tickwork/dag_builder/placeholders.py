@@ -6,14 +6,14 @@ from typing import Any
 
 from tickwork.core.arguments.unstorable import DEPTH_LIMIT, brief, field_names
 from tickwork.core.blob_ref import Path
-from tickwork.core.dag.graph import Hole
-from tickwork.dag_builder.references import Compared, Origin, Reference, has_reference, owned
+from tickwork.core.dag.graph import Placeholder
+from tickwork.dag_builder.references import ComparedReference, Reference, TraceOrigin, has_reference, owned
 from tickwork.dag_builder.steps import DagRef, GroupRef
 
 _NO_PARTS = frozenset({int, float, bool, type(None)})
 
 
-class Each:
+class MappedElement:
     """Marks what a mapped parameter takes one element of."""
 
     __slots__ = ("over",)
@@ -22,14 +22,14 @@ class Each:
         self.over = over
 
 
-class Cutter:
+class PlaceholderExtractor:
     """Cuts references out of values and remembers where they were."""
 
     __slots__ = ("_origin", "holes")
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: TraceOrigin) -> None:
         self._origin = origin
-        self.holes: list[Hole] = []
+        self.holes: list[Placeholder] = []
 
     def cut(self, value: Any, where: Path) -> Any:
         """Return a value with None in the place of each reference. Raises InvalidDag where none may stand."""
@@ -39,13 +39,13 @@ class Cutter:
         if kind is str:
             return self._text(value, where)
         if isinstance(value, Reference):
-            self.holes.append(Hole(where, owned(self._origin, value)._value))
+            self.holes.append(Placeholder(where, owned(self._origin, value)._value))
             return None
         if isinstance(value, DagRef):
             return self.cut(owned(self._origin, value)._whole, where)
-        if isinstance(value, Each):
+        if isinstance(value, MappedElement):
             raise self._origin.refusal("what is mapped goes to a parameter of its own, not to *args or into a value")
-        if isinstance(value, GroupRef | Compared):
+        if isinstance(value, GroupRef | ComparedReference):
             raise self._origin.refusal(f"{value!r} is no value that a task could be given")
         if isinstance(value, list | tuple):
             return self._list(value, where)
@@ -58,7 +58,7 @@ class Cutter:
         text = self._origin.read(value)
         if isinstance(text, str):
             return text
-        self.holes.append(Hole(where, text))
+        self.holes.append(Placeholder(where, text))
         return None
 
     def _list(self, value: list[Any] | tuple[Any, ...], where: Path) -> Any:

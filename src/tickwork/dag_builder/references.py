@@ -24,16 +24,16 @@ _TOKEN = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 _numbers = count(1)
 
 
-class Owned(Protocol):
+class TraceOwned(Protocol):
     """What belongs to one trace."""
 
-    _origin: Origin
+    _origin: TraceOrigin
 
 
-OwnedT = TypeVar("OwnedT", bound=Owned)
+OwnedT = TypeVar("OwnedT", bound=TraceOwned)
 
 
-class Origin:
+class TraceOrigin:
     """Which trace a reference belongs to, and those that stand in its texts."""
 
     __slots__ = ("dag", "noted", "number")
@@ -106,7 +106,7 @@ class Reference:
 
     __slots__ = ("_origin", "_value")
 
-    def __init__(self, origin: Origin, value: Expression) -> None:
+    def __init__(self, origin: TraceOrigin, value: Expression) -> None:
         self._origin = origin
         self._value = value
 
@@ -147,8 +147,8 @@ class Reference:
     def _told(self) -> str:
         return described(self._value)
 
-    def _compared(self, is_: Comparison, other: Any) -> Compared:
-        return Compared(self._origin, Condition(self._value, is_, known_value(self._origin, other)))
+    def _compared(self, is_: Comparison, other: Any) -> ComparedReference:
+        return ComparedReference(self._origin, Condition(self._value, is_, known_value(self._origin, other)))
 
     def __eq__(self, other: object) -> Any:
         return self._compared("==", other)
@@ -180,12 +180,12 @@ class Reference:
     __rshift__ = __rrshift__ = _refused("has no place in an order of its own: write >> between steps")
 
 
-class Compared:
+class ComparedReference:
     """How a reference compares with a value: a condition for `if_` and for the `until` of a loop."""
 
     __slots__ = ("_origin", "condition")
 
-    def __init__(self, origin: Origin, condition: Condition) -> None:
+    def __init__(self, origin: TraceOrigin, condition: Condition) -> None:
         self._origin = origin
         self.condition = condition
 
@@ -218,16 +218,16 @@ def negated(condition: Condition) -> Condition:
     return msgspec.structs.replace(condition, is_=_OPPOSITES[condition.is_])
 
 
-def owned(origin: Origin, value: OwnedT) -> OwnedT:
+def owned(origin: TraceOrigin, value: OwnedT) -> OwnedT:
     """This reference, if it belongs to this trace. Raises InvalidDag."""
     if value._origin is not origin:
         raise origin.refusal(f"{value!r} belongs to another dag. References stay in the function that made them")
     return value
 
 
-def condition_of(origin: Origin, value: Any) -> Condition | bool:
+def condition_of(origin: TraceOrigin, value: Any) -> Condition | bool:
     """What must hold, of what an author gives to `if_`: a comparison, a reference, or something that is known."""
-    if isinstance(value, Compared):
+    if isinstance(value, ComparedReference):
         return owned(origin, value).condition
     if isinstance(value, Reference):
         return Condition(owned(origin, value)._value)
@@ -236,9 +236,9 @@ def condition_of(origin: Origin, value: Any) -> Condition | bool:
     return bool(value)
 
 
-def known_value(origin: Origin, value: Any) -> Any:
+def known_value(origin: TraceOrigin, value: Any) -> Any:
     """A value that a reference is compared with, which must be known now and be JSON. Raises InvalidDag."""
-    if isinstance(value, Reference | Compared) or (isinstance(value, str) and has_reference(value)):
+    if isinstance(value, Reference | ComparedReference) or (isinstance(value, str) and has_reference(value)):
         raise origin.refusal("a condition compares a reference with a known value. Compare two of them in a task")
     try:
         data = seal(value)

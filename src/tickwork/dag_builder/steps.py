@@ -8,10 +8,10 @@ from typing import Any
 
 from tickwork.core.arguments.unstorable import brief
 from tickwork.core.dag.graph import (
-    Approval,
+    ApprovalStep,
     Condition,
     Expression,
-    Filled,
+    JsonTemplate,
     Last,
     Map,
     RunIf,
@@ -20,11 +20,11 @@ from tickwork.core.dag.graph import (
     Text,
     steps_in,
 )
-from tickwork.dag_builder.references import Origin, Reference, owned
+from tickwork.dag_builder.references import Reference, TraceOrigin, owned
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class StepDraft:
     """A step as far as it is known. `run_if` is None until somebody says it.
 
     `tolerant`: it waits for steps of which some may be skipped without anything being wrong, such as the later rounds
@@ -32,9 +32,9 @@ class Draft:
     """
 
     name: str
-    args: Filled
+    args: JsonTemplate
     job: Template | None = None
-    approval: Approval | None = None
+    approval: ApprovalStep | None = None
     map: Map | None = None
     run_if: RunIf | None = None
     group: str = ""
@@ -78,12 +78,12 @@ class Draft:
         )
 
 
-class Ordered:
+class OrderedSteps:
     """Steps that can be put in an order: `a >> b`, `a >> [b, c] >> d`, `d.after(b, c)`."""
 
     __slots__ = ()
-    _origin: Origin
-    _drafts: list[Draft]
+    _origin: TraceOrigin
+    _drafts: list[StepDraft]
     _tolerant: bool
 
     def after(self, *others: Any) -> Any:
@@ -99,7 +99,7 @@ class Ordered:
 
     def __rshift__(self, others: Any) -> Any:
         for other in _each_of(self._origin, [others], ">>"):
-            if not isinstance(other, Ordered):
+            if not isinstance(other, OrderedSteps):
                 raise self._origin.refusal(f"{other!r} is no step, so nothing can come before it")
             other.after(self)
         return others
@@ -108,7 +108,7 @@ class Ordered:
         return self.after(others)
 
 
-class StepRef(Ordered, Reference):
+class StepRef(OrderedSteps, Reference):
     """The result of a step, or of a nested dag, or of a loop; and a place in the order of steps.
 
     As any reference it has parts: `ref["key"]`, `ref.field`. `after` is its one method; a part of that name is
@@ -117,18 +117,20 @@ class StepRef(Ordered, Reference):
 
     __slots__ = ("_drafts", "_tolerant")
 
-    def __init__(self, origin: Origin, value: Expression, drafts: list[Draft], *, tolerant: bool = False) -> None:
+    def __init__(
+        self, origin: TraceOrigin, value: Expression, drafts: list[StepDraft], *, tolerant: bool = False
+    ) -> None:
         super().__init__(origin, value)
         self._drafts = drafts
         self._tolerant = tolerant
 
 
-class GroupRef(Ordered):
+class GroupRef(OrderedSteps):
     """The steps of a group: a place in the order of steps, but no value."""
 
     __slots__ = ("_drafts", "_origin", "_tolerant", "name")
 
-    def __init__(self, origin: Origin, name: str, drafts: list[Draft]) -> None:
+    def __init__(self, origin: TraceOrigin, name: str, drafts: list[StepDraft]) -> None:
         self._origin = origin
         self._drafts = drafts
         self._tolerant = True
@@ -151,7 +153,7 @@ class DagRef(GroupRef):
 
     __slots__ = ("_whole",)
 
-    def __init__(self, origin: Origin, name: str, drafts: list[Draft], whole: Any) -> None:
+    def __init__(self, origin: TraceOrigin, name: str, drafts: list[StepDraft], whole: Any) -> None:
         super().__init__(origin, name, drafts)
         self._whole = whole
 
@@ -176,21 +178,21 @@ class DagRef(GroupRef):
         return f"<the dag {self.name!r}>"
 
 
-def drafts_of(origin: Origin, value: Any, what: str) -> list[Draft]:
+def drafts_of(origin: TraceOrigin, value: Any, what: str) -> list[StepDraft]:
     """The steps that an author names, one or a list of them. Raises InvalidDag for what is none."""
-    found: dict[str, Draft] = {}
+    found: dict[str, StepDraft] = {}
     for one in _each_of(origin, [value], what):
-        if not isinstance(one, Ordered):
+        if not isinstance(one, OrderedSteps):
             raise origin.refusal(f"{what}: {one!r} is no step")
         found.update({draft.name: draft for draft in one._drafts})
     return list(found.values())
 
 
-def _each_of(origin: Origin, values: Iterable[Any], what: str) -> Iterator[Ordered | Reference]:
+def _each_of(origin: TraceOrigin, values: Iterable[Any], what: str) -> Iterator[OrderedSteps | Reference]:
     for value in values:
         if isinstance(value, list | tuple):
             yield from _each_of(origin, value, what)
-        elif isinstance(value, Ordered | Reference):
+        elif isinstance(value, OrderedSteps | Reference):
             yield owned(origin, value)
         elif callable(value):
             name = getattr(value, "name", brief(value))
@@ -199,8 +201,8 @@ def _each_of(origin: Origin, values: Iterable[Any], what: str) -> Iterator[Order
             raise origin.refusal(f"{what} takes steps and lists of them, not {brief(value)}")
 
 
-def _wait(draft: Draft, other: Ordered | Reference) -> None:
-    if isinstance(other, Ordered):
+def _wait(draft: StepDraft, other: OrderedSteps | Reference) -> None:
+    if isinstance(other, OrderedSteps):
         draft.wait_for((one.name for one in other._drafts), tolerant=other._tolerant)
         return
     before = len(draft.parents)
@@ -209,7 +211,7 @@ def _wait(draft: Draft, other: Ordered | Reference) -> None:
         raise other._origin.refusal(f"{other!r} is there from the start; there is nothing to wait for")
 
 
-def beginning(drafts: list[Draft]) -> list[Draft]:
+def beginning(drafts: list[StepDraft]) -> list[StepDraft]:
     """Those of these steps that wait for none of the others."""
     if len(drafts) == 1:
         return drafts

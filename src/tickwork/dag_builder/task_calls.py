@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.arguments.json_types import ANYTHING, Shape
+from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
 from tickwork.core.arguments.unstorable import brief
-from tickwork.core.dag.graph import Expression, Filled, Hole, Item, Map, Template
+from tickwork.core.dag.graph import Expression, Item, JsonTemplate, Map, Placeholder, Template
 from tickwork.core.dag.untrusted_values import pinned
 from tickwork.core.duration import parse_duration
-from tickwork.dag_builder.placeholders import Cutter, Each
-from tickwork.dag_builder.references import Origin, Reference, described, owned
+from tickwork.dag_builder.placeholders import MappedElement, PlaceholderExtractor
+from tickwork.dag_builder.references import Reference, TraceOrigin, described, owned
 from tickwork.dag_builder.step_options import StepOptions
 from tickwork.dag_builder.steps import DagRef, StepRef
 from tickwork.dag_builder.trace import Trace, needed_trace
@@ -27,7 +27,7 @@ from tickwork.errors import InvalidDag, InvalidOption
 SHORTEST = timedelta(milliseconds=100)
 
 
-class Encodes(Protocol):
+class ArgumentEncoder(Protocol):
     """What knows the parameters of a task: `core.signature`, or `core.stored_signature`."""
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes: ...
@@ -38,23 +38,23 @@ class Encodes(Protocol):
 
     def encode_some(self, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes: ...
 
-    def takes(self, name: str) -> Shape: ...
+    def takes(self, name: str) -> JsonTypes: ...
 
     @property
-    def gives(self) -> Shape: ...
+    def gives(self) -> JsonTypes: ...
 
 
-class Called(NamedTuple):
+class TaskCallInfo(NamedTuple):
     """What a trace has to know of a task that is called in it."""
 
-    signature: Encodes
+    signature: ArgumentEncoder
     template: Template
     said: StepOptions
 
 
 def each(over: Any) -> Any:
     """Say that a named argument of `task.map` takes one element each: `task.map(xs, factor=each(ys))`."""
-    return over if isinstance(over, Each) else Each(over)
+    return over if isinstance(over, MappedElement) else MappedElement(over)
 
 
 class Traceable:
@@ -62,7 +62,7 @@ class Traceable:
 
     name: str
 
-    def called(self) -> Called:
+    def called(self) -> TaskCallInfo:
         """What a trace has to know of it. Raises InvalidOption for options that a step cannot have."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class Traceable:
 
     def _mapped(self, over: tuple[Any, ...], arguments: dict[str, Any], *, product: bool) -> Any:
         trace = needed_trace(f"{self.name}.map(...)")
-        if not over and not any(isinstance(value, Each) for value in arguments.values()):
+        if not over and not any(isinstance(value, MappedElement) for value in arguments.values()):
             raise trace.origin.refusal(
                 f"{self.name}.map(...) is given nothing to map over. Positional arguments are mapped, and each(xs)"
             )
@@ -100,7 +100,7 @@ def again_every(every: Any, timeout: Any) -> tuple[timedelta, timedelta | None]:
 
 def add_call(
     trace: Trace,
-    called: Called,
+    called: TaskCallInfo,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     *,
@@ -110,27 +110,27 @@ def add_call(
     """Write down the step that a call of a task is. Raises InvalidArguments, InvalidPayload and InvalidDag."""
     signature, template, said = called
     bound = signature.bind(args, kwargs, template.task)
-    over = {name: value.over for name, value in bound.items() if isinstance(value, Each)}
+    over = {name: value.over for name, value in bound.items() if isinstance(value, MappedElement)}
     if not is_map:
         _refuse_of_maps(trace.origin, called, maps=bool(over))
     data, cut = encode_known(trace, signature, {**bound, **dict.fromkeys(over)}, template.task, over)
     if not over:
-        known = pinned(template.task, Filled(msgspec.Raw(data), cut))
+        known = pinned(template.task, JsonTemplate(msgspec.Raw(data), cut))
         step = trace.add(template.task, said, known, job=template)
     else:
-        holes = (*cut, *(Hole((name,), Item(name)) for name in over))
+        holes = (*cut, *(Placeholder((name,), Item(name)) for name in over))
         lists = {name: _elements(trace, called, name, value) for name, value in over.items()}
         mapped = Map(lists, product, said.max_parallel)
-        step = trace.add(template.task, said, Filled(msgspec.Raw(data), holes), job=template, map=mapped)
+        step = trace.add(template.task, said, JsonTemplate(msgspec.Raw(data), holes), job=template, map=mapped)
     trace.shapes[step._value] = signature.gives.as_list() if over else signature.gives
     return step
 
 
 def encode_known(
-    trace: Trace, signature: Encodes, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()
-) -> tuple[bytes, tuple[Hole, ...]]:
+    trace: Trace, signature: ArgumentEncoder, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()
+) -> tuple[bytes, tuple[Placeholder, ...]]:
     """Return the JSON of arguments and the holes in it. Raises where what is known now does not fit the hints."""
-    cutter = Cutter(trace.origin)
+    cutter = PlaceholderExtractor(trace.origin)
     known = {name: cutter.cut(value, (name,)) for name, value in bound.items()}
     for where, value in ((hole.where, hole.value) for hole in cutter.holes):
         if len(where) == 1:
@@ -141,7 +141,9 @@ def encode_known(
     )
 
 
-def _refuse_unfit(trace: Trace, value: Expression, given: Shape, signature: Encodes, name: str, task: str) -> None:
+def _refuse_unfit(
+    trace: Trace, value: Expression, given: JsonTypes, signature: ArgumentEncoder, name: str, task: str
+) -> None:
     wanted = signature.takes(name)
     if not given.fits(wanted):
         raise trace.origin.refusal(
@@ -149,7 +151,7 @@ def _refuse_unfit(trace: Trace, value: Expression, given: Shape, signature: Enco
         )
 
 
-def _refuse_of_maps(origin: Origin, called: Called, *, maps: bool) -> None:
+def _refuse_of_maps(origin: TraceOrigin, called: TaskCallInfo, *, maps: bool) -> None:
     """Refuse in a plain call what is for maps."""
     task = called.template.task
     if maps:
@@ -158,7 +160,7 @@ def _refuse_of_maps(origin: Origin, called: Called, *, maps: bool) -> None:
         raise origin.refusal(f"max_parallel bounds the instances of {task}.map(...), and {task}(...) is one job")
 
 
-def _elements(trace: Trace, called: Called, name: str, over: Any) -> Expression | list[Any]:
+def _elements(trace: Trace, called: TaskCallInfo, name: str, over: Any) -> Expression | list[Any]:
     """What a parameter is mapped over: an expression, or the JSON of elements that are known and fit its hint."""
     signature, task = called.signature, called.template.task
     if isinstance(over, DagRef):
@@ -172,7 +174,7 @@ def _elements(trace: Trace, called: Called, name: str, over: Any) -> Expression 
         return value
     if not isinstance(over, list | tuple | range):
         raise trace.origin.refusal(f"{task}.map(...) goes over a reference or a list, not {brief(over)}")
-    cutter = Cutter(trace.origin)
+    cutter = PlaceholderExtractor(trace.origin)
     cutter.cut(list(over), (name,))
     if cutter.holes:
         raise trace.origin.refusal(

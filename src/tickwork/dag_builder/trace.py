@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tickwork.core.arguments.json_types import ANYTHING, Shape
-from tickwork.core.dag.graph import Approval, Condition, Expression, Filled, Map, Result, Step, Template, Text
-from tickwork.dag_builder.references import Origin
+from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
+from tickwork.core.dag.graph import ApprovalStep, Condition, Expression, JsonTemplate, Map, Result, Step, Template, Text
+from tickwork.dag_builder.references import TraceOrigin
 from tickwork.dag_builder.step_options import StepOptions
-from tickwork.dag_builder.steps import Draft, StepRef
+from tickwork.dag_builder.steps import StepDraft, StepRef
 from tickwork.errors import InvalidDag
 
 _TRACE: ContextVar[Trace | None] = ContextVar("tickwork_trace", default=None)
-_A_TEXT = Shape("str", frozenset({"string"}))
+_A_TEXT = JsonTypes("str", frozenset({"string"}))
 current_trace: Callable[[], Trace | None] = _TRACE.get
 
 
@@ -34,16 +34,16 @@ class Trace:
     """What was written down so far, and what holds where it goes on."""
 
     def __init__(self, dag: str) -> None:
-        self.origin = Origin(dag)
+        self.origin = TraceOrigin(dag)
         self.when: tuple[Condition, ...] = ()
         self.group = ""
-        self.shapes: dict[Expression, Shape] = {}
-        self._drafts: dict[str, Draft] = {}
+        self.shapes: dict[Expression, JsonTypes] = {}
+        self._drafts: dict[str, StepDraft] = {}
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
         self._prefix = ""
         self._dags: tuple[str, ...] = (dag,)
-        self._collecting: list[list[Draft]] = []
+        self._collecting: list[list[StepDraft]] = []
 
     @contextmanager
     def going_on(self) -> Iterator[Trace]:
@@ -65,15 +65,15 @@ class Trace:
         self,
         called: str,
         said: StepOptions,
-        args: Filled,
+        args: JsonTemplate,
         *,
         job: Template | None = None,
-        approval: Approval | None = None,
+        approval: ApprovalStep | None = None,
         map: Map | None = None,
     ) -> StepRef:
         """Write down a step and return the reference to its result. `called`: its name, unless one is said."""
         name = self.name(called, said.name)
-        draft = Draft(name, args, job, approval, map, said.run_if, self.group, said.produce, may_fail=said.may_fail)
+        draft = StepDraft(name, args, job, approval, map, said.run_if, self.group, said.produce, may_fail=said.may_fail)
         for hole in args.holes:
             draft.wait_for_value(hole.value)
         for over in map.over.values() if map is not None else ():
@@ -86,7 +86,7 @@ class Trace:
             drafts.append(draft)
         return StepRef(self.origin, Result(name), [draft])
 
-    def shape(self, value: Expression) -> Shape:
+    def shape(self, value: Expression) -> JsonTypes:
         """What JSON an expression can be, as far as hints say it."""
         return _A_TEXT if isinstance(value, Text) else self.shapes.get(value, ANYTHING)
 
@@ -110,9 +110,9 @@ class Trace:
         return free
 
     @contextmanager
-    def collecting(self) -> Iterator[list[Draft]]:
+    def collecting(self) -> Iterator[list[StepDraft]]:
         """The steps that are written down while the block runs."""
-        drafts: list[Draft] = []
+        drafts: list[StepDraft] = []
         self._collecting.append(drafts)
         try:
             yield drafts
@@ -120,7 +120,7 @@ class Trace:
             self._collecting.pop()
 
     @contextmanager
-    def grouped(self, name: str) -> Iterator[list[Draft]]:
+    def grouped(self, name: str) -> Iterator[list[StepDraft]]:
         """Put the steps of the block into a group, inside of that which is open."""
         outer = self.group
         self.group = f"{outer}.{name}" if outer else name
@@ -131,7 +131,7 @@ class Trace:
             self.group = outer
 
     @contextmanager
-    def nested(self, dag: str, said: str | None) -> Iterator[list[Draft]]:
+    def nested(self, dag: str, said: str | None) -> Iterator[list[StepDraft]]:
         """Write down the steps of another dag: in a group of its name, which stands before each of theirs."""
         if dag in self._dags:
             raise self.origin.refusal(f"a dag that contains itself has no end: {' -> '.join((*self._dags, dag))}")

@@ -10,14 +10,14 @@ from typing import Any
 
 from tickwork.core.dag.graph import Comparison, Condition
 from tickwork.core.yaml_loader import read_yaml
-from tickwork.declare.expressions import Inexpressible, Scope, expression, has_expression
+from tickwork.declare.expressions import Inexpressible, NameScope, expression, has_expression
 from tickwork.errors import InvalidInput
 
 _SIGNS: tuple[Comparison, ...] = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
 _CONDITION = re.compile(r"(not\s+)?\$\{([^}]*)\}\s*(?:(==|!=|<=|>=|<|>|in\b|not\s+in\b)(.*))?", re.DOTALL)
 
 
-def read_condition(text: str, scope: Scope) -> Condition:
+def read_condition(text: str, scope: NameScope) -> Condition:
     """What a text says must hold. Raises Inexpressible."""
     found = _CONDITION.fullmatch(text.strip())
     if found is None or (found[1] and found[3]):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tickwork.declare.node import Field
+from tickwork.declare.node import Node
 from tickwork.declare.problems import Problems
 from tickwork.declare.schedules import Known
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadContext:
     """Of one file. `secrets` say where each is asked for."""
 
     file: str
@@ -18,5 +18,5 @@ class Reading:
     problems: Problems
     secrets: dict[str, str]
 
-    def ask_for(self, secret: str, place: Field) -> None:
+    def ask_for(self, secret: str, place: Node) -> None:
         self.secrets.setdefault(secret, f"{self.file}:{place.line}: {place.name}")

@@ -134,7 +134,7 @@ class StepFields(_Fields):
     ) = UNSET
 
 
-class AllOf(_Fields):
+class AllAssets(_Fields):
     """Assets that must all be new."""
 
     all: list[str]
@@ -240,7 +240,9 @@ class DagFields(_Fields):
     result: Annotated[Any, Meta(description="What a run gives back: ${report.result}.")] = UNSET
     schedule: ScheduleFields | UnsetType = UNSET
     on: (
-        Annotated[str | list[str] | AllOf, Meta(description="A run starts when one of these assets is new, or all.")]
+        Annotated[
+            str | list[str] | AllAssets, Meta(description="A run starts when one of these assets is new, or all.")
+        ]
         | UnsetType
     ) = UNSET
     produce: Annotated[str | list[str], Meta(description="Assets that are new when a run succeeds.")] | UnsetType = (

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Raw, UnsetType
 
-from tickwork.core.dag.graph import Condition, Expression, Filled, Map, Step, Template, Text, steps_in
+from tickwork.core.dag.graph import Condition, Expression, JsonTemplate, Map, Step, Template, Text, steps_in
 from tickwork.declare.conditions import read_condition
-from tickwork.declare.context import Reading
+from tickwork.declare.context import ReadContext
 from tickwork.declare.dag_fields import StepFields
-from tickwork.declare.expressions import ONE_ITEM, RESERVED, Inexpressible, Scope, value_of
-from tickwork.declare.node import Field, Misfit
+from tickwork.declare.expressions import ONE_ITEM, RESERVED, Inexpressible, NameScope, value_of
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.problems import meant
 from tickwork.declare.step_work import ARGUMENTS, check_company, kind_of, read_approval, read_arguments, read_template
 
@@ -29,14 +29,14 @@ _WITH_MAP = ("product", "max_parallel")
 
 
 def read_steps(
-    place: Field, said: Mapping[str, StepFields], params: Iterable[str], reading: Reading
+    place: Node, said: Mapping[str, StepFields], params: Iterable[str], reading: ReadContext
 ) -> dict[str, Step]:
     """The steps by name. What cannot be read of them is noted, and left out."""
     for name in place.names():
         if not is_step_name(name):
             reading.problems.add(place[name], _misnamed(name))
     mapped = {name for name in place.names() if place[name].has("map")}
-    scope = Scope(set(params), set(place.names()), mapped)
+    scope = NameScope(set(params), set(place.names()), mapped)
     return {name: _StepReader(place[name], fields, scope, reading).read() for name, fields in said.items()}
 
 
@@ -54,7 +54,7 @@ def _misnamed(name: str) -> str:
 class _StepReader:
     """Reads one step."""
 
-    def __init__(self, place: Field, said: StepFields, scope: Scope, reading: Reading) -> None:
+    def __init__(self, place: Node, said: StepFields, scope: NameScope, reading: ReadContext) -> None:
         self._place = place
         self._said = said
         self._scope = scope
@@ -65,7 +65,7 @@ class _StepReader:
         """The step, as far as it can be read."""
         said, place = self._said, self._place
         needs, map, when = list(self._needs()), self._map(), tuple(self._when())
-        template, args, approval = None, Filled(Raw(b"{}")), None
+        template, args, approval = None, JsonTemplate(Raw(b"{}")), None
         with self._problems.gathered():
             kind = kind_of(place)
             check_company(place, kind, self._reading)
@@ -99,7 +99,7 @@ class _StepReader:
             self._problems.add(self._place["run_if"], f"it waits for nobody, so {rule} can never hold; say needs.")
         return parents
 
-    def _job(self, kind: str) -> tuple[Template, Filled]:
+    def _job(self, kind: str) -> tuple[Template, JsonTemplate]:
         inside = replace(self._scope, items=self._items()) if self._place.has("map") else self._scope
         task, args = read_arguments(self._place, kind, inside, self._reading)
         return read_template(self._place, self._said, task, self._reading), args
@@ -120,7 +120,7 @@ class _StepReader:
             with self._problems.gathered():
                 yield _expressed(place, lambda: read_condition(text, self._scope))  # noqa: B023
 
-    def _texts(self, name: str) -> Iterator[tuple[Field, str]]:
+    def _texts(self, name: str) -> Iterator[tuple[Node, str]]:
         """A field that is a text or a list of texts."""
         if not self._place.has(name):
             return
@@ -156,11 +156,11 @@ class _StepReader:
             self._problems.add(place, "lists that are mapped side by side must be of one length; or say product: true.")
         return Map(over, said.product, None if said.max_parallel is UNSET else said.max_parallel)
 
-    def _over(self, place: Field) -> Expression | list[Any]:
+    def _over(self, place: Node) -> Expression | list[Any]:
         """What is mapped over: an expression, or a list that is known already. Raises Misfit."""
         if isinstance(place.value, list):
             if "${" in repr(place.value):
-                raise Misfit(place, "a list that is written out holds values, not expressions.")
+                raise UnusableNode(place, "a list that is written out holds values, not expressions.")
             return place.value
         value = _expressed(place, lambda: value_of(str(place.value), self._scope))
         if isinstance(value, str | Text):
@@ -168,11 +168,11 @@ class _StepReader:
         return value
 
 
-def _expressed(place: Field, read: Callable[[], Said]) -> Said:
+def _expressed(place: Node, read: Callable[[], Said]) -> Said:
     try:
         return read()
     except Inexpressible as error:
-        raise Misfit(place, str(error)) from None
+        raise UnusableNode(place, str(error)) from None
 
 
 def listed(said: str | list[str] | UnsetType) -> list[str]:

@@ -13,15 +13,15 @@ import msgspec
 from msgspec import UNSET
 
 from tickwork.core.dag.cycles import find_cycles
-from tickwork.core.dag.graph import Filled, Graph, Step, Template
+from tickwork.core.dag.graph import Graph, JsonTemplate, Step, Template
 from tickwork.core.dag.validate import check
 from tickwork.core.job_options import Options, task_name
-from tickwork.core.schedule.spec import Spec
-from tickwork.declare.context import Reading
-from tickwork.declare.dag_fields import AllOf, DagFields, ParamFields
+from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.declare.context import ReadContext
+from tickwork.declare.dag_fields import AllAssets, DagFields, ParamFields
 from tickwork.declare.dag_steps import listed, read_steps
-from tickwork.declare.expressions import Filler, Scope
-from tickwork.declare.node import Field
+from tickwork.declare.expressions import NameScope, PlaceholderWriter
+from tickwork.declare.node import Node
 from tickwork.declare.problems import Problems
 from tickwork.declare.read_struct import read_struct
 from tickwork.declare.schedules import made, param_misfits, read_dag_schedule
@@ -40,10 +40,10 @@ class DeclaredDag(NamedTuple):
     """A dag of a file, and the schedule that starts it."""
 
     graph: Graph
-    schedule: Spec | None
+    schedule: ScheduleSpec | None
 
 
-def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
+def read_dag(place: Node, reading: ReadContext) -> DeclaredDag | None:
     """Read a dag; None where something of it cannot be read, which is noted. Raises Misfit."""
     before = len(reading.problems)
     name = made(place, lambda: task_name(place.path[-1]))
@@ -72,18 +72,18 @@ def read_dag(place: Field, reading: Reading) -> DeclaredDag | None:
     return DeclaredDag(graph, schedule)
 
 
-def _result(place: Field, reading: Reading) -> Filled:
+def _result(place: Node, reading: ReadContext) -> JsonTemplate:
     steps = place["steps"]
     mapped = {name for name in steps.names() if steps[name].has("map")}
-    filler = Filler(Scope(place["params"].names(), set(steps.names()), mapped), reading)
+    filler = PlaceholderWriter(NameScope(place["params"].names(), set(steps.names()), mapped), reading)
     value = filler.fill(place["result"]) if place.has("result") else None
-    return Filled(msgspec.Raw(msgspec.json.encode(value)), tuple(filler.holes))
+    return JsonTemplate(msgspec.Raw(msgspec.json.encode(value)), tuple(filler.holes))
 
 
 def _on(said: DagFields) -> tuple[tuple[str, ...], ...]:
     """Sets of assets, of which one must be new as a whole."""
     match said.on:
-        case AllOf(all=assets):
+        case AllAssets(all=assets):
             return (tuple(assets),)
         case list(assets):
             return tuple((asset,) for asset in assets)
@@ -93,7 +93,7 @@ def _on(said: DagFields) -> tuple[tuple[str, ...], ...]:
             return ()
 
 
-def _schedule(dag: Field, params: Mapping[str, Any], problems: Problems) -> Spec | None:
+def _schedule(dag: Node, params: Mapping[str, Any], problems: Problems) -> ScheduleSpec | None:
     place = dag["schedule"]
     if not isinstance(place.value, dict) or not problems.is_sound(place):
         return None
@@ -107,7 +107,7 @@ def _schedule(dag: Field, params: Mapping[str, Any], problems: Problems) -> Spec
     return None
 
 
-def _params(place: Field, said: DagFields, problems: Problems) -> dict[str, Any]:
+def _params(place: Node, said: DagFields, problems: Problems) -> dict[str, Any]:
     """The JSON Schema of the parameters; empty where there are none."""
     if said.params is UNSET or not said.params:
         return {}
@@ -121,7 +121,7 @@ def _params(place: Field, said: DagFields, problems: Problems) -> dict[str, Any]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _check_default(place: Field, param: ParamFields, problems: Problems) -> None:
+def _check_default(place: Node, param: ParamFields, problems: Problems) -> None:
     default = param.default
     if default is UNSET:
         return
@@ -132,7 +132,7 @@ def _check_default(place: Field, param: ParamFields, problems: Problems) -> None
         problems.note(place["default"].misfit("must be one of enum"))
 
 
-def _check_cycles(place: Field, steps: Mapping[str, Step], problems: Problems) -> None:
+def _check_cycles(place: Node, steps: Mapping[str, Step], problems: Problems) -> None:
     known = {name: tuple(one for one in step.parents if one in steps) for name, step in steps.items()}
     for cycle in find_cycles(known):
         name, waits_for = cycle[0], cycle[-2]

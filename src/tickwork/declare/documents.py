@@ -26,14 +26,14 @@ from msgspec import Struct
 
 from tickwork.core.hooks.hook import Hook
 from tickwork.core.recurrence.calendars.calendar import Calendar
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.core.yaml_loader import read_documents
-from tickwork.declare.context import Reading
+from tickwork.declare.context import ReadContext
 from tickwork.declare.dag_fields import CalendarFields, TaskScheduleFields
 from tickwork.declare.dags import DeclaredDag, read_dag
 from tickwork.declare.hooks import open_arguments, read_hook
 from tickwork.declare.http_requests import request_of
-from tickwork.declare.node import Field, Misfit
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.problems import BadFile, Problems
 from tickwork.declare.read_struct import read_struct
 from tickwork.declare.schedules import Known, check_names, param_misfits, read_calendar, read_schedule, stored_params
@@ -42,17 +42,17 @@ _KINDS = ("dags", "schedules", "calendars", "hooks")
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredWork:
     """What a file declares. `secrets` say where each is asked for."""
 
     calendars: dict[str, Calendar] = field(default_factory=dict)
-    schedules: dict[str, Spec] = field(default_factory=dict)
+    schedules: dict[str, ScheduleSpec] = field(default_factory=dict)
     dags: dict[str, DeclaredDag] = field(default_factory=dict)
     hooks: dict[str, Hook] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
 
     @property
-    def specs(self) -> list[Spec]:
+    def specs(self) -> list[ScheduleSpec]:
         """The schedules of tasks, commands and requests."""
         return list(self.schedules.values())
 
@@ -70,19 +70,19 @@ class Declared:
         return of_specs.union(hook.target for hook in self.hooks.values() if hook.kind == "dag") - set(self.dags)
 
     @property
-    def all_specs(self) -> list[Spec]:
+    def all_specs(self) -> list[ScheduleSpec]:
         """All schedules, those of dags, too."""
         return [*self.specs, *(dag.schedule for dag in self.dags.values() if dag.schedule is not None)]
 
 
-def read_declared(text: str, known: Known, *, file: str) -> Declared:
+def read_declared(text: str, known: Known, *, file: str) -> DeclaredWork:
     """Read a file. Raises BadFile, which names file, line and field of all that is wrong; nothing is taken then."""
     return read_all_declared({file: text}, known)
 
 
-def read_all_declared(texts: Mapping[str, str], known: Known) -> Declared:
+def read_all_declared(texts: Mapping[str, str], known: Known) -> DeclaredWork:
     """Read files that belong together, by their names. What one of them declares, no other may."""
-    found, of_dags = Declared(), _DagStarts()
+    found, of_dags = DeclaredWork(), _DagStarts()
     files = {file: Problems(file) for file in texts}
     for file, text in texts.items():
         _read_file(text, known, found, of_dags, files[file])
@@ -95,7 +95,7 @@ def read_all_declared(texts: Mapping[str, str], known: Known) -> Declared:
 class _DagStart(NamedTuple):
     """A schedule or a hook that starts a dag. `unchecked` are parameters whose values are not known yet."""
 
-    place: Field
+    place: Node
     dag: str
     problems: Problems
     unchecked: Collection[str] = ()
@@ -108,7 +108,7 @@ class _DagStarts:
         self.declared: set[str] = set()  # the names of all dags in the files, also of those that cannot be read
         self.starts: list[_DagStart] = []
 
-    def check(self, found: Declared, known: Known) -> None:
+    def check(self, found: DeclaredWork, known: Known) -> None:
         """Note parameters that do not fit the dag of the files, or the stored one where the files have none."""
         for place, dag, problems, unchecked in self.starts:
             if dag in found.dags:
@@ -119,30 +119,30 @@ class _DagStarts:
                 problems.add(misfit.field, str(misfit))
 
 
-def _read_file(text: str, known: Known, found: Declared, of_dags: _DagStarts, problems: Problems) -> None:
+def _read_file(text: str, known: Known, found: DeclaredWork, of_dags: _DagStarts, problems: Problems) -> None:
     file = problems.file
     for document in read_documents(text, file=file):
-        root = Field(document, (), document.value)
+        root = Node(document, (), document.value)
         for path, line in document.repeated:
-            problems.add(Field(document, path), f"{path[-1]!r} is given twice.", line=line)
+            problems.add(Node(document, path), f"{path[-1]!r} is given twice.", line=line)
         if root.value is not None:
             with problems.gathered():
                 check_names(root, _KINDS, "is not read by this version of Tickwork")
             if isinstance(root.value, dict):
-                _Reader(file, known, found, of_dags, problems).read(root)
+                _DocumentReader(file, known, found, of_dags, problems).read(root)
 
 
-class _Reader:
+class _DocumentReader:
     """Reads one document. What is wrong with one thing does not keep the others from being read."""
 
-    def __init__(self, file: str, known: Known, found: Declared, of_dags: _DagStarts, problems: Problems) -> None:
+    def __init__(self, file: str, known: Known, found: DeclaredWork, of_dags: _DagStarts, problems: Problems) -> None:
         self._known = known
         self._found = found
         self._of_dags = of_dags
         self._problems = problems
-        self._reading = Reading(file, known, problems, found.secrets)
+        self._reading = ReadContext(file, known, problems, found.secrets)
 
-    def read(self, root: Field) -> None:
+    def read(self, root: Node) -> None:
         found = self._found
         for place in self._named(root["calendars"], found.calendars):
             with self._problems.gathered():
@@ -166,7 +166,7 @@ class _Reader:
                         start = _DagStart(place, hook.target, self._problems, open_arguments(place))
                         self._of_dags.starts.append(start)
 
-    def _read_schedule(self, place: Field) -> Spec | None:
+    def _read_schedule(self, place: Node) -> ScheduleSpec | None:
         """A schedule; None where its fields are not of the types that they should be, which is noted."""
         if not self._has_fields_of(place, TaskScheduleFields):
             return None
@@ -176,21 +176,23 @@ class _Reader:
             self._of_dags.starts.append(_DagStart(place, spec.target, self._problems))
         return spec
 
-    def _has_fields_of(self, place: Field, kind: type[Struct]) -> bool:
+    def _has_fields_of(self, place: Node, kind: type[Struct]) -> bool:
         """Whether the fields are those of a Struct, and of their types; what is not is noted."""
         before = len(self._problems)
         read_struct(place, kind, self._problems)
         return len(self._problems) == before
 
-    def _read_dag(self, place: Field) -> None:
+    def _read_dag(self, place: Node) -> None:
         dag = read_dag(place, self._reading)
         if dag is None:
             return
         if dag.schedule is not None and dag.schedule.name in self._found.schedules:
-            raise Misfit(place["schedule"], f"it has the dag's name, and schedules has {dag.schedule.name!r} as well.")
+            raise UnusableNode(
+                place["schedule"], f"it has the dag's name, and schedules has {dag.schedule.name!r} as well."
+            )
         self._found.dags[dag.graph.name] = dag
 
-    def _named(self, place: Field, there: Container[str]) -> list[Field]:
+    def _named(self, place: Node, there: Container[str]) -> list[Node]:
         """The fields of a place that may be missing, but for names that an earlier document has taken."""
         if place.is_there and not isinstance(place.value, dict):
             self._problems.note(place.misfit("must have fields"))

@@ -14,8 +14,8 @@ from tickwork.core.recurrence.combine import AllOf, AnyOf, AnyRule
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.recurrence.interval import After, At, Every
 from tickwork.core.recurrence.rrule import Rrule
-from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.policy import SchedulePolicies
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.declare.schedules import SHELL, SHELL_ARGUMENTS
 
 Said = dict[str, Any]  # JSON's own types
@@ -26,10 +26,10 @@ _MILLISECOND = timedelta(milliseconds=1)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def declared_schedule(spec: Spec) -> Said:
+def declared_schedule(spec: ScheduleSpec) -> Said:
     """A schedule, with what is not as it is by default."""
     said: Said = {"description": spec.description, **_started(spec), **_rule(spec.rule)}
-    said |= _changed(spec.policies, Policies())
+    said |= _changed(spec.policies, SchedulePolicies())
     said |= _changed(spec.options, type(spec.options)())
     if "needs" in said:
         parts = (part.partition("=") for part in said["needs"].split())
@@ -66,7 +66,7 @@ def duration_text(value: timedelta) -> str:
     return f"{whole}.{rest // _MICROSECOND:03d}ms" if rest else f"{whole}ms"
 
 
-def _started(spec: Spec) -> Said:
+def _started(spec: ScheduleSpec) -> Said:
     """What it starts: a command by itself where that says all, else a task or a dag with its arguments."""
     arguments: Said = json.loads(spec.args)
     if spec.target == SHELL and "command" in arguments and not set(arguments) - {"command", *SHELL_ARGUMENTS}:

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from tickwork.core.blob_ref import Path
-from tickwork.core.dag.graph import Expression, Hole, Item, Param, Result, RunValue, Text
-from tickwork.declare.context import Reading
-from tickwork.declare.node import Field, Misfit
+from tickwork.core.dag.graph import Expression, Item, Param, Placeholder, Result, RunValue, Text
+from tickwork.declare.context import ReadContext
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.problems import meant
 
 LENGTH_LIMIT = 2000  # of an expression: the search for its step takes a time that grows with the square of this
@@ -44,7 +44,7 @@ _OF_RUN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class NameScope:
     """What expressions may name: parameters, steps, those of them that are mapped, and elements by their names.
 
     `roots`: instead of all that, these values by their own names, as a hook has `${body}`.
@@ -75,7 +75,7 @@ def plain(text: str) -> str:
     return text.replace("$${", "${")
 
 
-def value_of(text: str, scope: Scope, *, as_text: bool = False) -> Expression | str:
+def value_of(text: str, scope: NameScope, *, as_text: bool = False) -> Expression | str:
     """What a text stands for: itself, an expression, or a Text of several. Raises Inexpressible."""
     parts = list(_parts(text, scope))
     if all(isinstance(part, str) for part in parts):
@@ -85,7 +85,7 @@ def value_of(text: str, scope: Scope, *, as_text: bool = False) -> Expression | 
     return Text(tuple(parts))
 
 
-def _parts(text: str, scope: Scope) -> Iterator[str | Param | RunValue | Result | Item]:
+def _parts(text: str, scope: NameScope) -> Iterator[str | Param | RunValue | Result | Item]:
     end, said = 0, ""
     for found in _EXPRESSION.finditer(text):
         said += text[end : found.start()]
@@ -103,7 +103,7 @@ def _parts(text: str, scope: Scope) -> Iterator[str | Param | RunValue | Result 
         yield said + text[end:]
 
 
-def expression(inner: str, scope: Scope) -> Param | RunValue | Result | Item:
+def expression(inner: str, scope: NameScope) -> Param | RunValue | Result | Item:
     """What stands between ${ and }. Raises Inexpressible."""
     if len(inner) > LENGTH_LIMIT:
         raise Inexpressible(f"an expression has up to {LENGTH_LIMIT:,} characters, and this one has {len(inner):,}.")
@@ -122,14 +122,14 @@ def expression(inner: str, scope: Scope) -> Param | RunValue | Result | Item:
     return _result(inner, head, scope)
 
 
-def _root(inner: str, head: str, rest: str, scope: Scope) -> Param:
+def _root(inner: str, head: str, rest: str, scope: NameScope) -> Param:
     if head not in scope.roots:
         known = ", ".join(f"${{{name}}}" for name in scope.roots)
         raise Inexpressible(f"${{{inner}}} names no value: there are {known}, and their parts.")
     return Param(head, _path(inner, rest))
 
 
-def _param(inner: str, rest: str, scope: Scope) -> Param:
+def _param(inner: str, rest: str, scope: NameScope) -> Param:
     name, path = _named(inner, rest, "params.day")
     if name not in scope.params:
         raise Inexpressible(f"there is no parameter {name!r}{meant(name, scope.params)}.")
@@ -143,7 +143,7 @@ def _of_run(inner: str) -> RunValue:
     return RunValue(_OF_RUN[inner])
 
 
-def _item(inner: str, rest: str, scope: Scope) -> Item:
+def _item(inner: str, rest: str, scope: NameScope) -> Item:
     if not scope.items:
         raise Inexpressible(f"${{{inner}}} is an element of what a step is mapped over, and there is no map here.")
     if ONE_ITEM in scope.items:
@@ -154,7 +154,7 @@ def _item(inner: str, rest: str, scope: Scope) -> Item:
     return Item(name, path)
 
 
-def _result(inner: str, head: str, scope: Scope) -> Result:
+def _result(inner: str, head: str, scope: NameScope) -> Result:
     """A step is what stands before `.result`; its own name may have dots."""
     ends = list(_RESULT.finditer(inner))
     for end in ends:
@@ -196,15 +196,15 @@ def _path(inner: str, text: str) -> Path:
 
 
 @dataclass(slots=True)
-class Filler:
+class PlaceholderWriter:
     """Turns values of a file into JSON, and notes the holes in it. What cannot be said is noted as a problem."""
 
-    scope: Scope
-    reading: Reading
-    holes: list[Hole] = field(default_factory=list)
+    scope: NameScope
+    reading: ReadContext
+    holes: list[Placeholder] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)
 
-    def fill(self, place: Field, *where: str | int, as_text: bool = False, secret: bool = False) -> Any:
+    def fill(self, place: Node, *where: str | int, as_text: bool = False, secret: bool = False) -> Any:
         """A value with null for each hole. `as_text`: it is a text in any case; `secret`: it may hold secrets."""
         value = place.value
         if isinstance(value, str):
@@ -224,24 +224,26 @@ class Filler:
         kept = {name: value for name, value in filled.items() if value is not _KEPT}
         return {**kept, _SECRET_ARGUMENT: self.secrets} if self.secrets else kept
 
-    def _text(self, place: Field, text: str, where: Path, as_text: bool, secret: bool) -> Any:
+    def _text(self, place: Node, text: str, where: Path, as_text: bool, secret: bool) -> Any:
         if secret and secrets_in(text):
             self._keep(place, text, where)
             return _KEPT
         try:
             value = value_of(text, self.scope, as_text=as_text)
         except Inexpressible as error:
-            raise Misfit(place, str(error)) from None
+            raise UnusableNode(place, str(error)) from None
         if isinstance(value, str):
             return value
-        self.holes.append(Hole(where, value))
+        self.holes.append(Placeholder(where, value))
         return None
 
-    def _keep(self, place: Field, text: str, where: Path) -> None:
+    def _keep(self, place: Node, text: str, where: Path) -> None:
         """Put a text with secrets aside, as it was written."""
         others = [one[0] for one in _EXPRESSION.finditer(text) if one[1] is not None and not _SECRET.fullmatch(one[1])]
         if others:
-            raise Misfit(place, f"a text with a secret can have no other expressions, and this one has {others[0]}.")
+            raise UnusableNode(
+                place, f"a text with a secret can have no other expressions, and this one has {others[0]}."
+            )
         self.secrets[".".join(map(str, where))] = text
         for name in secrets_in(text):
             self.reading.ask_for(name, place)

@@ -16,17 +16,17 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw
 
-from tickwork.core.dag.graph import Filled, Hole
+from tickwork.core.dag.graph import JsonTemplate, Placeholder
 from tickwork.core.dag.step_inputs import NO_RESULTS, Values, filled
 from tickwork.core.dag.untrusted_values import misplaced, pinned
 from tickwork.core.duration import parse_duration
 from tickwork.core.hooks.hook import WINDOW, Hook
 from tickwork.core.job_options import task_name
-from tickwork.core.yaml_loader import Document
-from tickwork.declare.context import Reading
+from tickwork.core.yaml_loader import YamlDocument
+from tickwork.declare.context import ReadContext
 from tickwork.declare.dag_fields import HookFields
-from tickwork.declare.expressions import Filler, Scope, has_expression
-from tickwork.declare.node import Field, Misfit
+from tickwork.declare.expressions import NameScope, PlaceholderWriter, has_expression
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.problems import Problems
 from tickwork.declare.read_struct import read_struct
 from tickwork.declare.schedules import Known, encode, made, param_misfits, stored_params
@@ -36,7 +36,7 @@ ROOTS = ("body", "event", "headers")
 _SECRET = re.compile(r"\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}|([A-Za-z_][A-Za-z0-9_]*)")
 
 
-def read_hook(name: str, place: Field, reading: Reading) -> Hook | None:
+def read_hook(name: str, place: Node, reading: ReadContext) -> Hook | None:
     """Read a hook; None where something of it cannot be read, which is noted. Raises Misfit.
 
     The parameters of a dag are not checked here: the dag may be declared further below. See `open_arguments`.
@@ -68,14 +68,14 @@ def read_hook(name: str, place: Field, reading: Reading) -> Hook | None:
     )
 
 
-def _kind(place: Field) -> Any:
+def _kind(place: Node) -> Any:
     said = [kind for kind in ("task", "dag") if place.has(kind)]
     if len(said) != 1:
-        raise Misfit(place, "say what it starts: either task or dag.")
+        raise UnusableNode(place, "say what it starts: either task or dag.")
     return said[0]
 
 
-def _secret(place: Field, reading: Reading) -> str | None:
+def _secret(place: Node, reading: ReadContext) -> str | None:
     """The name of a secret."""
     found = _SECRET.fullmatch(place.value) if isinstance(place.value, str) else None
     if found is None:
@@ -86,8 +86,8 @@ def _secret(place: Field, reading: Reading) -> str | None:
     return found[1] or found[2]
 
 
-def _check_expressions(place: Field, reading: Reading) -> None:
-    filler = Filler(Scope(roots=ROOTS), reading)
+def _check_expressions(place: Node, reading: ReadContext) -> None:
+    filler = PlaceholderWriter(NameScope(roots=ROOTS), reading)
     if place.has("key"):
         filler.fill(place["key"], "key", as_text=True)
     if not place.has("args"):
@@ -104,7 +104,7 @@ def _check_expressions(place: Field, reading: Reading) -> None:
         reading.problems.add(place["args"], flaw)
 
 
-def open_arguments(place: Field) -> set[str]:
+def open_arguments(place: Node) -> set[str]:
     """The arguments of a hook whose values only a message says, or parts of them."""
     return {name for name in place["args"].names() if _is_open(place["args"][name].value)}
 
@@ -138,24 +138,24 @@ def key_of(hook: Hook, values: Values) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _template(args: str, as_text: bool = False) -> Filled:
+def _template(args: str, as_text: bool = False) -> JsonTemplate:
     problems = Problems("a hook")
-    document = Document(msgspec.json.decode(args), {(): 1}, [])
-    filler = Filler(Scope(roots=ROOTS), Reading("a hook", lambda name: None, problems, {}))
-    json = filler.fill(Field(document, (), document.value), as_text=as_text)
+    document = YamlDocument(msgspec.json.decode(args), {(): 1}, [])
+    filler = PlaceholderWriter(NameScope(roots=ROOTS), ReadContext("a hook", lambda name: None, problems, {}))
+    json = filler.fill(Node(document, (), document.value), as_text=as_text)
     problems.raise_if_any()
-    holes: list[Hole] = filler.holes
-    return Filled(Raw(msgspec.json.encode(json)), tuple(holes))
+    holes: list[Placeholder] = filler.holes
+    return JsonTemplate(Raw(msgspec.json.encode(json)), tuple(holes))
 
 
 def hook_of(name: str, fields: dict[str, Any], known: Known) -> Hook:
     """The hook that a request or a command declares. Raises BadFile, with all that is wrong."""
     problems = Problems("")
-    document = Document(fields, {(): 1}, [])
+    document = YamlDocument(fields, {(): 1}, [])
     hook = None
     with problems.gathered():
-        place = Field(document, (), fields)
-        hook = read_hook(name, place, Reading("", known, problems, {}))
+        place = Node(document, (), fields)
+        hook = read_hook(name, place, ReadContext("", known, problems, {}))
         params = stored_params(hook.target, known) if hook is not None and hook.kind == "dag" else None
         for misfit in () if params is None else param_misfits(place, params, open_arguments(place)):
             problems.note(misfit)

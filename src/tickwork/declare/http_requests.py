@@ -6,24 +6,24 @@ from typing import Any
 
 from tickwork.core.duration import parse_duration
 from tickwork.core.web.answer import is_expected
-from tickwork.declare.context import Reading
+from tickwork.declare.context import ReadContext
 from tickwork.declare.dag_fields import HttpFields
-from tickwork.declare.expressions import Filler, Scope
-from tickwork.declare.node import Field
+from tickwork.declare.expressions import NameScope, PlaceholderWriter
+from tickwork.declare.node import Node
 from tickwork.declare.read_struct import read_struct
 from tickwork.declare.schedules import made
 
 _MAY_BE_SECRET = ("url", "headers", "auth")
 
 
-def request_of(place: Field, reading: Reading) -> dict[str, Any]:
+def request_of(place: Node, reading: ReadContext) -> dict[str, Any]:
     """The arguments of a request that stands by itself: it can ask for secrets, and for nothing of a run."""
     read_struct(place, HttpFields, reading.problems)
-    filler = Filler(Scope(), reading)
+    filler = PlaceholderWriter(NameScope(), reading)
     return filler.arguments(read_request(place, filler))
 
 
-def read_request(place: Field, filler: Filler) -> dict[str, Any]:
+def read_request(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
     """The arguments, with what the filler keeps of them apart. What is wrong is noted."""
     problems, url, auth = filler.reading.problems, place["url"], place["auth"]
     if place.has("json") and place.has("body"):
@@ -40,7 +40,7 @@ def read_request(place: Field, filler: Filler) -> dict[str, Any]:
     }
 
 
-def _check_numbers(place: Field, filler: Filler) -> None:
+def _check_numbers(place: Node, filler: PlaceholderWriter) -> None:
     for name in ("timeout", "connect_timeout"):
         if place.has(name):
             with filler.reading.problems.gathered():

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tickwork.core.yaml_loader import Document, Path
+from tickwork.core.yaml_loader import Path, YamlDocument
 from tickwork.errors import InvalidInput
 
 _MISSING: Any = object()
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
 
 
-class Misfit(InvalidInput):
+class UnusableNode(InvalidInput):
     """A field that cannot be used, with its place."""
 
-    def __init__(self, field: Field, text: str) -> None:
+    def __init__(self, field: Node, text: str) -> None:
         super().__init__(text)
         self.field = field
 
 
 @dataclass(slots=True, eq=False)  # not frozen: a file of ten thousand steps makes a hundred thousand of them
-class Field:
+class Node:
     """A value inside a document. A missing one is a field too; `text` and the others then give their default."""
 
-    document: Document
+    document: YamlDocument
     path: Path
     value: Any = _MISSING
 
@@ -50,11 +50,11 @@ class Field:
     def is_there(self) -> bool:
         return self.value is not _MISSING and self.value is not None
 
-    def __getitem__(self, key: str) -> Field:
+    def __getitem__(self, key: str) -> Node:
         if self.is_there and not isinstance(self.value, dict):
             raise self.misfit("must have fields")
         found = self.value.get(key, _MISSING) if self.is_there else _MISSING
-        return Field(self.document, (*self.path, key), found)
+        return Node(self.document, (*self.path, key), found)
 
     def has(self, key: str) -> bool:
         """Whether it has a field with a value; quicker than to ask that field."""
@@ -63,12 +63,12 @@ class Field:
     def names(self) -> list[str]:
         return list(self.value) if isinstance(self.value, dict) else []
 
-    def items(self) -> Iterator[Field]:
+    def items(self) -> Iterator[Node]:
         """The items of a list; none when it is missing."""
         if self.is_there and not isinstance(self.value, list):
             raise self.misfit("must be a list")
         for at, item in enumerate(self.value if self.is_there else []):
-            yield Field(self.document, (*self.path, at), item)
+            yield Node(self.document, (*self.path, at), item)
 
     def text(self, default: str | None = None) -> str:
         return str(self._of(str, "a text", default))
@@ -85,12 +85,12 @@ class Field:
     def _of(self, kind: type, what: str, default: Any) -> Any:
         if not self.is_there:
             if default is None:
-                raise Misfit(self, f"it is missing; it must be {what}.")
+                raise UnusableNode(self, f"it is missing; it must be {what}.")
             return default
         if not isinstance(self.value, kind):
             raise self.misfit(f"must be {what}")
         return self.value
 
-    def misfit(self, rule: str) -> Misfit:
+    def misfit(self, rule: str) -> UnusableNode:
         shown = repr(self.value)
-        return Misfit(self, f"it {rule}, not {shown if len(shown) <= 60 else f'{shown[:57]}...'}.")
+        return UnusableNode(self, f"it {rule}, not {shown if len(shown) <= 60 else f'{shown[:57]}...'}.")

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from tickwork.core.yaml_loader import Path
-from tickwork.declare.node import Field, Misfit
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.errors import InvalidInput
 
 
-class Problem(NamedTuple):
+class FileProblem(NamedTuple):
     """One thing that is wrong, with its place."""
 
     file: str
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 class BadFile(InvalidInput):
     """A file of which nothing was taken, since parts of it cannot be read."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__("\n".join(map(str, problems)))
         self.problems = problems
 
@@ -37,24 +37,24 @@ class Problems:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._found: list[Problem] = []
+        self._found: list[FileProblem] = []
         self._unsound: set[Path] = set()  # the places of misfits, and what they are in
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def add(self, place: Field, text: str, *, line: int | None = None) -> None:
-        self._found.append(Problem(self.file, place.line if line is None else line, place.name, text, place.path))
+    def add(self, place: Node, text: str, *, line: int | None = None) -> None:
+        self._found.append(FileProblem(self.file, place.line if line is None else line, place.name, text, place.path))
 
-    def is_sound(self, place: Field) -> bool:
+    def is_sound(self, place: Node) -> bool:
         """Whether a place and all in it are of the types that they should be. What is not cannot be read further."""
         return place.path not in self._unsound
 
-    def gathered(self) -> _Gathered:
+    def gathered(self) -> _ProblemScope:
         """Note a misfit in a block, and go on after it."""
-        return _Gathered(self)
+        return _ProblemScope(self)
 
-    def note(self, misfit: Misfit) -> None:
+    def note(self, misfit: UnusableNode) -> None:
         self.add(misfit.field, str(misfit))
         path = misfit.field.path
         self._unsound.update(path[:end] for end in range(len(path) + 1))
@@ -63,12 +63,12 @@ class Problems:
         if self._found:
             raise BadFile(self.by_line())
 
-    def by_line(self) -> list[Problem]:
+    def by_line(self) -> list[FileProblem]:
         """Return what was found, in the order of the lines."""
         return sorted(self._found, key=lambda one: one.line)
 
 
-class _Gathered:
+class _ProblemScope:
     """A block that a misfit ends, and no more than that."""
 
     def __init__(self, problems: Problems) -> None:
@@ -78,7 +78,7 @@ class _Gathered:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Misfit):
+        if not isinstance(error, UnusableNode):
             return False
         self._problems.note(error)
         return True

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tickwork.declare.node import Field
+from tickwork.declare.node import Node
 from tickwork.declare.problems import Problems, meant
 
 Made = TypeVar("Made", bound=msgspec.Struct)
@@ -21,7 +21,7 @@ Made = TypeVar("Made", bound=msgspec.Struct)
 _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
 
 
-class _Shape(NamedTuple):
+class _AcceptedType(NamedTuple):
     """A type that a value may have: what it is called, its types in a document, and what is inside of it."""
 
     words: str
@@ -34,7 +34,7 @@ class _Shape(NamedTuple):
         return not self.types or (type(value) in self.types and (not self.values or value in self.values))
 
 
-def read_struct(place: Field, kind: type[Made], problems: Problems) -> Made:
+def read_struct(place: Node, kind: type[Made], problems: Problems) -> Made:
     """Read the fields of a place; what is missing or does not fit is UNSET. Raises Misfit where it has no fields."""
     if not isinstance(place.value, dict):
         raise place.misfit("must have fields")
@@ -55,7 +55,7 @@ def read_struct(place: Field, kind: type[Made], problems: Problems) -> Made:
     return kind(**given)
 
 
-def _read(place: Field, kind: Any, problems: Problems) -> Any:
+def _read(place: Node, kind: Any, problems: Problems) -> Any:
     """Read a value as the first of the types in a union that it has the shape of."""
     shapes = _shapes(kind)
     for shape in shapes:
@@ -86,7 +86,7 @@ def _required(kind: type[msgspec.Struct]) -> list[str]:
 
 
 @cache
-def _shapes(kind: Any) -> tuple[_Shape, ...]:
+def _shapes(kind: Any) -> tuple[_AcceptedType, ...]:
     """What a hint lets a value be, one for each type of a union."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -95,12 +95,12 @@ def _shapes(kind: Any) -> tuple[_Shape, ...]:
         example = "".join(f" such as {one}" for one in (arguments[1].examples or ())[:1])
         return tuple(shape._replace(words=shape.words + example) for shape in _shapes(arguments[0]))
     if origin is Literal:
-        return (_Shape(f"one of {', '.join(arguments)}", (str,), values=arguments),)
+        return (_AcceptedType(f"one of {', '.join(arguments)}", (str,), values=arguments),)
     if origin in (list, dict):
         inner = None if arguments[-1] is Any else arguments[-1]
-        return (_Shape(_WORDS.get(origin, "fields"), (origin,), inner=inner),)
+        return (_AcceptedType(_WORDS.get(origin, "fields"), (origin,), inner=inner),)
     if kind is Any:
-        return (_Shape("anything", ()),)
+        return (_AcceptedType("anything", ()),)
     if issubclass(kind, msgspec.Struct):
-        return (_Shape("fields", (dict,), struct=kind),)
-    return (_Shape(_WORDS[kind], (int, float) if kind is float else (kind,)),)
+        return (_AcceptedType("fields", (dict,), struct=kind),)
+    return (_AcceptedType(_WORDS[kind], (int, float) if kind is float else (kind,)),)

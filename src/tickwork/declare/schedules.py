@@ -20,8 +20,8 @@ from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rrule import rrule
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.policy import POLICIES
-from tickwork.core.schedule.spec import JobOptions, Spec, TargetKind, new_spec
-from tickwork.declare.node import Field, Misfit
+from tickwork.core.schedule.spec import ScheduledJobOptions, ScheduleSpec, TargetKind, new_spec
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.problems import meant
 from tickwork.errors import InvalidInput
 
@@ -38,10 +38,10 @@ _TARGETS = ("task", "dag", SHELL, HTTP)
 _ERRORS = ("retry_on", "give_up_on")
 _OTHERS = (*_TARGETS, "args", *SHELL_ARGUMENTS, *_OF_RULES, "paused", "description")
 CALENDAR = ("dates", "yearly", "weekdays", "ics", "tz")
-FIELDS = frozenset([*_RULES, *_OTHERS, *POLICIES, *JobOptions.__struct_fields__])
+FIELDS = frozenset([*_RULES, *_OTHERS, *POLICIES, *ScheduledJobOptions.__struct_fields__])
 
 
-def read_schedule(name: str, place: Field, known: Known, request: Callable[[Field], dict[str, Any]]) -> Spec:
+def read_schedule(name: str, place: Node, known: Known, request: Callable[[Node], dict[str, Any]]) -> ScheduleSpec:
     """Read a schedule of a task, a dag, a command, or a request, whose arguments `request` reads. Raises Misfit.
 
     The parameters of a dag are not checked here: the dag may be declared further below. See `param_misfits`.
@@ -53,12 +53,12 @@ def read_schedule(name: str, place: Field, known: Known, request: Callable[[Fiel
     return made(place, lambda: _spec(name, place, target, encode(known, target, arguments)))
 
 
-def read_dag_schedule(dag: str, place: Field) -> Spec:
+def read_dag_schedule(dag: str, place: Node) -> ScheduleSpec:
     """The schedule of a dag, which has its name; `args` are parameters of its runs. Raises Misfit."""
     return made(place, lambda: _spec(dag, place, dag, encode(_unknown, dag, arguments_of(place)), kind="dag"))
 
 
-def param_misfits(place: Field, params: Mapping[str, Any], unchecked: Collection[str] = ()) -> Iterator[Misfit]:
+def param_misfits(place: Node, params: Mapping[str, Any], unchecked: Collection[str] = ()) -> Iterator[UnusableNode]:
     """Yield what is wrong with the parameters that a schedule or a hook gives its dag.
 
     `params` is the JSON Schema of the dag. Values of `unchecked` ones are not known yet.
@@ -66,13 +66,13 @@ def param_misfits(place: Field, params: Mapping[str, Any], unchecked: Collection
     given, known = place["args"], params.get("properties", {})
     for name in given.names():
         if name not in known:
-            yield Misfit(given[name], f"there is no parameter {name!r}{meant(name, known)}.")
+            yield UnusableNode(given[name], f"there is no parameter {name!r}{meant(name, known)}.")
         elif name not in unchecked and not fits(given[name].value, known[name], params):
             kind = told(known[name], params)
             yield given[name].misfit(f"must be {'one of' if 'enum' in known[name] else 'of the type'} {kind}")
     for name in params.get("required", ()):
         if name not in given.names():
-            yield Misfit(place, f"the parameter {name!r} has no default, and args does not say what it is.")
+            yield UnusableNode(place, f"the parameter {name!r} has no default, and args does not say what it is.")
 
 
 def stored_params(dag: str, known: Known) -> Mapping[str, Any] | None:
@@ -93,9 +93,9 @@ def encode(known: Known, task: str, arguments: dict[str, Any], unchecked: Collec
     return StoredSignature(known(task)).encode((), arguments, task, unchecked)
 
 
-def _spec(name: str, place: Field, target: str, args: bytes, kind: TargetKind = "task") -> Spec:
+def _spec(name: str, place: Node, target: str, args: bytes, kind: TargetKind = "task") -> ScheduleSpec:
     rule = _rule(place)
-    options = [one for one in JobOptions.__struct_fields__ if one not in _ERRORS]
+    options = [one for one in ScheduledJobOptions.__struct_fields__ if one not in _ERRORS]
     given = {one: place[one].value for one in place.names() if one in POLICIES or one in options}
     for instant in ("start", "end"):
         if place[instant].is_there:
@@ -109,7 +109,7 @@ def _spec(name: str, place: Field, target: str, args: bytes, kind: TargetKind = 
     return msgspec.structs.replace(spec, options=msgspec.structs.replace(spec.options, **errors)) if errors else spec
 
 
-def arguments_of(place: Field) -> dict[str, Any]:
+def arguments_of(place: Node) -> dict[str, Any]:
     """What stands under args."""
     arguments = place["args"]
     if arguments.is_there and not isinstance(arguments.value, dict):
@@ -117,47 +117,47 @@ def arguments_of(place: Field) -> dict[str, Any]:
     return {name: arguments[name].value for name in arguments.names()}
 
 
-def _target(place: Field, request: Callable[[Field], dict[str, Any]]) -> tuple[str, str, dict[str, Any]]:
+def _target(place: Node, request: Callable[[Node], dict[str, Any]]) -> tuple[str, str, dict[str, Any]]:
     """What is started: a task or a dag with its arguments, a command for `shell`, or a request for `http`."""
     said = [name for name in _TARGETS if place[name].is_there]
     if len(said) != 1:
-        raise Misfit(place, f"say what it starts: one of {', '.join(_TARGETS)}{', not several' if said else ''}.")
+        raise UnusableNode(place, f"say what it starts: one of {', '.join(_TARGETS)}{', not several' if said else ''}.")
     if said[0] == HTTP:
         return HTTP, HTTP, _alone(place, request)
     if said[0] != SHELL:
         wrong = [name for name in SHELL_ARGUMENTS if place[name].is_there]
         if wrong:
-            raise Misfit(place[wrong[0]], f"it goes with {SHELL}; the arguments of a {said[0]} stand under args.")
+            raise UnusableNode(place[wrong[0]], f"it goes with {SHELL}; the arguments of a {said[0]} stand under args.")
         target = made(place[said[0]], lambda: task_name(place[said[0]].value))
         return said[0], target, arguments_of(place)
     if place["args"].is_there:
-        raise Misfit(place["args"], f"it goes with task; {SHELL} has {', '.join(SHELL_ARGUMENTS)}.")
+        raise UnusableNode(place["args"], f"it goes with task; {SHELL} has {', '.join(SHELL_ARGUMENTS)}.")
     given = {name: place[name].value for name in SHELL_ARGUMENTS if place[name].is_there}
     return SHELL, SHELL, {"command": place[SHELL].value, **given}
 
 
-def _alone(place: Field, request: Callable[[Field], dict[str, Any]]) -> dict[str, Any]:
+def _alone(place: Node, request: Callable[[Node], dict[str, Any]]) -> dict[str, Any]:
     """The arguments of a request, beside which there are no others."""
     for name in ("args", *SHELL_ARGUMENTS):
         if place[name].is_there:
-            raise Misfit(place[name], f"it does not go with {HTTP}, which says all of the request.")
+            raise UnusableNode(place[name], f"it does not go with {HTTP}, which says all of the request.")
     return request(place[HTTP])
 
 
-def _rule(place: Field) -> RuleValue:
+def _rule(place: Node) -> RuleValue:
     said = [name for name in _RULES if place[name].is_there]
     if len(said) != 1:
-        raise Misfit(place, f"say when it is due: one of {', '.join(_RULES)}{', not several' if said else ''}.")
+        raise UnusableNode(place, f"say when it is due: one of {', '.join(_RULES)}{', not several' if said else ''}.")
     kind = said[0]
     takes = _MODIFIERS.get(kind, ())
     for name in _OF_RULES:
         if place[name].is_there and name not in takes:
-            raise Misfit(place[name], f"it does not go with {kind}; a rule inside of it may have one of its own.")
+            raise UnusableNode(place[name], f"it does not go with {kind}; a rule inside of it may have one of its own.")
     modifiers = {name: place[name].text() for name in takes if place[name].is_there}
     return made(place[kind], lambda: _rule_of(kind, place[kind], modifiers))
 
 
-def _rule_of(kind: str, value: Field, modifiers: dict[str, Any]) -> RuleValue:
+def _rule_of(kind: str, value: Node, modifiers: dict[str, Any]) -> RuleValue:
     match kind:
         case "cron":
             spread_by = modifiers.pop("spread_by", None)
@@ -177,47 +177,47 @@ def _rule_of(kind: str, value: Field, modifiers: dict[str, Any]) -> RuleValue:
             return all_of(*(_part_or_days(one) for one in value.items()))
 
 
-def _part(place: Field) -> RuleValue:
+def _part(place: Node) -> RuleValue:
     check_names(place, (*_RULES, *_OF_RULES), "is not a field of a rule")
     return _rule(place)
 
 
-def _part_or_days(place: Field) -> RuleValue | ExceptOn:
+def _part_or_days(place: Node) -> RuleValue | ExceptOn:
     if not place["except_on"].is_there:
         return _part(place)
     days = [_days(one) for one in place["except_on"].items()]
     return made(place, lambda: ExceptOn(tuple(days)))
 
 
-def _days(place: Field) -> str | Calendar:
+def _days(place: Node) -> str | Calendar:
     """A calendar by its name, or as it is."""
     return read_calendar(place) if isinstance(place.value, dict) else place.text()
 
 
-def read_calendar(place: Field) -> Calendar:
+def read_calendar(place: Node) -> Calendar:
     """A calendar. Raises Misfit."""
     check_names(place, CALENDAR, "is not a field of a calendar")
     return made(place, lambda: calendar(**{name: place[name].value for name in place.names()}))
 
 
-def _instant(place: Field) -> datetime:
+def _instant(place: Node) -> datetime:
     try:
         return datetime.fromisoformat(place.text())
     except ValueError:
         raise place.misfit("must be an instant like 2026-12-24T18:00:00+01:00") from None
 
 
-def made(place: Field, make: Callable[[], Made]) -> Made:
+def made(place: Node, make: Callable[[], Made]) -> Made:
     """Make a value; what is wrong with it is wrong in this place, unless it is known better."""
     try:
         return make()
-    except Misfit:
+    except UnusableNode:
         raise
     except (InvalidInput, TypeError) as error:
-        raise Misfit(place, str(error)) from None
+        raise UnusableNode(place, str(error)) from None
 
 
-def check_names(place: Field, known: Collection[str], what: str) -> None:
+def check_names(place: Node, known: Collection[str], what: str) -> None:
     """Raise Misfit for the first field that is not known."""
     if not isinstance(place.value, dict):
         raise place.misfit("must have fields")
@@ -225,4 +225,4 @@ def check_names(place: Field, known: Collection[str], what: str) -> None:
         if name not in known:
             nearest = get_close_matches(name, known, n=1)
             hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(sorted(known))}."
-            raise Misfit(place[name], f"it {what}; {hint}")
+            raise UnusableNode(place[name], f"it {what}; {hint}")

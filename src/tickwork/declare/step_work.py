@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from tickwork.core.dag.graph import Approval, Filled, Template
+from tickwork.core.dag.graph import ApprovalStep, JsonTemplate, Template
 from tickwork.core.dag.untrusted_values import misplaced, pinned
 from tickwork.core.duration import parse_duration
 from tickwork.core.job import TaskDefinition
 from tickwork.core.job_limits import decode_task_flow
 from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
-from tickwork.declare.context import Reading
+from tickwork.declare.context import ReadContext
 from tickwork.declare.dag_fields import ApproveFields, StepFields
-from tickwork.declare.expressions import Filler, Scope, has_expression, plain
+from tickwork.declare.expressions import NameScope, PlaceholderWriter, has_expression, plain
 from tickwork.declare.http_requests import read_request
-from tickwork.declare.node import Field, Misfit
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
 
 KINDS = ("task", SHELL, HTTP, "approve")
@@ -44,15 +44,15 @@ ARGUMENTS = tuple(_GOES_WITH)  # the fields that say what it is called with
 _OF_JOBS = (*OPTIONS, "map", "product", "max_parallel")
 
 
-def kind_of(place: Field) -> str:
+def kind_of(place: Node) -> str:
     """Which of the four it is. Raises Misfit."""
     said = [kind for kind in KINDS if place.has(kind)]
     if len(said) != 1:
-        raise Misfit(place, f"say what it runs: one of {', '.join(KINDS)}{', not several' if said else ''}.")
+        raise UnusableNode(place, f"say what it runs: one of {', '.join(KINDS)}{', not several' if said else ''}.")
     return said[0]
 
 
-def check_company(place: Field, kind: str, reading: Reading) -> None:
+def check_company(place: Node, kind: str, reading: ReadContext) -> None:
     """Note fields that go with another kind of step."""
     for name, other in _GOES_WITH.items():
         if place.has(name) and kind != other:
@@ -63,9 +63,9 @@ def check_company(place: Field, kind: str, reading: Reading) -> None:
                 reading.problems.add(place[name], "it is for jobs, and an approval is none.")
 
 
-def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> tuple[str, Filled]:
+def read_arguments(place: Node, kind: str, scope: NameScope, reading: ReadContext) -> tuple[str, JsonTemplate]:
     """The name of the task that a step runs, and what it is called with. Raises Misfit."""
-    filler = Filler(scope, reading)
+    filler = PlaceholderWriter(scope, reading)
     match kind:
         case "task":
             task = made(place["task"], lambda: task_name(place["task"].value))
@@ -77,19 +77,19 @@ def read_arguments(place: Field, kind: str, scope: Scope, reading: Reading) -> t
     said = place["args"] if place.has("args") else place
     flaw = misplaced(task, filler.holes, filler.arguments(filled) if isinstance(filled, dict) else None)
     if flaw is not None:
-        raise Misfit(said, flaw)
+        raise UnusableNode(said, flaw)
     arguments = filler.arguments(filled)
     unchecked = {str(hole.where[0]) for hole in filler.holes if hole.where}
     json = made(said, lambda: encode(reading.known, task, arguments, unchecked))
-    return task, pinned(task, Filled(msgspec.Raw(json), tuple(filler.holes)))
+    return task, pinned(task, JsonTemplate(msgspec.Raw(json), tuple(filler.holes)))
 
 
-def _of_shell(place: Field, filler: Filler) -> dict[str, Any]:
+def _of_shell(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
     """Values of the run are never a part of the command: what they say would be run."""
     words = list(place[SHELL].items()) if isinstance(place[SHELL].value, list) else [place[SHELL]]
     for word in words:
         if isinstance(word.value, str) and has_expression(word.value):
-            raise Misfit(
+            raise UnusableNode(
                 word,
                 "${...} is not filled in here, since its value could be run as a command: pass it through env, as in "
                 'env: {WORD: "${item}"}, and say "$WORD". A ${ of the shell itself is written $${.',
@@ -102,7 +102,7 @@ def _of_shell(place: Field, filler: Filler) -> dict[str, Any]:
     return filled
 
 
-def read_template(place: Field, said: StepFields, task: str, reading: Reading) -> Template:
+def read_template(place: Node, said: StepFields, task: str, reading: ReadContext) -> Template:
     """What the jobs of a step are like. What is wrong with an option is noted."""
     definition = reading.known(task)
     if definition is not None and decode_task_flow(definition.flow).habit is not None:
@@ -130,20 +130,26 @@ def _template(task: str, definition: TaskDefinition | None, given: tuple[tuple[s
     )
 
 
-def _option(place: Field, name: str) -> Any:
+def _option(place: Node, name: str) -> Any:
     return made(place, lambda: read_option("needs" if name == "resources" else name, place.value))
 
 
-def read_approval(place: Field, said: str | ApproveFields, scope: Scope, reading: Reading) -> tuple[Approval, Filled]:
+def read_approval(
+    place: Node, said: str | ApproveFields, scope: NameScope, reading: ReadContext
+) -> tuple[ApprovalStep, JsonTemplate]:
     """A step that a person ends, and the text that is asked where it has expressions. Raises Misfit."""
     asked = place if isinstance(said, str) else place["text"]
     text = asked.value if isinstance(asked.value, str) else ""
-    filler = Filler(scope, reading)
+    filler = PlaceholderWriter(scope, reading)
     filled = filler.fill(asked, "text", as_text=True) if text else None
-    args = Filled(msgspec.Raw(b'{"text":null}'), tuple(filler.holes)) if filler.holes else Filled(msgspec.Raw(b"{}"))
+    args = (
+        JsonTemplate(msgspec.Raw(b'{"text":null}'), tuple(filler.holes))
+        if filler.holes
+        else JsonTemplate(msgspec.Raw(b"{}"))
+    )
     if isinstance(said, str):
-        return Approval(filled or text), args
+        return ApprovalStep(filled or text), args
     timeout = None
     if said.timeout is not UNSET:
         timeout = made(place["timeout"], lambda: parse_duration(place["timeout"].value, what="timeout"))
-    return Approval(filled or text, tuple(said.who or ()), timeout, said.default), args
+    return ApprovalStep(filled or text, tuple(said.who or ()), timeout, said.default), args

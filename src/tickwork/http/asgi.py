@@ -31,10 +31,10 @@ from tickwork.http.framework.conditional import unless_unchanged
 from tickwork.http.framework.docs_page import page
 from tickwork.http.framework.openapi import document
 from tickwork.http.framework.problems import Problem, problem_of
-from tickwork.http.framework.route import IDEMPOTENCY_HEADER, Anybody, Route
+from tickwork.http.framework.route import IDEMPOTENCY_HEADER, NoCredentials, Route
 from tickwork.http.idempotency import once, repeat_key
 from tickwork.http.request import Call, arguments, body_of, response
-from tickwork.http.server_context import Parts
+from tickwork.http.server_context import ServerContext
 from tickwork.http.static_ui import routes as pages
 from tickwork.observe.metrics_table import HTTP
 
@@ -52,7 +52,7 @@ _HEADERS = {
 }
 
 
-class NamedPath(Path):
+class EscapedPath(Path):
     """A path whose names may hold slashes, said as `%2F`: those part nothing, unlike those that are said plainly."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -66,13 +66,13 @@ class NamedPath(Path):
         return match, {**found, "path_params": names} if found else found
 
 
-def asgi(app: Tickwork, parts: Parts, routes: Sequence[Route]) -> Starlette:
+def asgi(app: Tickwork, parts: ServerContext, routes: Sequence[Route]) -> Starlette:
     """Serve these routes on the store of an app."""
     by_path: dict[str, dict[str, Route]] = defaultdict(dict)
     for route in routes:
         by_path[route.path][route.method] = route
     paths = [
-        NamedPath(path, _endpoint(app, parts, methods), methods=list(methods)) for path, methods in by_path.items()
+        EscapedPath(path, _endpoint(app, parts, methods), methods=list(methods)) for path, methods in by_path.items()
     ]
     made = Starlette(
         routes=[*paths, *(Path(one.path, _shown(one.endpoint)) for one in pages())],
@@ -97,7 +97,7 @@ def _described(routes: Sequence[Route]) -> tuple[Callable[[], bytes], Callable[[
     return document_json, docs_page
 
 
-def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoint:
+def _endpoint(app: Tickwork, parts: ServerContext, methods: dict[str, Route]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         route = methods["GET" if request.method == "HEAD" else request.method]
         request_id, began = secrets.token_hex(8), parts.clock.monotonic()
@@ -122,7 +122,7 @@ def _endpoint(app: Tickwork, parts: Parts, methods: dict[str, Route]) -> Endpoin
     return endpoint
 
 
-async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
+async def _handled(app: Tickwork, parts: ServerContext, route: Route, request: Request, request_id: str) -> Response:
     size = small_size(request)
     has_key = IDEMPOTENCY_HEADER in request.headers
     if not route.is_async and not has_key and size is not None and parts.strange_bodies.take(size):
@@ -132,7 +132,7 @@ async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, 
             parts.strange_bodies.give_back(size)
     call = Call(app, parts, await _known_caller(parts, route, request), request, request_id)
     key = repeat_key(route, request)
-    is_stranger = isinstance(route.access, Anybody)  # whatever they say: it was not checked
+    is_stranger = isinstance(route.access, NoCredentials)  # whatever they say: it was not checked
     with sharing(parts.strange_bodies if is_stranger else parts.bodies) as share:
         data = await body_of(route, request, share)
         if not route.is_async:
@@ -145,7 +145,7 @@ async def _handled(app: Tickwork, parts: Parts, route: Route, request: Request, 
         return response(route, await route.handler(call, **given))
 
 
-async def _in_one_go(app: Tickwork, parts: Parts, route: Route, request: Request, request_id: str) -> Response:
+async def _in_one_go(app: Tickwork, parts: ServerContext, route: Route, request: Request, request_id: str) -> Response:
     """Read what is small before it is known who asks: then one visit to a thread does it all."""
     data, refusal = b"", None
     try:
@@ -162,21 +162,21 @@ async def _in_one_go(app: Tickwork, parts: Parts, route: Route, request: Request
     return await run_in_threadpool(all_of_it)
 
 
-async def _known_caller(parts: Parts, route: Route, request: Request) -> Caller:
+async def _known_caller(parts: ServerContext, route: Route, request: Request) -> Caller:
     """As `_caller`. Where nothing has to be asked of the store, no thread is waited for: probes come that way."""
     if is_open(parts.open_scopes, route.access, request):
         return NOBODY
     return await run_in_threadpool(_caller, parts, route, request)
 
 
-def _caller(parts: Parts, route: Route, request: Request) -> Caller:
+def _caller(parts: ServerContext, route: Route, request: Request) -> Caller:
     """Who asks. Raises Problem when they may not."""
     if is_open(parts.open_scopes, route.access, request):
         return NOBODY
     return allowed(route.access, parts.access.caller(request))
 
 
-async def _off_loop(parts: Parts, data: bytes, function: Callable[..., T], *args: Any) -> T:
+async def _off_loop(parts: ServerContext, data: bytes, function: Callable[..., T], *args: Any) -> T:
     """Call a function that decodes a body on a thread. Few large ones are decoded at a time: they grow by that."""
     if len(data) <= SMALL:
         return await run_in_threadpool(function, *args)

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from tickwork.core.arguments.payload import storable
 from tickwork.http.auth.access import address_of
-from tickwork.http.request import Call, Changed
-from tickwork.store.admin.access import Change, audit_value
+from tickwork.http.request import Call, RequestChange
+from tickwork.store.admin.access import AuditRow, audit_value
 
 TARGET_LIMIT = 500  # characters
 T = TypeVar("T")
@@ -34,12 +34,12 @@ def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
 
 def record(call: Call, action: str) -> None:
     """Add what a call did to the audit log: a row for each change that its handler told, or one for the call."""
-    told = call.changes or ([] if call.is_idle else [Changed(call.request.url.path)])
+    told = call.changes or ([] if call.is_idle else [RequestChange(call.request.url.path)])
     call.app.store.record_changes([_row(call, action, one) for one in told])
 
 
-def _row(call: Call, action: str, one: Changed) -> Change:
-    return Change(
+def _row(call: Call, action: str, one: RequestChange) -> AuditRow:
+    return AuditRow(
         who=storable(call.who.name),
         action=action,
         target=storable(one.target)[:TARGET_LIMIT],

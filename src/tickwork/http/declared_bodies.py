@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tickwork.core.yaml_loader import Document
-from tickwork.declare.context import Reading
+from tickwork.core.yaml_loader import YamlDocument
+from tickwork.declare.context import ReadContext
 from tickwork.declare.http_requests import request_of
-from tickwork.declare.node import Field, Misfit
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.problems import BadFile, Problems
 from tickwork.declare.schedules import Known
-from tickwork.http.framework.problems import Fault, Problem, pointer_to
+from tickwork.http.framework.problems import Problem, ProblemDetail, pointer_to
 
 Made = TypeVar("Made")
 
 
-def read_body(fields: dict[str, Any], read: Callable[[Field], Made]) -> Made:
+def read_body(fields: dict[str, Any], read: Callable[[Node], Made]) -> Made:
     """What the fields of a body declare. Raises Problem."""
     try:
-        return read(Field(Document(fields, {(): 1}, []), (), fields))
-    except Misfit as misfit:
+        return read(Node(YamlDocument(fields, {(): 1}, []), (), fields))
+    except UnusableNode as misfit:
         pointer = pointer_to(misfit.field.path)
         raise Problem(
             422,
             "invalid",
             f"{pointer or 'the body'}: {misfit} Nothing was stored.",
-            faults=[Fault(str(misfit), pointer=pointer)],
+            faults=[ProblemDetail(str(misfit), pointer=pointer)],
         ) from None
     except BadFile as error:
         raise refused_text(error, lines=False) from None
@@ -34,12 +34,12 @@ def read_body(fields: dict[str, Any], read: Callable[[Field], Made]) -> Made:
         raise Problem(422, "invalid", "the body: values are nested too deeply. Nothing was stored.") from None
 
 
-def request_reader(known: Known) -> Callable[[Field], dict[str, Any]]:
+def request_reader(known: Known) -> Callable[[Node], dict[str, Any]]:
     """Reads the request that a schedule sends. Raises BadFile."""
 
-    def read(place: Field) -> dict[str, Any]:
+    def read(place: Node) -> dict[str, Any]:
         problems = Problems("")
-        found = request_of(place, Reading("", known, problems, {}))
+        found = request_of(place, ReadContext("", known, problems, {}))
         problems.raise_if_any()
         return found
 
@@ -48,7 +48,10 @@ def request_reader(known: Known) -> Callable[[Field], dict[str, Any]]:
 
 def refused_text(error: BadFile, *, lines: bool = True) -> Problem:
     """What to answer to a text, or to a body, of which parts cannot be read."""
-    faults = [Fault(one.text, pointer=pointer_to(one.path), line=one.line if lines else None) for one in error.problems]
+    faults = [
+        ProblemDetail(one.text, pointer=pointer_to(one.path), line=one.line if lines else None)
+        for one in error.problems
+    ]
     first = faults[0]
     more = f" There {'is 1 more problem' if len(faults) == 2 else f'are {len(faults) - 1} more problems'}."
     place = f"line {first.line}, {first.pointer}" if lines else first.pointer

@@ -15,7 +15,7 @@ from tickwork.errors import JobNotFound, StoreUnreachable
 MOST = 500  # jobs in one commit
 
 
-class _Waiting:
+class _PendingJob:
     """A job that is to be stored, and what became of it. `called`: it is, or its thread is to store what waits."""
 
     __slots__ = ("called", "error", "is_done", "job", "view")
@@ -28,18 +28,18 @@ class _Waiting:
         self.called = threading.Event()
 
 
-class Gathering:
+class GroupCommit:
     """Stores jobs of many threads, those of each moment in one transaction."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_PendingJob] = []
         self._is_led = False
 
     def insert(self, job: NewJob) -> JobView:
         """Store a job; return the one that stands for it, when that is durable. Raises what the store raised."""
-        mine = _Waiting(job)
+        mine = _PendingJob(job)
         with self._lock:
             self._waiting.append(mine)
             leads, self._is_led = not self._is_led, True
@@ -68,7 +68,7 @@ class Gathering:
                 if self._waiting:
                     self._waiting[0].called.set()
 
-    def _store_together(self, batch: list[_Waiting]) -> None:
+    def _store_together(self, batch: list[_PendingJob]) -> None:
         """Store all of them, or each by itself where that is refused: one that cannot be is nobody else's fault.
 
         Where the database does not answer, all hear of it at once: to ask it for each would take as many times as long.

@@ -22,7 +22,7 @@ from tickwork.errors import StoreError, TickworkError
 from tickwork.http.framework.problems import Problem, problem_of
 from tickwork.http.framework.route import IDEMPOTENCY_HEADER, IDEMPOTENCY_KEY_LIMIT, Route
 from tickwork.http.request import Call
-from tickwork.store.admin.access import Begun, KeptAnswer
+from tickwork.store.admin.access import BegunRequest, KeptAnswer
 from tickwork.store.row_codec import to_us
 from tickwork.task import ids_from
 
@@ -81,7 +81,7 @@ def _repeated(kept: KeptAnswer, digest: str) -> Response:
     return Response(kept.body, kept.status, {**kept.headers, "Idempotent-Replayed": "true"})
 
 
-def _keep(call: Call, key: str, begun: Begun, answer: Response) -> None:
+def _keep(call: Call, key: str, begun: BegunRequest, answer: Response) -> None:
     if answer.status_code >= 400 or isinstance(answer, StreamingResponse):
         _not_kept(call, key, begun, answer.status_code)
         return
@@ -90,14 +90,14 @@ def _keep(call: Call, key: str, begun: Begun, answer: Response) -> None:
     call.app.store.keep_answer(*known, answer.status_code, headers, bytes(answer.body))
 
 
-def _not_kept(call: Call, key: str, begun: Begun, status: int) -> None:
+def _not_kept(call: Call, key: str, begun: BegunRequest, status: int) -> None:
     """Forget a request that was refused; have one that failed, and may have been carried out, taken on again."""
     store = call.app.store
     let_go = store.release_answer if status >= 500 else store.drop_answer
     let_go(call.who.name, key, begun.began_at)
 
 
-def _ids(begun: Begun, who: str, key: str) -> IdMaker:
+def _ids(begun: BegunRequest, who: str, key: str) -> IdMaker:
     """Makes the same ids whenever this request is carried out."""
     seed, drawn = f"{who}\n{key}\n".encode(), count()
 

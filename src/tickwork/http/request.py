@@ -13,18 +13,18 @@ from starlette.responses import Response
 
 from tickwork.core.arguments.unstorable import brief, find_flaw
 from tickwork.http.connections.bodies import read_json
-from tickwork.http.connections.capacity import Share
+from tickwork.http.connections.capacity import CapacityShare
 from tickwork.http.framework.duplicate_keys import repeated_key
-from tickwork.http.framework.problems import Fault, Problem, pointer_of, refused
-from tickwork.http.framework.route import Answer, Route
+from tickwork.http.framework.problems import Problem, ProblemDetail, pointer_of, refused
+from tickwork.http.framework.route import HandlerResult, Route
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.http.auth.access import Caller
-    from tickwork.http.server_context import Parts
+    from tickwork.http.server_context import ServerContext
 
 
-class Changed(NamedTuple):
+class RequestChange(NamedTuple):
     """Something that a call changed: how it was before, and after."""
 
     target: str
@@ -37,23 +37,23 @@ class Call:
     """One request, for its handler: the calls on the store, who asks, and what the audit log shall know of it."""
 
     app: Tickwork
-    parts: Parts
+    parts: ServerContext
     who: Caller
     request: Request
     request_id: str
-    changes: list[Changed] = field(default_factory=list)
+    changes: list[RequestChange] = field(default_factory=list)
     is_idle: bool = False
 
     def changed(self, target: str, before: Any = None, after: Any = None) -> None:
         """Tell the audit log what was changed, and how."""
-        self.changes.append(Changed(target, before, after))
+        self.changes.append(RequestChange(target, before, after))
 
     def changed_nothing(self) -> None:
         """Tell the audit log that there is nothing to tell: of a dry run, or of what was there already."""
         self.is_idle = True
 
 
-async def body_of(route: Route, request: Request, share: Share | None) -> bytes:
+async def body_of(route: Route, request: Request, share: CapacityShare | None) -> bytes:
     """The body that a route takes, as it came; of one that takes none, nothing."""
     return b"" if route.body is None else await read_json(request, route.body_limit, share)
 
@@ -90,7 +90,7 @@ def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
             422,
             "invalid",
             f"{pointer or 'the body'}: {flaw.reason}. Nothing was done.",
-            faults=[Fault(flaw.reason, pointer=pointer)],
+            faults=[ProblemDetail(flaw.reason, pointer=pointer)],
         )
 
 
@@ -99,7 +99,9 @@ def _query(kind: Any, request: Request, *, takes_nul: bool) -> Any:
     bad = next((name for name, value in given.multi_items() if "\0" in name + value), None)
     if bad is not None and not takes_nul:
         said = "it holds a NUL character, which PostgreSQL cannot store"
-        raise Problem(422, "invalid", f"{brief(bad)}: {said}. Nothing was done.", faults=[Fault(said, parameter=bad)])
+        raise Problem(
+            422, "invalid", f"{brief(bad)}: {said}. Nothing was done.", faults=[ProblemDetail(said, parameter=bad)]
+        )
     many = {one.encode_name for one in msgspec.structs.fields(kind) if _is_list(one.type)}
     values: dict[str, Any] = {name: given.getlist(name) if name in many else given[name] for name in given}
     twice = next((name for name in values if name not in many and len(given.getlist(name)) > 1), None)
@@ -133,7 +135,7 @@ def response(route: Route, given: Any) -> Response:
     """What a handler gave back, as a response."""
     if isinstance(given, Response):
         return given
-    answer = given if isinstance(given, Answer) else Answer(given)
+    answer = given if isinstance(given, HandlerResult) else HandlerResult(given)
     status = answer.status or route.status
     if answer.body is None:
         return Response(status_code=status, headers=answer.headers)

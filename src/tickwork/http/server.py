@@ -30,11 +30,11 @@ from tickwork.http.connections.limits import MOST, MOST_TLS, Connections, connec
 from tickwork.http.connections.log_limit import limited_logs
 from tickwork.http.connections.timeouts import BoundedProtocol, in_pieces
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import Parts, assembled
+from tickwork.http.server_context import ServerContext, assembled
 from tickwork.services.audit_sink import AuditSink
 from tickwork.services.runner import Runner
 from tickwork.services.start_services import keep_house
-from tickwork.services.stats_rollup import Bookkeeper
+from tickwork.services.stats_rollup import StatsRollup
 
 PORT = 8700
 DRAIN_S = 5  # for requests that run when the server is told to stop
@@ -79,7 +79,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.start(parts.store_counts)
         runner.start(parts.refusals)
         runner.start(parts.refused)
-        runner.start(Bookkeeper(app.store, clock))
+        runner.start(StatsRollup(app.store, clock))
         if app.settings.audit_sink is not None:
             runner.start(AuditSink(app.store, app.settings.audit_sink, secrets.token_hex(8)))
         keep_house(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
@@ -92,7 +92,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         app.close()
 
 
-def uvicorn_config(app: Tickwork, parts: Parts, options: ServerOptions) -> uvicorn.Config:
+def uvicorn_config(app: Tickwork, parts: ServerContext, options: ServerOptions) -> uvicorn.Config:
     """Return what uvicorn is told: the routes, TLS, and which proxies may say who a client is."""
     tls: dict[str, str] = {}
     if options.tls is not None:
@@ -149,7 +149,7 @@ def release_canary(app: Tickwork) -> None:
 class _Server(BoundedServer):
     """A server that ends our long waits before it waits for them."""
 
-    def __init__(self, config: uvicorn.Config, connections: Connections, parts: Parts) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections, parts: ServerContext) -> None:
         super().__init__(config, connections)
         self._parts = parts
 

@@ -10,19 +10,19 @@ from tickwork.app import Tickwork
 from tickwork.clock import Clock
 from tickwork.core.access.scopes import Scope
 from tickwork.http.auth.access import Access
-from tickwork.http.auth.credential_watch import Permits
+from tickwork.http.auth.credential_watch import CredentialWatch
 from tickwork.http.auth.refused_calls import RefusedCalls
-from tickwork.http.auth.refused_hooks import Refusals
+from tickwork.http.auth.refused_hooks import RefusedDeliveries
 from tickwork.http.connections.bodies import LARGE_AT_ONCE, known_room, strange_room
-from tickwork.http.connections.capacity import Room
-from tickwork.http.group_commit import Gathering
+from tickwork.http.connections.capacity import Capacity
+from tickwork.http.group_commit import GroupCommit
 from tickwork.http.live.sse import followers_room, listeners_room
-from tickwork.http.live.stream import Stream
-from tickwork.http.live.wait_jobs import Watch
-from tickwork.http.remote.long_poll import Hub
-from tickwork.http.store_cache import Surroundings, remembering
+from tickwork.http.live.stream import ChangeStream
+from tickwork.http.live.wait_jobs import JobWaits
+from tickwork.http.remote.long_poll import LongPolls
+from tickwork.http.store_cache import StoreCache, remembering
 from tickwork.http.store_metrics import timed
-from tickwork.observe.counters import Tally
+from tickwork.observe.counters import Counters
 from tickwork.observe.store_metrics import StoreCounts
 from tickwork.services.runner import Ticks
 from tickwork.store.base import Store
@@ -30,7 +30,7 @@ from tickwork.store.base import Store
 READY_S = 10.0  # a server whose last good answer of the database is older is not ready
 
 
-class Pulse:
+class DatabasePulse:
     """A service that asks the store for the time, and remembers when it last answered."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ServerContext:
     """The parts. `open_scopes` are those that nobody on this machine has to ask for.
 
     `began` is when the process did, by the monotonic clock. `stopping` is set when the server ends: what waits for long
@@ -61,47 +61,47 @@ class Parts:
     """
 
     access: Access
-    pulse: Pulse
+    pulse: DatabasePulse
     clock: Clock
     store_counts: StoreCounts
-    hub: Hub
-    gathering: Gathering
-    surroundings: Surroundings
-    stream: Stream
-    permits: Permits
-    tally: Tally
-    refusals: Refusals
+    hub: LongPolls
+    gathering: GroupCommit
+    surroundings: StoreCache
+    stream: ChangeStream
+    permits: CredentialWatch
+    tally: Counters
+    refusals: RefusedDeliveries
     refused: RefusedCalls
     began: float
     open_scopes: frozenset[Scope] = frozenset()
-    watch: Watch = field(default_factory=Watch)
+    watch: JobWaits = field(default_factory=JobWaits)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     ticks: Ticks = field(default_factory=Ticks)
-    bodies: Room = field(default_factory=known_room)
-    strange_bodies: Room = field(default_factory=strange_room)
-    listeners: Room = field(default_factory=listeners_room)
-    followers: Room = field(default_factory=followers_room)
+    bodies: Capacity = field(default_factory=known_room)
+    strange_bodies: Capacity = field(default_factory=strange_room)
+    listeners: Capacity = field(default_factory=listeners_room)
+    followers: Capacity = field(default_factory=followers_room)
     large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
 
 
 def assembled(
     app: Tickwork, access: Access, clock: Clock, rng: Random, open_scopes: frozenset[Scope] = frozenset()
-) -> Parts:
+) -> ServerContext:
     """The parts of a server on the store of an app. From here on, calls of that store are counted."""
-    tally = Tally()
+    tally = Counters()
     app.wrap_store(lambda store: remembering(timed(store, tally, clock), clock))
     store = app.store
-    return Parts(
+    return ServerContext(
         access=access,
-        pulse=Pulse(store, clock),
+        pulse=DatabasePulse(store, clock),
         clock=clock,
         store_counts=StoreCounts(store, clock),
-        hub=Hub(store, clock, rng, tally),
-        gathering=Gathering(app.client),
-        surroundings=Surroundings(store, clock),
-        stream=Stream(store, clock, rng),
-        permits=Permits(access, open_scopes, clock),
-        refusals=Refusals(store),
+        hub=LongPolls(store, clock, rng, tally),
+        gathering=GroupCommit(app.client),
+        surroundings=StoreCache(store, clock),
+        stream=ChangeStream(store, clock, rng),
+        permits=CredentialWatch(access, open_scopes, clock),
+        refusals=RefusedDeliveries(store),
         refused=RefusedCalls(store, access, clock),
         began=clock.monotonic(),
         open_scopes=open_scopes,

@@ -43,7 +43,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class UiFiles:
     """All files by their paths, the page that loads them, and the digest that stands for all of it."""
 
     files: dict[str, File]
@@ -52,7 +52,7 @@ class Pages:
 
 
 @lru_cache(maxsize=1)
-def pages() -> Pages:
+def pages() -> UiFiles:
     """Read the UI from the package, once in a process."""
     found = dict(_files(resources.files("tickwork") / "ui", ""))
     whole = hashlib.sha256(b"".join(name.encode() + data for name, data in sorted(found.items())))
@@ -62,7 +62,7 @@ def pages() -> Pages:
         f'<link rel="modulepreload" href="static/{digest}/{name}">\n' for name in loaded_first(found)[1:]
     )
     files = {name: File(data, gzip.compress(data, 9, mtime=0), _media_type(name)) for name, data in found.items()}
-    return Pages(files, page.replace("{preloads}", preloads).encode(), digest)
+    return UiFiles(files, page.replace("{preloads}", preloads).encode(), digest)
 
 
 def loaded_first(files: dict[str, bytes]) -> list[str]:

@@ -23,7 +23,7 @@ READ_SHARE = 10  # workers are kept for so many times as long as it took to read
 TASKS_KEPT = 1000
 
 
-class Surroundings:
+class StoreCache:
     """Who works, and which gates there are: enough to say why a job that was just stored does not run yet."""
 
     def __init__(self, store: Store, clock: Clock) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tickwork.clock import Clock
-from tickwork.observe.counters import Tally
+from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import DB
 from tickwork.store.base import Store
 
 
 class _Timed:
-    def __init__(self, store: Store, tally: Tally, clock: Clock) -> None:
+    def __init__(self, store: Store, tally: Counters, clock: Clock) -> None:
         self._store = store
         self._tally = tally
         self._clock = clock
@@ -41,6 +41,6 @@ class _Timed:
 _UNTIMED = frozenset({"close", "connection", "waiter"})
 
 
-def timed(store: Store, tally: Tally, clock: Clock) -> Store:
+def timed(store: Store, tally: Counters, clock: Clock) -> Store:
     """The same store; how long each call takes is counted."""
     return cast("Store", _Timed(store, tally, clock))

@@ -13,7 +13,7 @@ import msgspec
 
 from tickwork.core.access.scopes import Scope, scopes_of_work
 from tickwork.core.dag.graph import Graph
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.http.framework.problems import Problem
 from tickwork.http.request import Call
 
@@ -40,7 +40,7 @@ def work_of_graph(graph: Graph) -> Iterator[Work]:
             yield step.job.task, argument_names(step.args.json) | filled | mapped
 
 
-def work_of_spec(spec: Spec) -> Work:
+def work_of_spec(spec: ScheduleSpec) -> Work:
     """Return what a schedule runs."""
     return spec.target, argument_names(spec.args.encode()) if spec.kind == "task" else ()
 

@@ -14,9 +14,9 @@ from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import every
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.yaml_loader import read_yaml
-from tickwork.declare.node import Field, Misfit
+from tickwork.declare.node import Node, UnusableNode
 from tickwork.errors import InvalidInput
-from tickwork.importers.result import Imported, check_size
+from tickwork.importers.result import ImportResult, check_size
 
 _KIND = "CronJob"
 _OVERLAPS = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel"}
@@ -44,7 +44,7 @@ _NOTES = {
 }
 
 
-def read_cronjobs(data: bytes, *, file: str, imported: Imported) -> None:
+def read_cronjobs(data: bytes, *, file: str, imported: ImportResult) -> None:
     """Read the CronJobs in a YAML file, of lists too, and add them. Raises InvalidInput for a file that is not YAML."""
     check_size(data, file)
     try:
@@ -52,12 +52,12 @@ def read_cronjobs(data: bytes, *, file: str, imported: Imported) -> None:
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{file}: it is not UTF-8 at byte {error.start + 1}.") from None
     for number, document in enumerate(read_yaml(text, file=file), start=1):
-        for thing in _things(Field(document, (), document.value)):
+        for thing in _things(Node(document, (), document.value)):
             if thing.is_there:
-                _Reader(file, number, imported).read(thing)
+                _CronJobReader(file, number, imported).read(thing)
 
 
-def _things(found: Field) -> Iterator[Field]:
+def _things(found: Node) -> Iterator[Node]:
     """The object that a document is, or those in its list."""
     listed = isinstance(found.value, dict) and str(found.value.get("kind", "")).endswith("List")
     if not listed or not isinstance(found["items"].value, list):
@@ -67,16 +67,16 @@ def _things(found: Field) -> Iterator[Field]:
         yield from _things(item)
 
 
-class _Reader:
+class _CronJobReader:
     """Reads one object of a document."""
 
-    def __init__(self, file: str, number: int, imported: Imported) -> None:
+    def __init__(self, file: str, number: int, imported: ImportResult) -> None:
         self._file = file
         self._number = number
         self._imported = imported
-        self._notes: list[tuple[Field, str]] = []
+        self._notes: list[tuple[Node, str]] = []
 
-    def read(self, thing: Field) -> None:
+    def read(self, thing: Node) -> None:
         """Add it, or say why not."""
         try:
             kind = thing["kind"].text("")
@@ -84,7 +84,7 @@ class _Reader:
                 self._add(thing)
             else:
                 self._note(thing["kind"], f"{kind or 'an object without a kind'} is not a {_KIND}; it was left out.")
-        except Misfit as error:
+        except UnusableNode as error:
             self._imported.error(self._where(error.field), str(error))
             return
         except InvalidInput as error:
@@ -93,13 +93,13 @@ class _Reader:
         for field, text in self._notes:
             self._imported.note(self._where(field), text)
 
-    def _where(self, field: Field) -> str:
+    def _where(self, field: Node) -> str:
         return f"{self._file}:{field.line}: document {self._number}, {field.name or 'all of it'}"
 
-    def _note(self, field: Field, text: str) -> None:
+    def _note(self, field: Node, text: str) -> None:
         self._notes.append((field, text))
 
-    def _add(self, thing: Field) -> None:
+    def _add(self, thing: Node) -> None:
         spec, metadata = thing["spec"], thing["metadata"]
         job = spec["jobTemplate"]["spec"]
         pod = job["template"]["spec"]
@@ -118,23 +118,23 @@ class _Reader:
         for place, carried in ((spec, _OF_SPEC), (job, _OF_JOB), (pod, _OF_POD), (container, _OF_CONTAINER)):
             self._note_others(place, carried)
 
-    def _note_others(self, place: Field, carried: set[str]) -> None:
+    def _note_others(self, place: Node, carried: set[str]) -> None:
         for key in place.names():
             if key not in carried and key not in _OF_NO_INTEREST:
                 self._note(place[key], f"not carried over{_reason(key)}")
 
-    def _container(self, pod: Field) -> Field:
+    def _container(self, pod: Node) -> Node:
         containers = list(pod["containers"].items())
         if not containers:
-            raise Misfit(pod["containers"], "it is missing; there must be a container with a command.")
+            raise UnusableNode(pod["containers"], "it is missing; there must be a container with a command.")
         for other in containers[1:]:
             self._note(other, "not carried over: only the command of the first container is run.")
         return containers[0]
 
-    def _arguments(self, container: Field) -> dict[str, Any]:
+    def _arguments(self, container: Node) -> dict[str, Any]:
         command = [item.text() for item in container["command"].items()]
         if not command:
-            raise Misfit(
+            raise UnusableNode(
                 container["command"], "it is missing; what runs then is known to the image alone. Write it out here."
             )
         env = self._env(container["env"])
@@ -146,7 +146,7 @@ class _Reader:
         }
         return {name: value for name, value in given.items() if value}
 
-    def _env(self, variables: Field) -> dict[str, str]:
+    def _env(self, variables: Node) -> dict[str, str]:
         env: dict[str, str] = {}
         for one in variables.items():
             if one["valueFrom"].is_there:
@@ -165,7 +165,7 @@ def _expanded(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda found: "$" if found[1] else env.get(found[2], found[0]), text)
 
 
-def _rule(spec: Field) -> RuleValue:
+def _rule(spec: Node) -> RuleValue:
     field = spec["schedule"]
     text, zone = field.text().strip(), spec["timeZone"]
     tz = zone.text("UTC")
@@ -176,10 +176,10 @@ def _rule(spec: Field) -> RuleValue:
             return every(text.removeprefix("@every ").strip())
         return cron(text.replace("?", "*"), tz=tz)
     except InvalidInput as error:
-        raise Misfit(zone if zone.is_there and str(error).startswith("tz") else field, str(error)) from None
+        raise UnusableNode(zone if zone.is_there and str(error).startswith("tz") else field, str(error)) from None
 
 
-def _policies(spec: Field) -> dict[str, Any]:
+def _policies(spec: Node) -> dict[str, Any]:
     policy = spec["concurrencyPolicy"]
     if policy.text("Allow") not in _OVERLAPS:
         raise policy.misfit(f"must be one of {', '.join(_OVERLAPS)}")
@@ -192,7 +192,7 @@ def _policies(spec: Field) -> dict[str, Any]:
     }
 
 
-def _options(job: Field) -> dict[str, Any]:
+def _options(job: Node) -> dict[str, Any]:
     limit = job["activeDeadlineSeconds"]
     return {
         "retries": job["backoffLimit"].number(_BACKOFF_LIMIT),

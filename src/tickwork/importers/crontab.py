@@ -12,27 +12,27 @@ from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.zones.zone import zone_name
 from tickwork.errors import InvalidInput
 from tickwork.importers.command_names import name_of
-from tickwork.importers.crontab_parser import Entry, read_comment, read_entry, read_setting
-from tickwork.importers.result import Imported, check_size
+from tickwork.importers.crontab_parser import CrontabEntry, read_comment, read_entry, read_setting
+from tickwork.importers.result import ImportResult, check_size
 
 _OF_MAIL = {"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"}
 _USUAL_SHELL = "/bin/sh"  # the one of the task too
 _DESCRIPTION_LIMIT = 500
 
 
-def read_crontab(data: bytes, *, file: str, system: bool, tz: str, prefix: str | None = None) -> Imported:
+def read_crontab(data: bytes, *, file: str, system: bool, tz: str, prefix: str | None = None) -> ImportResult:
     """Read a crontab, in the system form with a user before each command. Raises InvalidInput for what is none."""
     check_size(data, file)
-    reader = _Reader(file, system, zone_name(tz), Imported(prefix=prefix))
+    reader = _CrontabReader(file, system, zone_name(tz), ImportResult(prefix=prefix))
     for number, line in enumerate(data.split(b"\n"), start=1):
         reader.read(number, line)
     return reader.imported
 
 
-class _Reader:
+class _CrontabReader:
     """Goes through the lines of a file. Settings hold for the lines below them."""
 
-    def __init__(self, file: str, system: bool, tz: str, imported: Imported) -> None:
+    def __init__(self, file: str, system: bool, tz: str, imported: ImportResult) -> None:
         self.imported = imported
         self._file = file
         self._system = system
@@ -97,7 +97,7 @@ class _Reader:
                 if name == "TZ":
                     self._note("TZ is for the commands alone, as with cron. For the times, say CRON_TZ or --tz.")
 
-    def _add(self, entry: Entry, comment: str) -> None:
+    def _add(self, entry: CrontabEntry, comment: str) -> None:
         if self._tz is None:
             raise InvalidInput("the CRON_TZ above it cannot be read, so its times are unknown.")
         self.imported.add(
@@ -124,7 +124,7 @@ class _Reader:
                 f"command change it. Its schedules have the label user:{entry.user}."
             )
 
-    def _arguments(self, entry: Entry) -> dict[str, Any]:
+    def _arguments(self, entry: CrontabEntry) -> dict[str, Any]:
         given = {
             "command": entry.command,
             "env": self._env,
@@ -134,7 +134,7 @@ class _Reader:
         }
         return {name: value for name, value in given.items() if value}
 
-    def _labels(self, entry: Entry) -> list[str]:
+    def _labels(self, entry: CrontabEntry) -> list[str]:
         found = {"user": entry.user, "mailto": self._mailto}
         return [f"{name}:{value}" for name, value in found.items() if value]
 

@@ -15,7 +15,7 @@ _SIXTH = re.compile(r"[*?\d][-,/*\dL#]*(\s|$)|(MON|TUE|WED|THU|FRI|SAT|SUN)([-,]
 _NO_PROSE = re.compile(r"m(in(ute)?s?)?\s+h|[\d*@|.+<-]|\W*$", re.IGNORECASE)
 
 
-class Entry(NamedTuple):
+class CrontabEntry(NamedTuple):
     """A line that runs something. `stdin` is None unless the command is given some."""
 
     expression: str
@@ -42,7 +42,7 @@ def read_comment(line: str) -> str | None:
     return None if _NO_PROSE.match(text) else text
 
 
-def read_entry(line: str, *, system: bool) -> Entry:
+def read_entry(line: str, *, system: bool) -> CrontabEntry:
     """Read a line with a time, a user in the system form, and a command. Raises InvalidInput."""
     expression, rest = _split_time(line.strip().removeprefix("-"))  # cronie: "-" keeps a line out of the system's log
     user = None
@@ -55,7 +55,7 @@ def read_entry(line: str, *, system: bool) -> Entry:
     command, stdin = split_percent(rest.strip())
     if not command:
         raise InvalidInput("there is no command after the time" + (" and the user." if system else "."))
-    return Entry(expression, user, command, stdin)
+    return CrontabEntry(expression, user, command, stdin)
 
 
 def _split_time(line: str) -> tuple[str, str]:

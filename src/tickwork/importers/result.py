@@ -10,7 +10,7 @@ from typing import Any
 
 from tickwork.core.arguments.stored_signature import StoredSignature
 from tickwork.core.recurrence.rule import RuleValue
-from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 from tickwork.errors import InvalidInput
 
 FILE_LIMIT = 1024 * 1024  # bytes
@@ -30,10 +30,10 @@ class Remark:
 
 
 @dataclass(slots=True)
-class Imported:
+class ImportResult:
     """What was found so far. Notes are about what is lost on the way, errors about what was left out."""
 
-    specs: list[Spec] = field(default_factory=list)
+    specs: list[ScheduleSpec] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
     errors: list[Remark] = field(default_factory=list)
     prefix: str | None = None
@@ -51,7 +51,7 @@ class Imported:
     def error(self, where: str, text: str) -> None:
         self.errors.append(Remark(where, text))
 
-    def add(self, base: str, seed: str, rule: RuleValue, arguments: Mapping[str, Any], **given: Any) -> Spec:
+    def add(self, base: str, seed: str, rule: RuleValue, arguments: Mapping[str, Any], **given: Any) -> ScheduleSpec:
         """Add a schedule of the task `shell`. Raises InvalidInput; its name is then still free."""
         name = self._free_name(base if self.prefix is None else f"{self.prefix}-{base}", seed)
         args = StoredSignature(None).encode((), arguments, _TASK)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.dag.cycles import find_cycles
-from tickwork.core.dag.graph import Filled, Graph, Step, Template
+from tickwork.core.dag.graph import Graph, JsonTemplate, Step, Template
 from tickwork.core.job_options import Options
 from tickwork.declare.expressions import RESERVED
 from tickwork.errors import InvalidInput
@@ -33,7 +33,7 @@ _RUNTIMES = ("runtimeInSeconds", "runtime")
 
 
 @dataclass(frozen=True, slots=True)
-class Sleeper:
+class SleepTask:
     """A task of a trace: how long its step sleeps, and whom it waits for."""
 
     name: str
@@ -42,12 +42,12 @@ class Sleeper:
 
 
 @dataclass(slots=True)
-class Trace:
+class WorkflowTrace:
     """A workflow as it was traced, its times scaled. Notes are on what had to be guessed or was left out."""
 
     name: str
     description: str
-    sleepers: list[Sleeper] = field(default_factory=list)
+    sleepers: list[SleepTask] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
 
     def graph(self) -> Graph:
@@ -71,11 +71,11 @@ class Trace:
         return {"dags": {self.name: {"description": self.description, "steps": steps}}}
 
 
-def _arguments(one: Sleeper) -> Filled:
-    return Filled(msgspec.Raw(msgspec.json.encode({"seconds": one.seconds})))
+def _arguments(one: SleepTask) -> JsonTemplate:
+    return JsonTemplate(msgspec.Raw(msgspec.json.encode({"seconds": one.seconds})))
 
 
-def read_wfformat(data: bytes, *, file: str, scale: float = 1.0, name: str | None = None) -> Trace:
+def read_wfformat(data: bytes, *, file: str, scale: float = 1.0, name: str | None = None) -> WorkflowTrace:
     """Read a trace; its steps sleep `scale` times as long as its tasks ran. Raises InvalidInput."""
     check_size(data, file, limit=FILE_LIMIT)
     if not math.isfinite(scale) or scale < 0:
@@ -84,8 +84,8 @@ def read_wfformat(data: bytes, *, file: str, scale: float = 1.0, name: str | Non
     workflow = said.get("workflow") if isinstance(said, dict) else None
     if not isinstance(workflow, dict):
         raise InvalidInput(f"{file} is not WfFormat: it has no workflow.")
-    trace = Trace(name or _dag_name(said.get("name")), _text(said.get("description")))
-    _Reader(file, workflow, trace).read(scale)
+    trace = WorkflowTrace(name or _dag_name(said.get("name")), _text(said.get("description")))
+    _TraceReader(file, workflow, trace).read(scale)
     return trace
 
 
@@ -98,10 +98,10 @@ def _json(data: bytes, file: str) -> Any:
         raise InvalidInput(f"{file} is not JSON: {error}.") from None
 
 
-class _Reader:
+class _TraceReader:
     """Goes through the tasks of a workflow. A task is known here by its position."""
 
-    def __init__(self, file: str, workflow: Mapping[str, Any], trace: Trace) -> None:
+    def __init__(self, file: str, workflow: Mapping[str, Any], trace: WorkflowTrace) -> None:
         self._file = file
         self._trace = trace
         self._tasks = _tasks_of(_dict(workflow.get("specification"))) or _tasks_of(workflow)
@@ -119,7 +119,7 @@ class _Reader:
         for at, runtime in enumerate(runtimes):
             seconds = round((runtime or 0.0) * scale, 6)
             waits_for = tuple(steps[parent] for parent in sorted(parents[at]))
-            self._trace.sleepers.append(Sleeper(steps[at], seconds, waits_for))
+            self._trace.sleepers.append(SleepTask(steps[at], seconds, waits_for))
 
     def _step_names(self) -> list[str]:
         """Names where they tell tasks apart, else ids; what is alike even so is numbered."""

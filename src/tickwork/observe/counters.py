@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Labels = tuple[str, ...]
 
 
-class Spread:
+class Histogram:
     """How many values fell where, and their sum."""
 
     __slots__ = ("counts", "sum")
@@ -32,12 +32,12 @@ class Spread:
         self.sum += seconds
 
 
-class Tally:
+class Counters:
     """The counts of one process."""
 
     def __init__(self) -> None:
         self._totals: dict[Metric, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
-        self._spreads: dict[Metric, dict[Labels, Spread]] = defaultdict(lambda: defaultdict(Spread))
+        self._spreads: dict[Metric, dict[Labels, Histogram]] = defaultdict(lambda: defaultdict(Histogram))
         self._gauges: dict[Metric, dict[Labels, float]] = {}
 
     def add(self, metric: Metric, labels: Labels = (), count: float = 1) -> None:
@@ -71,7 +71,7 @@ class Tally:
             yield histogram
 
 
-def _buckets(spread: Spread) -> list[tuple[str, float]]:
+def _buckets(spread: Histogram) -> list[tuple[str, float]]:
     found: list[tuple[str, float]] = []
     total = 0
     for bound, count in zip((*map(str, SECONDS), "+Inf"), spread.counts, strict=True):
@@ -80,7 +80,7 @@ def _buckets(spread: Spread) -> list[tuple[str, float]]:
     return found
 
 
-def exposition(*tallies: Tally) -> bytes:
+def exposition(*tallies: Counters) -> bytes:
     """What a scrape is answered with."""
     from prometheus_client import CollectorRegistry, generate_latest
 

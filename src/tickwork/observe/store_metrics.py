@@ -11,7 +11,7 @@ from tickwork.clock import Clock
 from tickwork.core.job import ENDED, RUN, JobFilter, QueueView
 from tickwork.core.stats import canary
 from tickwork.observe import metrics_table
-from tickwork.observe.counters import Labels, Tally
+from tickwork.observe.counters import Counters, Labels
 from tickwork.store.base import Store
 from tickwork.store.queue_load import queue_loads
 
@@ -28,7 +28,7 @@ class StoreCounts:
         self._lock = threading.Lock()
         self._looked: float | None = None
         self._until: datetime | None = None
-        self.tally = Tally()
+        self.tally = Counters()
 
     def tick(self, now: float) -> float:
         """Keep up with the store even while nobody scrapes, so that no look has much to count."""

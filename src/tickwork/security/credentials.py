@@ -16,7 +16,7 @@ from datetime import timedelta
 from tickwork.core.access.scopes import Token, is_name, read_name, read_role, read_scopes
 from tickwork.core.duration import parse_duration
 from tickwork.errors import InvalidInput
-from tickwork.store.admin.access import KeyView, UserView
+from tickwork.store.admin.access import ApiKeyView, UserView
 from tickwork.store.base import Store
 
 LASTS = "90d"  # a key that nobody renews is a key that nobody knows of
@@ -38,7 +38,7 @@ def read_lasts(text: str) -> timedelta | None:
     return None if text == NEVER else parse_duration(text, what="expires")
 
 
-def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | None, by: str) -> tuple[str, KeyView]:
+def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | None, by: str) -> tuple[str, ApiKeyView]:
     """Make an API key; return its token, which is shown this once, and what is known of it.
 
     Raises InvalidInput for a name that is taken, or anything else that cannot be.
@@ -55,7 +55,7 @@ def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | No
     return token.text, made
 
 
-def find_key(store: Store, which: str) -> KeyView | None:
+def find_key(store: Store, which: str) -> ApiKeyView | None:
     """The key with this id, or the one of this name that was not revoked."""
     keys = store.api_keys()
     named = (key for key in keys if key.name == which and key.revoked_at is None)

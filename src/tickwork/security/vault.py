@@ -21,11 +21,11 @@ from pathlib import Path
 
 from tickwork.config import from_environment, sqlite_path
 from tickwork.core.access.scopes import digest_of, read_secret_name
-from tickwork.core.access.secret_policy import Use, is_open_to, read_uses
+from tickwork.core.access.secret_policy import SecretUse, is_open_to, read_uses
 from tickwork.core.ids import JobId
 from tickwork.errors import InvalidInput, SecretError
 from tickwork.file_modes import exposed
-from tickwork.store.admin.access import Sealed
+from tickwork.store.admin.access import SealedSecret
 from tickwork.store.base import Store
 
 KEY = "TICKWORK_SECRET_KEY"
@@ -65,7 +65,7 @@ class Vault:
                 f"the value of a secret is 1 to {VALUE_LIMIT:,} bytes of text, without zero bytes. Nothing was stored."
             )
         key = self._key(make=True)
-        self._store().put_secret(name, Sealed(_sealed(key, data, self._bound_to(name, uses)), uses), by)
+        self._store().put_secret(name, SealedSecret(_sealed(key, data, self._bound_to(name, uses)), uses), by)
 
     def _uses(self, name: str) -> tuple[str, ...]:
         """What the secret of this name may be used by, if there is one. Raises SecretError where that was changed."""
@@ -75,7 +75,7 @@ class Vault:
         self.get(name)  # what it was sealed with
         return sealed.uses
 
-    def get(self, name: str, use: Use | None = None) -> str | None:
+    def get(self, name: str, use: SecretUse | None = None) -> str | None:
         """Return the value of a secret, None when there is none. Raises SecretError for one that does not open.
 
         With `use`, the job that asks, one that it may not use does not open either.
@@ -91,7 +91,7 @@ class Vault:
             )
         return value
 
-    def _dag(self, use: Use, uses: Sequence[str]) -> str | None:
+    def _dag(self, use: SecretUse, uses: Sequence[str]) -> str | None:
         """The dag whose run a job is a step of, looked up only where that matters."""
         if use.run is None or not any(one.startswith("dag:") for one in uses):
             return None

@@ -23,10 +23,10 @@ from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.notify.channels import Channel
 from tickwork.core.notify.delivery_job import delivery
-from tickwork.core.notify.matching import Case, cases_of, concerns
+from tickwork.core.notify.matching import AlertCase, cases_of, concerns
 from tickwork.core.notify.message_text import message_of
 from tickwork.core.notify.rule import Notification
-from tickwork.core.notify.state import Digest, Mark, Watch, judged, lasting, not_ahead, under_way
+from tickwork.core.notify.state import AlertDigest, AlertState, EndedMark, judged, lasting, not_ahead, under_way
 from tickwork.core.why import explain
 from tickwork.store.admin.notifications import NotificationMove, NotificationView
 from tickwork.store.base import Store
@@ -38,15 +38,15 @@ PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AlertUpdate:
     """What a look found: new cases, how the notification stands then, and whether there is more to see at once."""
 
-    fresh: list[Case]
-    watch: Watch
+    fresh: list[AlertCase]
+    watch: AlertState
     is_full: bool = False
 
 
-class Notifier:
+class Alerts:
     """Looks at notifications that are due for it. Safe to run many times at once, on many machines."""
 
     def __init__(self, store: Store, ids: IdMaker, clock: Clock, public_url: str | None = None) -> None:
@@ -78,13 +78,13 @@ class Notifier:
         move = NotificationMove(view.notification.name, view.version, watch, look_at, jobs)
         return self._store.move_notification(move) and seen.is_full
 
-    def _jobs(self, digest: Digest, channels: Mapping[str, Channel]) -> tuple[NewJob, ...]:
+    def _jobs(self, digest: AlertDigest, channels: Mapping[str, Channel]) -> tuple[NewJob, ...]:
         message = message_of(digest, self._whys(digest), self._public_url)
         to = [channels[name] for name in digest.notification.to if name in channels]
         creator = f"notification:{digest.notification.name}"
         return tuple(delivery(JobId(self._ids.new_id()), channel, message, creator) for channel in to)
 
-    def _whys(self, digest: Digest) -> dict[str, str]:
+    def _whys(self, digest: AlertDigest) -> dict[str, str]:
         """Why, for each example about a job, in the words that everybody else is given."""
         views = self._store.get_jobs([JobId(case.job) for case in digest.examples if case.job is not None])
         if not views:
@@ -109,25 +109,25 @@ class Notifier:
 # -- how each kind looks for its cases
 
 
-def _ended_badly(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+def _ended_badly(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """Jobs that ended in a way that is a case; of dead letters, those that nobody has dealt with for so long."""
     until = now - (notification.after if notification.on == "dead" else LAG)
     sightings = store.ended_jobs(watch.mark, until, PAGE, badly=True)
     is_full = len(sightings) == PAGE
-    mark = Mark(sightings[-1].ended_at or until, sightings[-1].job_id) if is_full else _later(watch.mark, until)
-    return Seen(cases_of(notification, sightings, now), msgspec.structs.replace(watch, mark=mark), is_full)
+    mark = EndedMark(sightings[-1].ended_at or until, sightings[-1].job_id) if is_full else _later(watch.mark, until)
+    return AlertUpdate(cases_of(notification, sightings, now), msgspec.structs.replace(watch, mark=mark), is_full)
 
 
-def _never_started(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+def _never_started(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """Jobs that have waited for so long, and those that expired before that."""
     until = now - LAG
     waiting = store.waiting_jobs(watch.mark.at - notification.after, until - notification.after, PAGE)
     expired = store.ended_jobs(watch.mark, until, PAGE, badly=True)
     cases = cases_of(notification, [*waiting, *expired], now)
-    return Seen(cases, msgspec.structs.replace(watch, mark=_later(watch.mark, until)))
+    return AlertUpdate(cases, msgspec.structs.replace(watch, mark=_later(watch.mark, until)))
 
 
-def _took_too_long(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+def _took_too_long(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """Jobs that run and began or last too long, and those that did and have ended since the last look."""
     until = now - LAG
     task = notification.task or notification.dag
@@ -136,39 +136,41 @@ def _took_too_long(store: Store, notification: Notification, watch: Watch, now: 
     running = cases_of(notification, store.running_jobs(PAGE), now)
     over = cases_of(notification, ended, now)
     fresh, watch = under_way(watch, running, over, {one.job_id for one in ended})
-    mark = Mark(ended[-1].ended_at or until, ended[-1].job_id) if is_full else _later(watch.mark, until)
-    return Seen(fresh, msgspec.structs.replace(watch, mark=mark), is_full)
+    mark = EndedMark(ended[-1].ended_at or until, ended[-1].job_id) if is_full else _later(watch.mark, until)
+    return AlertUpdate(fresh, msgspec.structs.replace(watch, mark=mark), is_full)
 
 
-def _schedule_missed(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+def _schedule_missed(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     until = now - LAG
     missed = [
         one for one in store.missed_fires(watch.mark.at, until, PAGE) if notification.schedule in (None, one.schedule)
     ]
     cases = [
-        Case(
+        AlertCase(
             f"{one.schedule}@{one.due_at.isoformat()}",
             f"schedule {one.schedule} missed {one.due_at:%Y-%m-%d %H:%M:%S} UTC: {one.reason or one.action}",
         )
         for one in missed
     ]
-    return Seen(cases, msgspec.structs.replace(watch, mark=_later(watch.mark, until)))
+    return AlertUpdate(cases, msgspec.structs.replace(watch, mark=_later(watch.mark, until)))
 
 
-def _worker_lost(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+def _worker_lost(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     since = watch.mark.at
     lost = [worker for worker in store.workers() if worker.state == "lost" and worker.lease_until > since]
     cases = [
-        Case(worker.id, f"worker {worker.host}:{worker.pid} fell silent at {worker.lease_until:%Y-%m-%d %H:%M:%S} UTC")
+        AlertCase(
+            worker.id, f"worker {worker.host}:{worker.pid} fell silent at {worker.lease_until:%Y-%m-%d %H:%M:%S} UTC"
+        )
         for worker in lost
     ]
     fresh, watch = lasting(watch, cases)
-    return Seen(fresh, watch)
+    return AlertUpdate(fresh, watch)
 
 
-def _queue_older_than(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+def _queue_older_than(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     cases = [
-        Case(
+        AlertCase(
             queue.name,
             f"queue {queue.name}: {queue.due:,} jobs are due, the oldest since {queue.oldest_due_at:%H:%M} UTC",
         )
@@ -178,10 +180,10 @@ def _queue_older_than(store: Store, notification: Notification, watch: Watch, no
         and now - queue.oldest_due_at > notification.after
     ]
     fresh, watch = lasting(watch, cases)
-    return Seen(fresh, watch)
+    return AlertUpdate(fresh, watch)
 
 
-def _silent(store: Store, notification: Notification, watch: Watch, now: datetime) -> Seen:
+def _silent(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """A success that is expected every so often, and has not come."""
     until = now - LAG
     sightings = store.ended_jobs(watch.mark, until, PAGE, badly=False, task=notification.task or notification.dag)
@@ -190,18 +192,18 @@ def _silent(store: Store, notification: Notification, watch: Watch, now: datetim
     alive_at = max([one for one in (watch.alive_at, *ends) if one is not None], default=until)
     whom = notification.task or notification.dag or notification.schedule
     text = f"{whom} has not succeeded since {alive_at:%Y-%m-%d %H:%M:%S} UTC"
-    cases = [Case("silence", text)] if not is_full and until - alive_at > notification.after else []
+    cases = [AlertCase("silence", text)] if not is_full and until - alive_at > notification.after else []
     fresh, watch = lasting(watch, cases)
-    mark = Mark(sightings[-1].ended_at or until, sightings[-1].job_id) if is_full else _later(watch.mark, until)
-    return Seen(fresh, msgspec.structs.replace(watch, mark=mark, alive_at=alive_at), is_full)
+    mark = EndedMark(sightings[-1].ended_at or until, sightings[-1].job_id) if is_full else _later(watch.mark, until)
+    return AlertUpdate(fresh, msgspec.structs.replace(watch, mark=mark, alive_at=alive_at), is_full)
 
 
-def _later(mark: Mark, until: datetime) -> Mark:
+def _later(mark: EndedMark, until: datetime) -> EndedMark:
     """A mark never goes back: a new notification begins at its making, and looks end a little earlier than that."""
-    return mark if mark.at >= until else Mark(until)
+    return mark if mark.at >= until else EndedMark(until)
 
 
-Look = Callable[[Store, Notification, Watch, datetime], Seen]
+Look = Callable[[Store, Notification, AlertState, datetime], AlertUpdate]
 LOOKS: dict[str, Look] = {
     "failed": _ended_badly,
     "dead": _ended_badly,

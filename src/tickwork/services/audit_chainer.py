@@ -10,7 +10,7 @@ BATCH = 1000
 SETTLED_S = 30.0  # longer than any transaction of ours: then nothing of a lower id is still to be committed
 
 
-class AuditLinker:
+class AuditChainer:
     """Links what was added to the audit log. Safe to run many times at once, on many machines.
 
     Only while the log grows, and shortly after, does it look for rows without links: ids are drawn before rows are

@@ -32,7 +32,7 @@ _SYSLOG = "/dev/log"
 _PRIORITY = 13 * 8 + 6  # the facility of audit logs, for information
 
 
-class Sink(Protocol):
+class LineSink(Protocol):
     """Where lines go."""
 
     def send(self, lines: Sequence[bytes]) -> None:
@@ -86,7 +86,7 @@ def line_of(one: LinkedRow) -> bytes:
     return msgspec.json.encode(said) + b"\n"
 
 
-def read_sink(url: str) -> Sink:
+def read_sink(url: str) -> LineSink:
     """Return the sink that a setting names. Raises InvalidInput."""
     parts = urlsplit(url)
     if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, assert_never
 
-from tickwork.core.bulk_operation import Action, Change, Operation, OperationState, concerns, phases
+from tickwork.core.bulk_operation import BulkAction, BulkChange, BulkOperation, OperationState, concerns, phases
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobPage
 from tickwork.core.job_options import LONGEST
 from tickwork.errors import InvalidInput
-from tickwork.store.admin.operations import Step
+from tickwork.store.admin.operations import OperationStep
 from tickwork.store.base import Store
 
 PAGE = 500
@@ -23,7 +23,7 @@ INTERVAL_S = 2.0
 LEASE = timedelta(seconds=30)
 
 
-class Operator:
+class BulkOperations:
     """Looks for operations that nobody carries on, and does the next page of one. Safe to run on many machines."""
 
     def __init__(self, store: Store) -> None:
@@ -37,7 +37,7 @@ class Operator:
             operation = further
         return 0.0
 
-    def _page(self, operation: Operation) -> Operation | None:
+    def _page(self, operation: BulkOperation) -> BulkOperation | None:
         """Do one page; None when that was the last, or when somebody else has the operation now."""
         lists = phases(operation.change)
         before = None if operation.place is None else JobId(operation.place)
@@ -55,30 +55,30 @@ class Operator:
             return None
         return self._store.operation(operation.id)
 
-    def _apply(self, operation: Operation, page: JobPage) -> Sequence[JobId]:
+    def _apply(self, operation: BulkOperation, page: JobPage) -> Sequence[JobId]:
         change = operation.change
         ids = [view.id for view in page.jobs if concerns(change, view)]
         return apply(self._store, change, ids, operation.changed) if ids else []
 
 
-def apply(store: Store, change: Change, ids: Sequence[JobId], done: int) -> Sequence[JobId]:
+def apply(store: Store, change: BulkChange, ids: Sequence[JobId], done: int) -> Sequence[JobId]:
     """Do a change to some jobs, after it was done to so many; return those that it did something to."""
     match change.action:
-        case Action.CANCEL:
+        case BulkAction.CANCEL:
             return store.cancel_jobs(ids)
-        case Action.RETRY | Action.REDRIVE:
+        case BulkAction.RETRY | BulkAction.REDRIVE:
             return store.retry_jobs(ids, change.spacing, min(change.spacing * done, LONGEST))
-        case Action.DISCARD:
+        case BulkAction.DISCARD:
             return store.discard_jobs(ids)
-        case Action.RESCHEDULE:
+        case BulkAction.RESCHEDULE:
             return store.reschedule_jobs(ids, change.at, change.delay or timedelta(0))
     assert_never(change.action)
 
 
-def _step(operation: Operation, state: OperationState, **further: Any) -> Step:
+def _step(operation: BulkOperation, state: OperationState, **further: Any) -> OperationStep:
     """The next step of an operation: as it is, but for what is given."""
     names = ("phase", "place", "looked", "changed")
-    return Step(
+    return OperationStep(
         id=operation.id,
         number=operation.step,
         state=state,

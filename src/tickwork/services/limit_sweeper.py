@@ -14,7 +14,7 @@ SHARE = 50
 LONGEST_S = 30.0
 
 
-class TurnstileKeeper:
+class LimitSweeper:
     """Opens turnstiles that were forgotten. It takes no more than a fiftieth of the time."""
 
     def __init__(self, store: Store, clock: Clock) -> None:

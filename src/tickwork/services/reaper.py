@@ -7,7 +7,7 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.outcome import Abandoned, Transition, decide
-from tickwork.observe.counters import Tally
+from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import LEASES_EXPIRED
 from tickwork.store.base import Finish, OpenAttempt, Store
 
@@ -25,7 +25,7 @@ class Reaper:
         store: Store,
         rng: Random,
         own: Callable[[], str | None] = lambda: None,
-        tally: Tally | None = None,
+        tally: Counters | None = None,
         interval_s: float = INTERVAL_S,
     ) -> None:
         """`own` is the worker of this process: after a pause it settles and renews by itself, and is not raced."""

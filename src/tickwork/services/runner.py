@@ -50,7 +50,7 @@ class Backoff:
             self._failures = 0
 
 
-class Ticked(NamedTuple):
+class LastTick(NamedTuple):
     """When a service last ticked, by the monotonic clock, and what went wrong the last time that something did."""
 
     at: float
@@ -62,13 +62,13 @@ class Ticks:
     """When the services of a process last ticked, by name. Safe to read from any thread."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Ticked] = {}
+        self._last: dict[str, LastTick] = {}
 
     def note(self, name: str, now: float, error: Exception | None) -> None:
-        known = self._last.get(name, Ticked(now, None, None))
-        self._last[name] = known._replace(at=now) if error is None else Ticked(now, str(error), now)
+        known = self._last.get(name, LastTick(now, None, None))
+        self._last[name] = known._replace(at=now) if error is None else LastTick(now, str(error), now)
 
-    def last(self) -> dict[str, Ticked]:
+    def last(self) -> dict[str, LastTick]:
         return dict(self._last)
 
 

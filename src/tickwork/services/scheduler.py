@@ -16,15 +16,15 @@ import msgspec
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob
-from tickwork.core.occurrence import Tick, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_tick
 from tickwork.core.recurrence.calendars.calendar import Calendar
 from tickwork.core.recurrence.rule_json import decode_calendar
-from tickwork.core.schedule.decide import Action, Decision, Fire, decide
-from tickwork.core.schedule.spec import Spec, decode_spec, template
+from tickwork.core.schedule.decide import FireAction, FireDecision, ScheduleDecision, decide
+from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, template
 from tickwork.errors import InvariantBroken
 from tickwork.services.clock_watch import ClockWatch
 from tickwork.store.base import Store
-from tickwork.store.schedules import Fired, Look, Move, Seen
+from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, ScheduleMove
 
 _log = logging.getLogger("tickwork.services")
 BATCH = 500
@@ -66,7 +66,7 @@ class Scheduler:
         soonest = min([POLL_S, *wakes, *([] if look.next_wake_s is None else [look.next_wake_s])])
         return max(0.0, soonest - (self._clock.monotonic() - looked))
 
-    def _carry_out(self, look: Look, moves: Sequence[Move]) -> None:
+    def _carry_out(self, look: DueSchedules, moves: Sequence[ScheduleMove]) -> None:
         """Move schedules; those that another scheduler moved first are passed by.
 
         One whose records contradict it must not hold up the others: then they are moved one by one, and it waits.
@@ -82,7 +82,7 @@ class Scheduler:
             self._complain(seen, error)
             self._store.move_schedules([_put_off(look, seen)])
 
-    def _move(self, look: Look, seen: Seen) -> Move:
+    def _move(self, look: DueSchedules, seen: DueSchedule) -> ScheduleMove:
         """Decide about one schedule. One that cannot be judged must not hold up the others: it waits a while."""
         try:
             spec = decode_spec(seen.spec)
@@ -95,7 +95,9 @@ class Scheduler:
             self._complain(seen, error)
             return _put_off(look, seen)
 
-    def _carry(self, look: Look, seen: Seen, spec: Spec, decision: Decision) -> Move:
+    def _carry(
+        self, look: DueSchedules, seen: DueSchedule, spec: ScheduleSpec, decision: ScheduleDecision
+    ) -> ScheduleMove:
         """The move that carries out a decision."""
         made = template(spec, look.definitions.get(spec.target))
         fires, jobs, cancels, live = [], [], [], list(seen.live)
@@ -105,15 +107,15 @@ class Scheduler:
             fires.append(Fired(first, PASSED, True, reason=reason))
         for fire in decision.fires:
             job_id = None
-            if fire.action is Action.START:
+            if fire.action is FireAction.START:
                 job = _run(made, JobId(self._ids.new_id()), seen.name, fire, look.now)
                 job_id = job.id
                 jobs.append(job)
                 live.append(job_id)
-            elif fire.action is Action.CANCEL_OLDER:
+            elif fire.action is FireAction.CANCEL_OLDER:
                 cancels += live
             fires.append(Fired(fire.scheduled_for, fire.action, fire.is_catchup, job_id, fire.reason))
-        return Move(
+        return ScheduleMove(
             name=seen.name,
             version=seen.version,
             standing=decision.standing,
@@ -125,7 +127,7 @@ class Scheduler:
             cancels=tuple(dict.fromkeys(cancels)),
         )
 
-    def _complain(self, seen: Seen, error: Exception) -> None:
+    def _complain(self, seen: DueSchedule, error: Exception) -> None:
         """Say what is wrong with a schedule once, not at every look."""
         told = f"{type(error).__name__}: {error}"
         if self._troubled.get(seen.name) != told:
@@ -133,33 +135,33 @@ class Scheduler:
             _log.error("Schedule %r cannot be judged and starts nothing for now. %s", seen.name, told)
 
 
-def _blocked(seen: Seen) -> Seen:
+def _blocked(seen: DueSchedule) -> DueSchedule:
     """A schedule whose last run did not succeed: that run is remembered until it has."""
     standing = msgspec.structs.replace(seen.standing, is_blocked=True)
     kept = tuple(job_id for job_id in seen.ended if job_id not in seen.failed)
     return msgspec.structs.replace(seen, standing=standing, ended=kept)
 
 
-def _run(made: NewJob, id: JobId, schedule: str, fire: Fire, now: datetime) -> NewJob:
+def _run(made: NewJob, id: JobId, schedule: str, fire: FireDecision, now: datetime) -> NewJob:
     """The job of an occurrence. One that comes late is due now: that is what its `expires` counts from."""
-    tick, at = Tick(schedule, fire.scheduled_for, fire.is_catchup, fire.interval), max(fire.run_at, now)
+    tick, at = Occurrence(schedule, fire.scheduled_for, fire.is_catchup, fire.interval), max(fire.run_at, now)
     when = {"at": at, "expires_at": fire.expires_at, "tick": encode_tick(tick)}
     return msgspec.structs.replace(made, id=id, creator=f"schedule:{schedule}", **when)
 
 
-def _wake_at(spec: Spec, decision: Decision, now: datetime) -> datetime | None:
+def _wake_at(spec: ScheduleSpec, decision: ScheduleDecision, now: datetime) -> datetime | None:
     """When to look again. Where a zone decides, within the hour: a new time zone database may move what is due."""
     if decision.wake_at is None or spec.rule.zone == "UTC":
         return decision.wake_at
     return min(decision.wake_at, now + ZONES_LOOK)
 
 
-def _put_off(look: Look, seen: Seen) -> Move:
+def _put_off(look: DueSchedules, seen: DueSchedule) -> ScheduleMove:
     wake_at = None if seen.standing.paused else look.now + TROUBLE
-    return Move(name=seen.name, version=seen.version, standing=seen.standing, wake_at=wake_at)
+    return ScheduleMove(name=seen.name, version=seen.version, standing=seen.standing, wake_at=wake_at)
 
 
-def _calendars(stored: Mapping[str, str], spec: Spec) -> dict[str, Calendar]:
+def _calendars(stored: Mapping[str, str], spec: ScheduleSpec) -> dict[str, Calendar]:
     return {name: _calendar(stored[name]) for name in spec.calendar_names if name in stored}
 
 

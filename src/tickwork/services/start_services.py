@@ -9,11 +9,11 @@ from random import Random
 from tickwork.clock import Clock
 from tickwork.config import Settings
 from tickwork.core.ids import IdMaker
-from tickwork.observe.counters import Tally
-from tickwork.services.alerts import Notifier
-from tickwork.services.audit_chainer import AuditLinker
-from tickwork.services.bulk_operations import Operator
-from tickwork.services.limit_sweeper import TurnstileKeeper
+from tickwork.observe.counters import Counters
+from tickwork.services.alerts import Alerts
+from tickwork.services.audit_chainer import AuditChainer
+from tickwork.services.bulk_operations import BulkOperations
+from tickwork.services.limit_sweeper import LimitSweeper
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import Runner
@@ -31,7 +31,7 @@ def keep_house(
     *,
     may_fire: Callable[[], bool] = lambda: True,
     own: Callable[[], str | None] = lambda: None,
-    tally: Tally | None = None,
+    tally: Counters | None = None,
     settings: Settings | None = None,
 ) -> Nudge:
     """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any."""
@@ -40,9 +40,9 @@ def keep_house(
     nudge = runner.start(Scheduler(store, ids, clock, may_fire))
     runner.start(Reaper(store, rng, own, tally, settings.reap_every().total_seconds()))
     runner.start(Expirer(store, clock))
-    runner.start(TurnstileKeeper(store, clock))
-    runner.start(Operator(store))
-    runner.start(AuditLinker(store, clock))
+    runner.start(LimitSweeper(store, clock))
+    runner.start(BulkOperations(store))
+    runner.start(AuditChainer(store, clock))
     runner.start(Pruner(store, settings.kept(), clock))
-    runner.start(Notifier(store, ids, clock, settings.public_url))
+    runner.start(Alerts(store, ids, clock, settings.public_url))
     return nudge

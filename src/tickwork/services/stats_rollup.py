@@ -14,14 +14,14 @@ import msgspec
 from tickwork.clock import Clock
 from tickwork.core.stats.rollups import fold
 from tickwork.store.base import Store
-from tickwork.store.reads.stats import FigureMarks
+from tickwork.store.reads.stats import RollupMarks
 
 INTERVAL_S = 5.0
 PAGE = 20_000
 REST = 4  # times as long as a page took
 
 
-class Bookkeeper:
+class StatsRollup:
     """Adds up what has happened since somebody last did. Safe to run many times at once, on many machines."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -34,7 +34,7 @@ class Bookkeeper:
             return INTERVAL_S
         return self.count(marks, instant)
 
-    def count(self, marks: FigureMarks, now: datetime) -> float:
+    def count(self, marks: RollupMarks, now: datetime) -> float:
         """Count a page from these marks on; return the seconds until there is more to count."""
         began = self._clock.monotonic()
         page = self._store.count_figures(marks, PAGE)

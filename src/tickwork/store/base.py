@@ -19,7 +19,7 @@ from tickwork.blobs import Blobs
 from tickwork.core.autoscale import WaitingKind
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
-    Asking,
+    AskingAttempt,
     AttemptView,
     Claimed,
     JobFilter,
@@ -42,13 +42,13 @@ from tickwork.store.admin.operations import OperationVerbs
 from tickwork.store.claim.positions import Backlog
 from tickwork.store.clock_repair import ClockVerbs
 from tickwork.store.dags import DagVerbs
-from tickwork.store.limits import FlowVerbs, Reach
+from tickwork.store.limits import LimitedCapacity, LimitVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.reads.change_feed import ChangeVerbs
-from tickwork.store.reads.job_search import FindVerbs
+from tickwork.store.reads.job_search import SearchVerbs
 from tickwork.store.reads.metric_counts import CountVerbs
-from tickwork.store.reads.page_queries import GlanceVerbs
-from tickwork.store.reads.stats import FigureVerbs
+from tickwork.store.reads.page_queries import PageVerbs
+from tickwork.store.reads.stats import StatsVerbs
 from tickwork.store.remote_leases import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
@@ -65,7 +65,7 @@ def new_claim() -> ClaimId:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerRegistration:
     """A worker instance as it registers itself. Its id is random for each start."""
 
     id: WorkerId
@@ -179,7 +179,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class StoreHealth:
     """What `tickwork doctor` says of a store: facts, and what is wrong with what to do about it."""
 
     facts: dict[str, str] = field(default_factory=dict)
@@ -234,12 +234,12 @@ class Waiter(Protocol):
 
 class Store(
     ScheduleVerbs,
-    FlowVerbs,
+    LimitVerbs,
     DagVerbs,
-    FindVerbs,
-    GlanceVerbs,
+    SearchVerbs,
+    PageVerbs,
     OperationVerbs,
-    FigureVerbs,
+    StatsVerbs,
     CountVerbs,
     ChangeVerbs,
     ClockVerbs,
@@ -265,7 +265,7 @@ class Store(
 
     # -- callers
 
-    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: Asking | None = None) -> list[JobId]:
+    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: AskingAttempt | None = None) -> list[JobId]:
         """Store jobs, all or none; return for each the job that stands for it now.
 
         That is another one than asked for where a live job of the same task holds the same key. A job of another task
@@ -344,7 +344,9 @@ class Store(
 
     # -- workers
 
-    def register_worker(self, worker: Worker, definitions: Sequence[TaskDefinition], lease: timedelta) -> None:
+    def register_worker(
+        self, worker: WorkerRegistration, definitions: Sequence[TaskDefinition], lease: timedelta
+    ) -> None:
         """Make a worker known, with a lease, the tasks that it can run and the schedules that its code declares."""
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
@@ -363,7 +365,7 @@ class Store(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: Reach | None = None,
+        reach: LimitedCapacity | None = None,
     ) -> Claims:
         """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
 
@@ -384,7 +386,7 @@ class Store(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: Reach | None = None,
+        reach: LimitedCapacity | None = None,
     ) -> Exchange:
         """As finish_attempts and then claim_jobs. A lost lease is an answer: the endings count."""
 
@@ -464,7 +466,7 @@ class Store(
     def waiter(self) -> Waiter:
         """Something to wait on, woken when jobs or cancellations come in."""
 
-    def health(self) -> Health:
+    def health(self) -> StoreHealth:
         """What an operator should know of this store."""
 
     def schema_status(self) -> SchemaStatus:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from tickwork.core.dag.advance import Standing
+from tickwork.core.dag.advance import StepState
 from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import StepTimes
 from tickwork.core.ids import JobId
-from tickwork.core.job import JobView, MapPlace
-from tickwork.core.stats.findings import Approval
+from tickwork.core.job import JobView, MapIndex
+from tickwork.core.stats.findings import PendingApproval
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class DagView:
 class StepView:
     """A step of a run as it stood when the store was read. `since` is when its state last changed."""
 
-    standing: Standing
+    standing: StepState
     since: datetime
     answered_at: datetime | None
 
@@ -85,7 +85,7 @@ class DagVerbs(Protocol):
     def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
         """Return the jobs of a run's instances, by step and number, from just after those given on."""
 
-    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapPlace]:
+    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapIndex]:
         """Return of those of these jobs that are instances of mapped steps which ones they are."""
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
@@ -97,7 +97,7 @@ class DagVerbs(Protocol):
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         """Answer an approval; False when it does not wait for an answer."""
 
-    def waiting_approvals(self, limit: int) -> list[Approval]:
+    def waiting_approvals(self, limit: int) -> list[PendingApproval]:
         """Return steps that wait for an approval, of the newest hundred runs that run."""
 
     def assets(self) -> list[AssetView]:

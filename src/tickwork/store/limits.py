@@ -16,14 +16,14 @@ from tickwork.core.ids import JobId
 from tickwork.core.limits.breaker import BreakerState, Rule
 from tickwork.core.limits.gates import Gate
 from tickwork.core.limits.hold_view import Hold
-from tickwork.core.limits.limits import Passage
+from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import NOTHING, Offer
 
-__all__ = ["FlowVerbs", "GateView", "Hold", "KeyView", "LimitView", "Reach", "Rule"]
+__all__ = ["GateView", "Hold", "LimitKeyView", "LimitVerbs", "LimitView", "LimitedCapacity", "Rule"]
 HELD_COUNTED = 1_000  # so many held jobs are counted under a key
 
 
-class Reach(msgspec.Struct, frozen=True):
+class LimitedCapacity(msgspec.Struct, frozen=True):
     """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.
 
     Jobs with needs or under a rate limit are claimed for free slots alone. Of other jobs up to `prefetch` more are
@@ -56,7 +56,7 @@ class LimitView:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyView:
+class LimitKeyView:
     """One key of a limit: the weight of what runs under it, and how many jobs it holds, up to HELD_COUNTED.
 
     `opens_at` is when what it holds is judged next, None: when a job ends. `breaker` is how a breaker stands there.
@@ -79,7 +79,7 @@ class GateView:
     passed_on: int
 
 
-class FlowVerbs(Protocol):
+class LimitVerbs(Protocol):
     """The verbs of flow control. Each is safe to run twice."""
 
     def declare_limits(self, rules: Mapping[str, Rule]) -> None:
@@ -94,7 +94,7 @@ class FlowVerbs(Protocol):
     def limits(self) -> list[LimitView]:
         """Return all limits by name."""
 
-    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+    def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
         """Return keys of a limit under which jobs wait or run, or starts or failures were counted.
 
         At most so many; those that hold the most come first, then those with the most live.
@@ -121,10 +121,10 @@ class FlowVerbs(Protocol):
     def hold(self, job_id: JobId) -> Hold | None:
         """Return what holds a waiting job; None: nothing does."""
 
-    def let_through(self, passages: Sequence[Passage]) -> None:
+    def let_through(self, passages: Sequence[LimitKey]) -> None:
         """Have turnstiles that hold jobs look again: attempts under them ended in transactions of others."""
 
-    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
+    def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
         """Tell breakers how attempts ended: which one, whose, and whether it failed."""
 
     def open_turnstiles(self) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tickwork.core.job import WorkerView
 from tickwork.core.limits.lanes import read_lane
-from tickwork.store.claim.types import Head
+from tickwork.store.claim.types import LaneHead
 
 
 class DueHeads(NamedTuple):
@@ -18,7 +18,7 @@ class DueHeads(NamedTuple):
     next_s: float | None
 
 
-def due_heads(heads: Iterable[Head], now_us: int, opens_at_us: int | None) -> DueHeads:
+def due_heads(heads: Iterable[LaneHead], now_us: int, opens_at_us: int | None) -> DueHeads:
     """Tell the first jobs of places that are due from those that will be."""
     due: list[tuple[str, str, int]] = []
     later = [] if opens_at_us is None else [opens_at_us]

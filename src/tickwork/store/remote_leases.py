@@ -23,7 +23,7 @@ __all__ = [
     "REMOTE_OTHERS",
     "REMOTE_SHOWN",
     "DueWork",
-    "Grant",
+    "LeaseGrant",
     "RemoteAttempt",
     "RemoteName",
     "RemoteVerbs",
@@ -41,7 +41,7 @@ class DueWork(msgspec.Struct, frozen=True):
     next_s: float | None = None
 
 
-class Grant(msgspec.Struct, frozen=True):
+class LeaseGrant(msgspec.Struct, frozen=True):
     """A lease for one attempt. `worker` is a new id; `name` is what the one who works calls itself.
 
     `lessee` is the caller that asked for it, as the audit log knows it.
@@ -98,7 +98,7 @@ class RemoteVerbs(Protocol):
     def due_work(self, queues: Sequence[str]) -> DueWork:
         """Return which tasks a claim of these queues may find, by the first jobs of each place that are due."""
 
-    def grant_leases(self, claimer: WorkerId, grants: Sequence[Grant]) -> dict[JobId, datetime]:
+    def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
         """Give attempts that this worker holds leases of their own; return until when.
 
         One that is missing in the answer was reclaimed meanwhile.

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.blob_ref import MARK, owner_of, reference_in
-from tickwork.core.bulk_operation import Change, Operation, OperationState
+from tickwork.core.bulk_operation import BulkChange, BulkOperation, OperationState
 from tickwork.core.hooks.hook import Delivery
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
@@ -25,22 +25,22 @@ from tickwork.core.key_conflict import check_beside
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.lanes import Flow, turnstile_name
 from tickwork.core.limits.limits import Concurrency, Rate
-from tickwork.core.notify.matching import Sighting
+from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import decode_notification
 from tickwork.core.notify.state import decode_watch
 from tickwork.core.occurrence import decode_tick
 from tickwork.core.placement.needs import Offer
-from tickwork.core.placement.sticky import Neighbour
+from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.core.schedule.declared_merge import merge
-from tickwork.core.schedule.spec import Spec, decode_spec
-from tickwork.core.schedule.state import Standing, Waiting
-from tickwork.core.stats.error_groups import Trouble
-from tickwork.core.versioned_json import Form
+from tickwork.core.schedule.spec import ScheduleSpec, decode_spec
+from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence
+from tickwork.core.stats.error_groups import FailedEnd
+from tickwork.core.versioned_json import VersionedJson
 from tickwork.errors import InvalidInput
 from tickwork.store.admin.notifications import NotificationView
-from tickwork.store.admin.operations import Step
+from tickwork.store.admin.operations import OperationStep
 from tickwork.store.limits import Rule
-from tickwork.store.schedules import ScheduleView, Seen
+from tickwork.store.schedules import DueSchedule, ScheduleView
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -96,9 +96,9 @@ def decode_names(text: str) -> tuple[str, ...]:
     return msgspec.json.decode(text, type=tuple[str, ...])
 
 
-def neighbour(worker: str, queues: str, offer: str) -> Neighbour:
+def neighbour(worker: str, queues: str, offer: str) -> ClaimingWorker:
     """Return a worker that claims jobs, as its row tells of it."""
-    return Neighbour(worker, decode_names(queues), decode_offer(offer))
+    return ClaimingWorker(worker, decode_names(queues), decode_offer(offer))
 
 
 def encode_offer(offer: Offer) -> str:
@@ -148,10 +148,10 @@ def notification_view(row: Sequence[Any], instant: Callable[[Any], datetime]) ->
     return NotificationView(decode_notification(value), decode_watch(watch), version, instant(look_at))
 
 
-def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Sighting:
+def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> JobEvent:
     """A job as far as notifications look at it, from its row."""
     job_id, task, queue, state, due, run, started, ended, tick, version, of_run, collection, discarded = row
-    return Sighting(
+    return JobEvent(
         JobId(job_id),
         task,
         queue,
@@ -292,7 +292,7 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
 # -- schedules
 
 
-def merged(declared: Spec, stored: str | None, base: str | None) -> Spec:
+def merged(declared: ScheduleSpec, stored: str | None, base: str | None) -> ScheduleSpec:
     """What a schedule becomes when code declares it, given its stored form and what code said of it before."""
     if stored is None:
         return declared
@@ -308,9 +308,9 @@ def standing(
     *,
     paused: bool,
     live_count: int = 0,
-) -> Standing:
+) -> ScheduleState:
     """How a schedule stands, from its columns."""
-    return Standing(
+    return ScheduleState(
         handled_at=handled_at,
         active_since=active_since,
         run_count=run_count,
@@ -322,18 +322,18 @@ def standing(
 
 
 @lru_cache(maxsize=1024)
-def decode_waiting(text: str) -> tuple[Waiting, ...]:
-    return msgspec.json.decode(text, type=tuple[Waiting, ...])
+def decode_waiting(text: str) -> tuple[WaitingOccurrence, ...]:
+    return msgspec.json.decode(text, type=tuple[WaitingOccurrence, ...])
 
 
 def seen(
     name: str,
     version: int,
     spec: str,
-    standing: Standing,
+    standing: ScheduleState,
     runs: Sequence[tuple[str, bool, datetime | None, bool]],
     paused_until: datetime | None = None,
-) -> Seen:
+) -> DueSchedule:
     """A schedule at a look. How many of its runs live is counted each time, so that no count can go wrong."""
     live = tuple(JobId(job_id) for job_id, ended, *_ in runs if not ended)
     ended = tuple(JobId(job_id) for job_id, ended, *_ in runs if ended)
@@ -342,13 +342,13 @@ def seen(
     if ended and not ends:  # it was pruned, so nobody knows when it ended
         ends = [standing.handled_at]
     counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
-    return Seen(name, version, spec, counted, live, ended, paused_until, failed)
+    return DueSchedule(name, version, spec, counted, live, ended, paused_until, failed)
 
 
-def trouble(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Trouble:
+def trouble(row: Sequence[Any], instant: Callable[[Any], datetime]) -> FailedEnd:
     """An end that was no success, from a row of `failed_lately` or `retried_lately`."""
     job_id, task, queue, state, error, ended_at, is_run, is_dead = row
-    return Trouble(JobId(job_id), task, queue, state, error, instant(ended_at), bool(is_run), bool(is_dead))
+    return FailedEnd(JobId(job_id), task, queue, state, error, instant(ended_at), bool(is_run), bool(is_dead))
 
 
 def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> ScheduleView:
@@ -428,7 +428,7 @@ def kind_text(row: Any) -> str:
     return "\x1f".join((task, queue, collection or _NONE, labels, flow or _NONE))
 
 
-RULES = Form("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))
+RULES = VersionedJson("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))
 
 
 @lru_cache(maxsize=4096)
@@ -443,18 +443,18 @@ def encode_rule(rule: Rule) -> str:
 # -- operations
 
 
-def encode_change(change: Change, now: datetime) -> str:
+def encode_change(change: BulkChange, now: datetime) -> str:
     """A change that is asked for now, as JSON: jobs that are made later are none of its."""
     until = now if change.which.until is None else min(now, change.which.until)
     return msgspec.json.encode(msgspec.structs.replace(change, which=replace(change.which, until=until))).decode()
 
 
-def operation(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Operation:
+def operation(row: Sequence[Any], instant: Callable[[Any], datetime]) -> BulkOperation:
     """An operation from a row of the `operation_columns` select."""
     id, what, by, state, phase, place, step, looked, changed, error, created_at, ended_at = row
-    return Operation(
+    return BulkOperation(
         id=id,
-        change=msgspec.json.decode(what, type=Change),
+        change=msgspec.json.decode(what, type=BulkChange),
         by=by,
         state=OperationState(state),
         phase=phase,
@@ -468,7 +468,7 @@ def operation(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Operati
     )
 
 
-def step_row(step: Step, **more: Any) -> dict[str, Any]:
+def step_row(step: OperationStep, **more: Any) -> dict[str, Any]:
     """What step_operation takes."""
     return {**msgspec.structs.asdict(step), "state": step.state.value, "error": clean(step.error), **more}
 

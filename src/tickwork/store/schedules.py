@@ -16,11 +16,11 @@ import msgspec
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.recurrence.calendars.calendar import Calendar
-from tickwork.core.schedule.spec import Spec
-from tickwork.core.schedule.state import Standing
+from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.schedule.state import ScheduleState
 
 
-class Seen(msgspec.Struct, frozen=True):
+class DueSchedule(msgspec.Struct, frozen=True):
     """A schedule at a look. `standing` knows which of its runs live; those that `ended` are forgotten by a move.
 
     Of these, `failed` did not succeed and were not discarded.
@@ -31,21 +31,21 @@ class Seen(msgspec.Struct, frozen=True):
     name: str
     version: int
     spec: str
-    standing: Standing
+    standing: ScheduleState
     live: tuple[JobId, ...] = ()
     ended: tuple[JobId, ...] = ()
     paused_until: datetime | None = None
     failed: frozenset[JobId] = frozenset()
 
 
-class Look(msgspec.Struct, frozen=True):
+class DueSchedules(msgspec.Struct, frozen=True):
     """What a look brought: schedules that are to be judged, and what judging them takes.
 
     `next_wake_s`: seconds until the next of the other schedules is to be looked at, None if none is.
     """
 
     now: datetime
-    schedules: list[Seen]
+    schedules: list[DueSchedule]
     next_wake_s: float | None
     calendars: Mapping[str, str] = {}
     definitions: Mapping[str, TaskDefinition] = {}
@@ -61,7 +61,7 @@ class Fired(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleMove(msgspec.Struct, frozen=True, kw_only=True):
     """What is to become of a schedule that still has this version: all of it, or nothing.
 
     `awaits_end`: the end of a run is to be answered with another look. `cancels` are older runs that are to stop.
@@ -70,7 +70,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     version: int
-    standing: Standing
+    standing: ScheduleState
     wake_at: datetime | None
     awaits_end: bool = False
     fires: tuple[Fired, ...] = ()
@@ -84,8 +84,8 @@ class ScheduleView:
     """A schedule as it stood when the store was read. `is_declared`: code has declared it."""
 
     name: str
-    spec: Spec
-    standing: Standing
+    spec: ScheduleSpec
+    standing: ScheduleState
     is_declared: bool
     paused_at: datetime | None
     paused_until: datetime | None
@@ -113,13 +113,13 @@ class ScheduleVerbs(Protocol):
 
     # -- callers
 
-    def put_schedules(self, specs: Sequence[Spec]) -> None:
+    def put_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         """Store schedules, all or none. A new one begins now, or at its start; one that is there is edited.
 
         An edit of when it is due holds from now on and fires nothing of the time before. An equal Spec changes nothing.
         """
 
-    def declare_schedules(self, specs: Sequence[Spec]) -> None:
+    def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         """Store what code says of its schedules, merged with what was edited meanwhile (see core/schedule/merge.py)."""
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
@@ -137,7 +137,7 @@ class ScheduleVerbs(Protocol):
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         """Delete schedules and the records of their fires; return those that were there. Their jobs go on."""
 
-    def replace_schedule(self, spec: Spec, old: Spec | None) -> bool:
+    def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
         """Store a schedule where it is still defined by `old`, or, without one, where none of its name is there."""
 
     def pause_schedules(
@@ -162,13 +162,13 @@ class ScheduleVerbs(Protocol):
 
     # -- services
 
-    def look_at_schedules(self, limit: int) -> Look:
+    def look_at_schedules(self, limit: int) -> DueSchedules:
         """Return about `limit` schedules whose time to be looked at has come, or that wait for a run that has ended."""
 
     def end_pauses(self) -> list[str]:
         """Have schedules go on whose pause was to last until now, as resume_schedules does; return them."""
 
-    def move_schedules(self, moves: Sequence[Move]) -> set[str]:
+    def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
         """Move schedules in one transaction; return those that were moved. The others had been moved or changed.
 
         Raises InvariantBroken, and moves nothing, when an occurrence would be judged a second time.

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 Held = TypeVar("Held")
 
 
-class Together(Generic[Held]):
+class SharedTransaction(Generic[Held]):
     """An open transaction that the verbs of a thread share, and what waits for its commit."""
 
     def __init__(self, held: Held) -> None:
@@ -17,10 +17,10 @@ class Together(Generic[Held]):
         self.after_commit: list[Callable[[], object]] = []
 
 
-class Here(threading.local, Generic[Held]):
+class ThreadTransaction(threading.local, Generic[Held]):
     """The transaction that the verbs of this thread share; None: each verb has one of its own."""
 
-    together: Together[Held] | None = None
+    together: SharedTransaction[Held] | None = None
 
     def after_commit(self, work: Callable[[], object]) -> None:
         """Do something when the shared transaction is committed; at once, where there is none."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tickwork.clock import Clock
-from tickwork.core.autoscale import Elastic, Load, Size, resize
+from tickwork.core.autoscale import AutoscaleRange, PoolLoad, PoolSize, resize
 from tickwork.core.placement.needs import Offer, servable
 from tickwork.store.base import Store
 
@@ -20,7 +20,7 @@ LOOK_S = 1.0
 MOST = 1000  # so many waiting jobs are as good as any number
 
 
-class Sizable(Protocol):
+class ResizablePool(Protocol):
     """Children of which there may be more or fewer."""
 
     def resize(self, count: int) -> None: ...
@@ -28,11 +28,17 @@ class Sizable(Protocol):
     def loaded(self) -> int: ...
 
 
-class Elasticity:
+class Autoscaler:
     """Says how many slots there are, and has more or fewer children now and then."""
 
     def __init__(
-        self, rule: Elastic, children: Sizable, slots: int, store: Store, queues: Sequence[str], tasks: Sequence[str]
+        self,
+        rule: AutoscaleRange,
+        children: ResizablePool,
+        slots: int,
+        store: Store,
+        queues: Sequence[str],
+        tasks: Sequence[str],
     ) -> None:
         self._rule = rule
         self._children = children
@@ -41,7 +47,7 @@ class Elasticity:
         self._store = store
         self._queues = queues
         self._tasks = tasks
-        self._size = Size(rule.low, 0)
+        self._size = PoolSize(rule.low, 0)
         self._look_at = 0.0
 
     @property
@@ -60,7 +66,7 @@ class Elasticity:
         self._look_at = now + LOOK_S
         now_us, slots = round(now * 1e6), self.slots
         waiting, waited_us = self._backlog(left) if held >= slots and size.count < self._rule.high else (0, 0)
-        load = Load(waiting + max(0, held - slots), min(held, slots), round(mean_s * 1e6), waited_us)
+        load = PoolLoad(waiting + max(0, held - slots), min(held, slots), round(mean_s * 1e6), waited_us)
         self._size = resize(self._rule, size, load, self._each, now_us)
         if self._size.count != size.count:
             _tell(size.count, self._size.count, load)
@@ -76,12 +82,12 @@ class Elasticity:
         return sum(one.count for one in waiting), max(0, round(waited.total_seconds() * 1e6))
 
 
-def slots_of_each(slots: int, rule: Elastic) -> int:
+def slots_of_each(slots: int, rule: AutoscaleRange) -> int:
     """How many slots a child has, when all of them together have so many."""
     return -(-slots // rule.high)
 
 
-def _tell(before: int, now: int, load: Load) -> None:
+def _tell(before: int, now: int, load: PoolLoad) -> None:
     if now > before:
         waited = f"{load.waited_us / 1e6:.1f} s"
         _log.info("Growing from %d to %d processes: %d jobs wait, the first for %s.", before, now, load.waiting, waited)

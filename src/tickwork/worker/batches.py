@@ -18,17 +18,17 @@ from tickwork.core.batch import Batch, form
 from tickwork.worker.ipc.protocol import Assignment
 
 if TYPE_CHECKING:
-    from tickwork.worker.held_jobs import Held
+    from tickwork.worker.held_jobs import HeldJob
 
 CALL_BYTES = 32 * 1024 * 1024  # of arguments in one call, which travels in one frame
 _LATE_US = 1 << 62  # when everybody has waited long enough
 
 
 @dataclass(slots=True)
-class Call:
+class SharedCall:
     """Jobs that run in one call, the leader first, and which of them somebody has cancelled."""
 
-    jobs: list[Held]
+    jobs: list[HeldJob]
     cancelled: set[str] = field(default_factory=set)
 
 
@@ -38,8 +38,8 @@ class Batches:
     def __init__(self, rules: Mapping[str, Batch]) -> None:
         self._rules = rules
         self._turn = list(rules)
-        self._gathering: dict[str, dict[str, Held]] = {task: {} for task in rules}
-        self._calls: dict[str, Call] = {}  # by each of their jobs
+        self._gathering: dict[str, dict[str, HeldJob]] = {task: {} for task in rules}
+        self._calls: dict[str, SharedCall] = {}  # by each of their jobs
         self._alone: dict[str, str] = {}  # suspects of a crash, which run by themselves, and their tasks
         self._slotless: set[str] = set()
         self.look_at = inf  # when something may start
@@ -68,7 +68,7 @@ class Batches:
 
     # -- coming and going
 
-    def take(self, held: Held) -> bool:
+    def take(self, held: HeldJob) -> bool:
         """Have a job of a batch task wait for company; False when it runs by itself."""
         job = held.job
         self._slotless.add(job.job_id)
@@ -79,7 +79,7 @@ class Batches:
         self.look_at = 0.0
         return True
 
-    def forget(self, held: Held) -> None:
+    def forget(self, held: HeldJob) -> None:
         job_id = held.job.job_id
         self._slotless.discard(job_id)
         self._alone.pop(job_id, None)
@@ -95,11 +95,11 @@ class Batches:
 
     # -- waiting for company
 
-    def waits(self, held: Held) -> bool:
+    def waits(self, held: HeldJob) -> bool:
         """Whether it still waits for others."""
         return held.job.task in self._rules and held.job.job_id in self._gathering[held.job.task]
 
-    def waiting(self) -> Iterator[Held]:
+    def waiting(self) -> Iterator[HeldJob]:
         for waiting in self._gathering.values():
             yield from waiting.values()
 
@@ -120,10 +120,10 @@ class Batches:
                 del due[:size]
         return calls
 
-    def _begin(self, task: str, jobs: list[Held]) -> Assignment:
+    def _begin(self, task: str, jobs: list[HeldJob]) -> Assignment:
         leader, *others = jobs
         self._slotless.discard(leader.job.job_id)
-        call = Call(jobs)
+        call = SharedCall(jobs)
         for held in jobs:
             del self._gathering[task][held.job.job_id]
             self._calls[held.job.job_id] = call
@@ -136,12 +136,12 @@ class Batches:
 
     # -- running
 
-    def company(self, held: Held) -> list[Held]:
+    def company(self, held: HeldJob) -> list[HeldJob]:
         """The jobs of its call that have not ended, itself among them."""
         call = self._calls.get(held.job.job_id)
         return [held] if call is None else [one for one in call.jobs if one.job.job_id in self._calls]
 
-    def cancel(self, held: Held) -> Held | None:
+    def cancel(self, held: HeldJob) -> HeldJob | None:
         """Note that a job is cancelled. Its call goes on, until all of its jobs are: then return its leader."""
         call = self._calls.get(held.job.job_id)
         if call is None:
@@ -155,19 +155,19 @@ class Batches:
         return call.jobs[0]
 
 
-def smallest_timeout(jobs: list[Held]) -> timedelta | None:
+def smallest_timeout(jobs: list[HeldJob]) -> timedelta | None:
     """How long the call for some jobs may take."""
     return min((held.job.policy.timeout for held in jobs if held.job.policy.timeout is not None), default=None)
 
 
-def _since_us(held: Held) -> int:
+def _since_us(held: HeldJob) -> int:
     """Since when it has been due, on this process's monotonic clock: mostly since before it was claimed."""
     return round(held.claimed_mono * 1e6) + held.job.run_at_us - held.job.claimed_at_us
 
 
-def _within_frames(jobs: list[Held]) -> Iterator[list[Held]]:
+def _within_frames(jobs: list[HeldJob]) -> Iterator[list[HeldJob]]:
     """Cut a call in pieces whose arguments fit into a frame; mostly it is one."""
-    piece: list[Held] = []
+    piece: list[HeldJob] = []
     size = 0
     for held in jobs:
         size += len(held.job.args)

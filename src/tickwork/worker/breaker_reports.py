@@ -10,7 +10,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.job_limits import breaker_name
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Passage
+from tickwork.core.limits.limits import LimitKey
 from tickwork.store.base import Store
 
 _FAILED = {
@@ -23,7 +23,7 @@ _FAILED = {
 
 def breaker_ends(
     task: str, flow: Flow | None, job_id: JobId, how: AttemptState, *, is_probe: bool
-) -> list[tuple[Passage, JobId, bool]]:
+) -> list[tuple[LimitKey, JobId, bool]]:
     """What breakers are to be told of an attempt that ended so: they count failures, and wait for probes.
 
     Released attempts tell them nothing.
@@ -32,16 +32,16 @@ def breaker_ends(
     if flow is None or failed is None or not (failed or is_probe):
         return []
     name = breaker_name(task)
-    return [(Passage(name, slot.key), job_id, failed) for slot in flow.slots if slot.limit == name]
+    return [(LimitKey(name, slot.key), job_id, failed) for slot in flow.slots if slot.limit == name]
 
 
-class Turnstiles:
+class BreakerReports:
     """Gathers what is to be told, and tells it. What could not be told is told the next time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._ends: list[tuple[Passage, JobId, bool]] = []
-        self._freed: list[Passage] = []
+        self._ends: list[tuple[LimitKey, JobId, bool]] = []
+        self._freed: list[LimitKey] = []
 
     def ended(self, job: Claimed, how: AttemptState) -> None:
         """An attempt ended so."""
@@ -50,7 +50,7 @@ class Turnstiles:
     def freed(self, job: Claimed) -> None:
         """The end of an attempt was stored in somebody's own transaction."""
         if job.flow is not None:
-            self._freed += [Passage(slot.limit, slot.key) for slot in job.flow.slots]
+            self._freed += [LimitKey(slot.limit, slot.key) for slot in job.flow.slots]
 
     def clear(self) -> None:
         self._ends.clear()

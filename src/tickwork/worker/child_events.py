@@ -9,34 +9,34 @@ from typing import assert_never
 
 import msgspec
 
-from tickwork.core.access.secret_policy import Use
+from tickwork.core.access.secret_policy import SecretUse
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Crashed, Released
 from tickwork.errors import StoreError, TickworkError
 from tickwork.store.base import NewLog, Progress, Store
-from tickwork.worker.finisher import Endings
-from tickwork.worker.handler_pools import Pools, Source
-from tickwork.worker.held_jobs import Holdings
+from tickwork.worker.finisher import Finisher
+from tickwork.worker.handler_pools import AttemptRunner, HandlerPools
+from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.ipc import protocol
-from tickwork.worker.ipc.protocol import Answer, Died, End, FromExecutor
-from tickwork.worker.prefetch import Pace
+from tickwork.worker.ipc.protocol import AskReply, AttemptEnd, ChildDied, FromExecutor
+from tickwork.worker.prefetch import Prefetch
 
 _log = logging.getLogger("tickwork.worker")
 KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is killed
 
 
-class Hearing:
+class ChildEvents:
     """Takes in the messages of handlers. `listen` needs no store; `answer_asks` does."""
 
     def __init__(
         self,
         store: Store,
-        pools: Pools,
-        held: Holdings,
-        endings: Endings,
-        pace: Pace,
-        secret: Callable[[str, Use], str | None],
+        pools: HandlerPools,
+        held: HeldJobs,
+        endings: Finisher,
+        pace: Prefetch,
+        secret: Callable[[str, SecretUse], str | None],
     ) -> None:
         self._store = store
         self._pools = pools
@@ -44,8 +44,8 @@ class Hearing:
         self._endings = endings
         self._pace = pace
         self._secret = secret
-        self._inbox: deque[tuple[Source, FromExecutor | Died]] = deque()
-        self._asks: deque[tuple[Source, protocol.Ask]] = deque()
+        self._inbox: deque[tuple[AttemptRunner, FromExecutor | ChildDied]] = deque()
+        self._asks: deque[tuple[AttemptRunner, protocol.Ask]] = deque()
 
     def listen(self) -> None:
         """Take in what was said since the last time."""
@@ -58,9 +58,9 @@ class Hearing:
         self._inbox.clear()
         self._asks.clear()
 
-    def _hear(self, source: Source, message: FromExecutor | Died) -> None:
+    def _hear(self, source: AttemptRunner, message: FromExecutor | ChildDied) -> None:
         match message:
-            case protocol.Ended(ends):
+            case protocol.AttemptsEnded(ends):
                 for end in ends:
                     self._hear_end(end)
             case protocol.Started():
@@ -73,13 +73,13 @@ class Hearing:
                 self._note(message)
             case protocol.Ask():
                 self._asks.append((source, message))
-            case Died(job_ids, error, alone):
+            case ChildDied(job_ids, error, alone):
                 self._hear_death(job_ids, error, alone)
-            case protocol.Refused(count):
+            case protocol.ConnectionsRefused(count):
                 self._endings.count_refused(count)
-            case protocol.Hello() | protocol.Hide():
+            case protocol.Hello() | protocol.HideSecret():
                 pass
-            case protocol.Trouble(error):
+            case protocol.LoadFailed(error):
                 _log.error("A child process could not start: %s", error)
             case _:
                 assert_never(message)
@@ -116,10 +116,10 @@ class Hearing:
         self.listen()  # what they wrote and how others ended just before
         if self._held.attempt(stuck.job_id, stuck.claim) is not None:
             for job in [held.job for held in self._held.company(stuck.job_id)]:
-                self._hear_end(End(job.job_id, job.claim, stuck.kind, stuck.began, error=stuck.error))
+                self._hear_end(AttemptEnd(job.job_id, job.claim, stuck.kind, stuck.began, error=stuck.error))
         self._endings.release(beside)
 
-    def _hear_end(self, end: End) -> None:
+    def _hear_end(self, end: AttemptEnd) -> None:
         held = self._held.attempt(end.job_id, end.claim)
         if held is None:
             return
@@ -149,28 +149,28 @@ class Hearing:
             self._asks.popleft()
             source.send(answer)
 
-    def _answer(self, ask: protocol.Ask, job_id: JobId) -> Answer:
+    def _answer(self, ask: protocol.Ask, job_id: JobId) -> AskReply:
         held = self._held.attempt(job_id, ask.claim)
         if held is None:
-            return Answer(ask.request, False, None)
+            return AskReply(ask.request, False, None)
         if ask.what == "place":
             place = self._store.map_places([job_id]).get(job_id)
-            return Answer(ask.request, True, None if place is None else msgspec.json.encode(place))
+            return AskReply(ask.request, True, None if place is None else msgspec.json.encode(place))
         if ask.what == "secret":
             return self._open_secret(ask, held.job)
         if ask.state is None:
-            return Answer(ask.request, True, self._store.saved_state(job_id))
-        return Answer(ask.request, self._store.save_state(job_id, ClaimId(ask.claim), ask.state), None)
+            return AskReply(ask.request, True, self._store.saved_state(job_id))
+        return AskReply(ask.request, self._store.save_state(job_id, ClaimId(ask.claim), ask.state), None)
 
-    def _open_secret(self, ask: protocol.Ask, job: Claimed) -> Answer:
+    def _open_secret(self, ask: protocol.Ask, job: Claimed) -> AskReply:
         """The value of a secret, if the job may use it: as it was claimed, whatever its process says of itself."""
         try:
-            value = self._secret((ask.state or b"").decode(), Use(job.task, job.queue, job.run))
+            value = self._secret((ask.state or b"").decode(), SecretUse(job.task, job.queue, job.run))
         except StoreError:
             raise
         except Exception as error:  # whatever is wrong with the secret or the key is the attempt's to tell
             why = (
                 str(error) if isinstance(error, TickworkError) else f"the secret does not open: {type(error).__name__}."
             )
-            return Answer(ask.request, False, why.encode())
-        return Answer(ask.request, True, None if value is None else value.encode("utf-8", "surrogatepass"))
+            return AskReply(ask.request, False, why.encode())
+        return AskReply(ask.request, True, None if value is None else value.encode("utf-8", "surrogatepass"))

@@ -20,7 +20,7 @@ LONG_REST_S = 30.0  # or so long, where it takes long each time, and not because
 TRIPS = 8  # a search takes at most as long as so many short claims, if that is all
 
 
-class Supply:
+class ClaimBackoff:
     """What one worker knows of the tasks that it claims together.
 
     `scarce`: they may well be few among others, and can wait a moment; so they are searched from the first, and what

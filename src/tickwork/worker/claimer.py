@@ -17,15 +17,15 @@ from tickwork.core.outcome import Failed, Released
 from tickwork.errors import StoreError
 from tickwork.observe.json_log import naming
 from tickwork.store.base import AHEAD_LIMIT, Claims, Store
-from tickwork.store.limits import Reach
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.row_codec import to_us
-from tickwork.worker.claim_backoff import Supply
-from tickwork.worker.finisher import Endings
-from tickwork.worker.handler_pools import Pools, WorkerOptions
+from tickwork.worker.claim_backoff import ClaimBackoff
+from tickwork.worker.finisher import Finisher
+from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.held_jobs import Holdings
-from tickwork.worker.prefetch import BATCH, Pace
-from tickwork.worker.retry_budget import Retries
+from tickwork.worker.held_jobs import HeldJobs
+from tickwork.worker.prefetch import BATCH, Prefetch
+from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # one claim for batches brings at most so many
@@ -37,21 +37,21 @@ UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
 UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
 
 
-class Claiming:
+class Claimer:
     """Claims jobs and hands them out. Between claims it knows when there may be more."""
 
     def __init__(
         self,
         store: Store,
-        pools: Pools,
+        pools: HandlerPools,
         tasks: Sequence[TaskDefinition],
         solo_tasks: frozenset[str],
         options: WorkerOptions,
         lease: Lease,
-        held: Holdings,
-        endings: Endings,
-        retries: Retries,
-        pace: Pace,
+        held: HeldJobs,
+        endings: Finisher,
+        retries: QueueRetryBudgets,
+        pace: Prefetch,
         clock: Clock,
         rng: Random,
         kill_holder: Callable[[str], None],
@@ -72,8 +72,8 @@ class Claiming:
         self._rng = rng
         self._kill_holder = kill_holder
         self._batches_first = False
-        self._supplies: dict[Sequence[str], Supply] = {(task.name,): Supply(scarce=True) for task in tasks}
-        self._supplies |= {self._shared: Supply(), self._solo: Supply()}
+        self._supplies: dict[Sequence[str], ClaimBackoff] = {(task.name,): ClaimBackoff(scarce=True) for task in tasks}
+        self._supplies |= {self._shared: ClaimBackoff(), self._solo: ClaimBackoff()}
         self._least_s = inf  # what a claim takes at least
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
@@ -218,7 +218,7 @@ class Claiming:
         batch = self._endings.batch()
         words = self._endings.last_words(batch)
         began = self._clock.monotonic()
-        reach = Reach(min(room, slots), offer, supply.search(began), min(room, self._pace.prefetch()))
+        reach = LimitedCapacity(min(room, slots), offer, supply.search(began), min(room, self._pace.prefetch()))
         try:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # it may have been carried out all the same, or may still be

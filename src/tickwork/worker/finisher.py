@@ -19,12 +19,12 @@ from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.outcome import Ending, Released, decide
 from tickwork.core.why import gist
 from tickwork.observe import metrics_table
-from tickwork.observe.counters import Tally
+from tickwork.observe.counters import Counters
 from tickwork.observe.json_log import naming
 from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
-from tickwork.worker.breaker_reports import Turnstiles
-from tickwork.worker.held_jobs import Held, Holdings
-from tickwork.worker.retry_budget import Retries
+from tickwork.worker.breaker_reports import BreakerReports
+from tickwork.worker.held_jobs import HeldJob, HeldJobs
+from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")
 NOTES_S = 0.5  # logs and progress are stored this often while handlers run
@@ -34,7 +34,7 @@ _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
 @dataclass(slots=True)
-class Notes:
+class PendingNotes:
     """What handlers said that need not be stored at once."""
 
     logs: list[NewLog] = field(default_factory=list)
@@ -44,18 +44,18 @@ class Notes:
         return bool(self.logs or self.progress)
 
 
-class Endings:
+class Finisher:
     """Decides what becomes of jobs whose attempts end, and has it stored."""
 
     def __init__(
         self,
         store: Store,
-        held: Holdings,
-        retries: Retries,
+        held: HeldJobs,
+        retries: QueueRetryBudgets,
         clock: Clock,
         rng: Random,
         nudge_scheduler: Callable[[], None],
-        tally: Tally | None = None,
+        tally: Counters | None = None,
     ) -> None:
         self._store = store
         self._held = held
@@ -66,9 +66,9 @@ class Endings:
         self._tally = tally
         self._unstored: list[Finish] = []  # decided, and not yet stored
         self._runs: set[str] = set()  # those of them that schedules may wait for
-        self.turnstiles = Turnstiles(store)
+        self.turnstiles = BreakerReports(store)
         self._notes_at = 0.0
-        self.notes = Notes()
+        self.notes = PendingNotes()
         # Attempts that may not begin again, should the store lose their end (see Claiming.give_back_unknown).
         self._begun_once: deque[tuple[JobId, ClaimId]] = deque(maxlen=ONCE_KEPT)
 
@@ -78,7 +78,7 @@ class Endings:
     def __iter__(self) -> Iterator[Finish]:
         return iter(self._unstored)
 
-    def end(self, held: Held, ending: Ending, waited: float, took: float | None = None) -> None:
+    def end(self, held: HeldJob, ending: Ending, waited: float, took: float | None = None) -> None:
         """An attempt has ended so; it is held no longer. `took`: its handler ran so long, `waited` after its claim."""
         job = held.job
         self._held.forget(job.job_id)
@@ -98,7 +98,7 @@ class Endings:
         progress = self.notes.progress.pop(job.job_id, None)
         self._unstored.append(Finish(job.job_id, job.attempt, job.claim, transition, *about, progress))
 
-    def ended_elsewhere(self, held: Held, waited: float, took: float) -> None:
+    def ended_elsewhere(self, held: HeldJob, waited: float, took: float) -> None:
         """An attempt has succeeded, and its handler's own transaction has stored that."""
         if self._tally is not None:
             self._count(self._tally, held.job, AttemptState.SUCCEEDED, waited, took)
@@ -113,7 +113,7 @@ class Endings:
         if self._tally is not None:
             self._tally.add(metrics_table.CONNECTIONS_REFUSED, (), count)
 
-    def _count(self, tally: Tally, job: Claimed, state: AttemptState, waited: float, took: float | None) -> None:
+    def _count(self, tally: Counters, job: Claimed, state: AttemptState, waited: float, took: float | None) -> None:
         tally.add(metrics_table.ATTEMPTS, (job.queue, job.task, state.value))
         if took is not None:
             tally.spread(metrics_table.WAIT, (job.queue,), max(0, job.claimed_at_us - job.run_at_us) / 1e6 + waited)
@@ -139,7 +139,7 @@ class Endings:
         self._unstored.clear()
         self._runs.clear()
         self.turnstiles.clear()
-        self.notes = Notes()
+        self.notes = PendingNotes()
 
     # -- storing
 

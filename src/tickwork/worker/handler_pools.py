@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tickwork.core.placement.needs import NOTHING, Offer
-from tickwork.worker.ipc.protocol import Answer, Assignment, Died, FromExecutor
+from tickwork.worker.ipc.protocol import AskReply, Assignment, ChildDied, FromExecutor
 
 
-class Source(Protocol):
+class AttemptRunner(Protocol):
     """Whoever runs an attempt, so that it can be answered."""
 
-    def send(self, message: Answer) -> None: ...
+    def send(self, message: AskReply) -> None: ...
 
 
-class Pools(Protocol):
+class HandlerPools(Protocol):
     """Where handlers run. Implemented on threads and child processes, and by the simulator in virtual time."""
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None: ...
 
-    def poll(self) -> Sequence[tuple[Source, FromExecutor | Died]]: ...
+    def poll(self) -> Sequence[tuple[AttemptRunner, FromExecutor | ChildDied]]: ...
 
     def interrupt(self, job_id: str, claim: int, reason: str) -> None: ...
 

@@ -17,7 +17,7 @@ from typing import Any
 from tickwork.clock import Clock
 from tickwork.errors import InvalidInput
 from tickwork.observe import metrics_table
-from tickwork.observe.counters import Tally, exposition
+from tickwork.observe.counters import Counters, exposition
 from tickwork.store.base import ConnectionCounts
 from tickwork.worker.heartbeat import Lease
 
@@ -26,13 +26,13 @@ _WAIT_S = 5.0  # for a request that was begun
 MOST = 16  # connections at once, each of which has a thread; probes need one or two
 
 
-class Health:
+class WorkerHealth:
     """What this worker says of itself."""
 
     def __init__(
         self,
         lease: Lease,
-        tally: Tally,
+        tally: Counters,
         clock: Clock,
         connections: Callable[[], ConnectionCounts] = ConnectionCounts,
     ) -> None:
@@ -100,7 +100,7 @@ class _Server(ThreadingHTTPServer):
             _log.exception("A probe could not be answered")
 
 
-def serve_health(where: str, health: Health) -> ThreadingHTTPServer:
+def serve_health(where: str, health: WorkerHealth) -> ThreadingHTTPServer:
     """Answer on `PORT` of this machine, or on `ADDRESS:PORT`, from a thread. Raises InvalidInput."""
 
     class Handler(BaseHTTPRequestHandler):

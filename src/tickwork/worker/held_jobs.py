@@ -16,7 +16,7 @@ from tickwork.worker.batches import Batches, smallest_timeout
 from tickwork.worker.ipc.protocol import Assignment
 
 
-class Held(msgspec.Struct):
+class HeldJob(msgspec.Struct):
     """A job that this worker holds: claimed, and running or about to."""
 
     job: Claimed
@@ -46,15 +46,15 @@ class Held(msgspec.Struct):
         return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, produce, job.trace, spot, once)
 
 
-class Holdings:
+class HeldJobs:
     """Held jobs by id, those of them that wait for their time, and when to kill those that may not run for ever."""
 
     def __init__(self, batches: Mapping[str, Batch]) -> None:
         self.batches = Batches(batches)
         self._batched = frozenset(batches)
-        self._held: dict[str, Held] = {}
-        self._waiting: dict[str, Held] = {}
-        self._exclusive: dict[str, Held] = {}  # those that wait until nothing else is held
+        self._held: dict[str, HeldJob] = {}
+        self._waiting: dict[str, HeldJob] = {}
+        self._exclusive: dict[str, HeldJob] = {}  # those that wait until nothing else is held
         self._apart: set[str] = set()  # these, and the one of them that runs
         self._needing: dict[str, Needs] = {}  # what those take that need something
         self._kills: list[tuple[float, str, int]] = []  # a heap; what is not held any more is left in it for a while
@@ -62,7 +62,7 @@ class Holdings:
     def __len__(self) -> int:
         return len(self._held)
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[HeldJob]:
         return iter(list(self._held.values()))
 
     def __contains__(self, job_id: str) -> bool:
@@ -77,16 +77,16 @@ class Holdings:
         """What is left of an offer beside the jobs that are held."""
         return free(offer, self._needing.values()) if self._needing else offer
 
-    def company(self, job_id: str) -> list[Held]:
+    def company(self, job_id: str) -> list[HeldJob]:
         """The jobs of the call that a job leads: mostly itself alone; none when it is not held."""
         held = self._held.get(job_id)
         return [] if held is None else self.batches.company(held)
 
-    def timeout(self, held: Held) -> timedelta | None:
+    def timeout(self, held: HeldJob) -> timedelta | None:
         """How long the call that runs it may take."""
         return smallest_timeout(self.batches.company(held))
 
-    def attempt(self, job_id: str, claim: int) -> Held | None:
+    def attempt(self, job_id: str, claim: int) -> HeldJob | None:
         """Return the job if it is held by this claim."""
         held = self._held.get(job_id)
         return held if held is not None and held.job.claim == claim else None
@@ -97,7 +97,7 @@ class Holdings:
         The store read its clock before its reply came, so a wait that is counted from the reply cannot be too short.
         """
         for job in jobs:
-            held = Held(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
+            held = HeldJob(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
             self._held[job.job_id] = held
             if job.flow is not None and job.flow.needs:
                 self._needing[job.job_id] = needs_of(job.flow.needs)
@@ -129,7 +129,7 @@ class Holdings:
 
     # -- those whose time has not come
 
-    def starts(self, held: Held) -> bool:
+    def starts(self, held: HeldJob) -> bool:
         """Whether it is still to be started."""
         job_id = held.job.job_id
         return job_id in self._waiting or job_id in self._exclusive or self.batches.waits(held)
@@ -146,7 +146,7 @@ class Holdings:
             held.start_at = min(held.start_at, now + max(0, held.job.run_at_us - store_us) / 1e6)
             held.claimed_mono = min(held.claimed_mono, now - (store_us - held.job.claimed_at_us) / 1e6)
 
-    def start_due(self, now: float) -> list[Held]:
+    def start_due(self, now: float) -> list[HeldJob]:
         """Those whose time has come; from here on they count as started."""
         due = [held for held in self._waiting.values() if held.start_at <= now]
         for held in due:
@@ -160,16 +160,16 @@ class Holdings:
         """Whether a job is held that must be the only one: nothing else is claimed until it has ended."""
         return bool(self._apart)
 
-    def _next_exclusive(self) -> list[Held]:
+    def _next_exclusive(self) -> list[HeldJob]:
         """The job that may start alone: the first of those, once nothing else is held."""
         alone = self._exclusive and len(self._exclusive) == len(self._held)
         return [next(iter(self._exclusive.values()))] if alone else []
 
-    def exclusive_due(self, now: float) -> Held | None:
+    def exclusive_due(self, now: float) -> HeldJob | None:
         """Return the job that is to start alone now."""
         return next((held for held in self._next_exclusive() if held.start_at <= now), None)
 
-    def start_exclusive(self, held: Held) -> None:
+    def start_exclusive(self, held: HeldJob) -> None:
         """From here on it counts as started."""
         del self._exclusive[held.job.job_id]
 
@@ -186,9 +186,9 @@ class Holdings:
         """When to look for overdue ones; perhaps too early, never too late."""
         return self._kills[0][0] if self._kills else None
 
-    def overdue(self, now: float) -> list[Held]:
+    def overdue(self, now: float) -> list[HeldJob]:
         """Those that should have ended by now."""
-        found: list[Held] = []
+        found: list[HeldJob] = []
         while self._kills and (self._kills[0][0] < now or self.attempt(*self._kills[0][1:]) is None):
             _, job_id, claim = heappop(self._kills)
             held = self.attempt(job_id, claim)

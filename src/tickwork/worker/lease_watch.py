@@ -18,7 +18,7 @@ LAST_LOOKS = 40  # and after its handlers were told to stop
 KILL_SHARE = 20  # so much of a lease before its end, whatever did not stop is killed
 
 
-class Running(Protocol):
+class StoppableHandlers(Protocol):
     """Where handlers run; a part of `Pools` that may be called from any thread."""
 
     def stop_running(self) -> None: ...
@@ -29,7 +29,7 @@ class Running(Protocol):
 class LeaseWatch:
     """A service. It has handlers stopped when the lease runs out, and killed when they do not stop before its end."""
 
-    def __init__(self, lease: Lease, pools: Running) -> None:
+    def __init__(self, lease: Lease, pools: StoppableHandlers) -> None:
         self._lease = lease
         self._pools = pools
         self._kill_at: float | None = None  # set when handlers were told to stop

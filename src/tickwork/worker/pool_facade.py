@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tickwork.clock import Clock
-from tickwork.worker.handler_pools import Source
-from tickwork.worker.ipc.protocol import Assignment, Died, Ended, FromExecutor, Returned
-from tickwork.worker.process.children import STALLED_S, Children
-from tickwork.worker.run.thread_pool import LocalPool
+from tickwork.worker.handler_pools import AttemptRunner
+from tickwork.worker.ipc.protocol import Assignment, AttemptsEnded, ChildDied, FromExecutor, Returned
+from tickwork.worker.process.children import STALLED_S, ChildPool
+from tickwork.worker.run.thread_pool import ThreadPool
 
 
 class ChildPools:
     """For `tickwork worker`: everything runs in child processes, and can be killed."""
 
-    def __init__(self, children: Children) -> None:
+    def __init__(self, children: ChildPool) -> None:
         self._children = children
         self.submit = children.submit
         self.poll = children.poll
@@ -35,7 +35,7 @@ class LocalPools:
     """For `app.worker()`: threads of this process, and child processes for CPU-bound tasks."""
 
     def __init__(
-        self, local: LocalPool, children: Children, solo_tasks: frozenset[str], slots: int, clock: Clock
+        self, local: ThreadPool, children: ChildPool, solo_tasks: frozenset[str], slots: int, clock: Clock
     ) -> None:
         self._local = local
         self._children = children
@@ -56,10 +56,10 @@ class LocalPools:
         if apart:
             self._children.submit(apart, alone)
 
-    def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
-        news: list[tuple[Source, FromExecutor | Died]] = []
+    def poll(self) -> list[tuple[AttemptRunner, FromExecutor | ChildDied]]:
+        news: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
         for message in self._local.poll():
-            if isinstance(message, Ended):
+            if isinstance(message, AttemptsEnded):
                 self._here.difference_update((end.job_id, end.claim) for end in message.ends)
                 self._moved_at, self._recalled = self._clock.monotonic(), False
             elif isinstance(message, Returned):

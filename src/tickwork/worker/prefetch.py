@@ -22,7 +22,7 @@ _GATHER = 2  # times as long as an exchange takes, ends may wait for others
 _MARGIN = _GATHER + 1  # jobs begin while ends are gathered, and during the exchange
 
 
-class Pace:
+class Prefetch:
     """Learns from durations how many jobs to hold beyond the free slots."""
 
     def __init__(self, slots: int) -> None:

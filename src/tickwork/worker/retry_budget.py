@@ -15,19 +15,19 @@ from datetime import timedelta
 from random import Random
 
 from tickwork.core.limits.retry_budget import RetryBudget, retries_a_second, started
-from tickwork.core.limits.sliding_counter import Tally
+from tickwork.core.limits.sliding_counter import SlidingCounter
 
 _SECOND_US = 1_000_000
 LONGEST_S = 3600  # nothing is put off by more; it is also the longest wait of a retry unless a task says otherwise
 BUDGET = RetryBudget()
 
 
-class Retries:
+class QueueRetryBudgets:
     """The lines of all queues that a worker serves. Times are its monotonic clock's."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _QueueBudget] = {}
 
     def started(self, queue: str, count: int, now: float) -> None:
         """Jobs of a queue have started."""
@@ -42,18 +42,18 @@ class Retries:
         due_us = now_us + wanted // timedelta(microseconds=1)
         return wanted + timedelta(microseconds=self._line(queue).place_us(due_us, now_us, self._rng) - due_us)
 
-    def _line(self, queue: str) -> _Line:
+    def _line(self, queue: str) -> _QueueBudget:
         line = self._lines.get(queue)
         if line is None:
-            line = self._lines[queue] = _Line()
+            line = self._lines[queue] = _QueueBudget()
         return line
 
 
-class _Line:
+class _QueueBudget:
     """What started lately in a queue, and how many places are taken in each second to come."""
 
     def __init__(self) -> None:
-        self.starts = Tally()
+        self.starts = SlidingCounter()
         self._taken: dict[int, int] = {}
         self._onward: dict[int, int] = {}  # from seconds that were full to where to look on
         self._cleared = 0

@@ -17,26 +17,26 @@ from random import Random
 
 from tickwork.clock import Clock, SystemClock
 from tickwork.config import Settings
-from tickwork.core.autoscale import USUAL_SLOTS, Elastic, read_processes
+from tickwork.core.autoscale import USUAL_SLOTS, AutoscaleRange, read_processes
 from tickwork.core.dag.graph import decode_graph
 from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.errors import InvalidInput
-from tickwork.observe.counters import Tally
+from tickwork.observe.counters import Counters
 from tickwork.security.vault import Vault
 from tickwork.services.runner import Runner
 from tickwork.services.start_services import Nudge, keep_house
 from tickwork.store.base import Store
 from tickwork.version import VERSION
-from tickwork.worker.autoscale import Elasticity, slots_of_each
-from tickwork.worker.handler_pools import Pools, WorkerOptions
+from tickwork.worker.autoscale import Autoscaler, slots_of_each
+from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
 from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.ipc.protocol import Hello
 from tickwork.worker.lease_watch import LeaseWatch
 from tickwork.worker.loop import WorkerLoop
 from tickwork.worker.pool_facade import ChildPools
-from tickwork.worker.process.children import ChildLimits, Children
+from tickwork.worker.process.children import ChildLimits, ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
-from tickwork.worker.process.fork_server import Nursery
+from tickwork.worker.process.fork_server import ForkServer
 from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
 
 _log = logging.getLogger("tickwork.worker")
@@ -55,7 +55,7 @@ class SupervisorOptions:
     target: str
     queues: tuple[tuple[str, float], ...] = ()
     slots: int = SLOTS
-    processes: Elastic = field(default_factory=lambda: read_processes(min(SLOTS, usable_cpus())))
+    processes: AutoscaleRange = field(default_factory=lambda: read_processes(min(SLOTS, usable_cpus())))
     grace: timedelta = GRACE
     lease: timedelta | None = None  # else that of the settings
     limits: ChildLimits = field(default_factory=ChildLimits)
@@ -69,7 +69,7 @@ def supervise(
     options: SupervisorOptions,
     open_store: OpenStore,
     started: Callable[[Hello, Store], None],
-    nursery: Nursery | None = None,
+    nursery: ForkServer | None = None,
 ) -> None:
     """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now.
 
@@ -77,7 +77,7 @@ def supervise(
     """
     clock, rule = SystemClock(), options.processes
     pools: dict[str, str] = {}
-    children = Children(
+    children = ChildPool(
         target_of=lambda task: options.target,
         is_solo=lambda task: pools.get(task) == "process",
         general=[options.target] * rule.low,
@@ -102,15 +102,15 @@ def supervise(
         lease = Lease(times.lease, times.heartbeat)
         queues = options.queues or queues_of(hello)
         serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
-        tally = None if options.health is None else Tally()
-        parts = WorkerParts(store, lease, clock, Random(secrets.randbits(64)), tally, settings)
+        tally = None if options.health is None else Counters()
+        parts = WorkerAssembly(store, lease, clock, Random(secrets.randbits(64)), tally, settings)
         names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
-        elasticity = Elasticity(rule, children, options.slots, store, *names) if rule.low < rule.high else None
+        elasticity = Autoscaler(rule, children, options.slots, store, *names) if rule.low < rule.high else None
         loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
         if options.health is not None and tally is not None:
-            from tickwork.worker.health import Health, serve_health  # the server in it is imported by few
+            from tickwork.worker.health import WorkerHealth, serve_health  # the server in it is imported by few
 
-            serve_health(options.health, Health(lease, tally, clock, store.connections))
+            serve_health(options.health, WorkerHealth(lease, tally, clock, store.connections))
         _obey_signals(loop)
         try:
             loop.run()
@@ -143,24 +143,24 @@ def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerParts:
+class WorkerAssembly:
     """What the loops of a worker share; they are put together here, for a process of its own and for the user's."""
 
     store: Store
     lease: Lease
     clock: Clock
     rng: Random
-    tally: Tally | None = None
+    tally: Counters | None = None
     settings: Settings = field(default_factory=Settings)
 
     def assemble(
         self,
-        pools: Pools,
+        pools: HandlerPools,
         hello: Hello,
         solo: frozenset[str],
         serving: WorkerOptions,
         grace: timedelta,
-        elasticity: Elasticity | None = None,
+        elasticity: Autoscaler | None = None,
     ) -> tuple[WorkerLoop, Runner, Nudge]:
         """Make the worker's loop, and start the services that every worker runs beside it.
 

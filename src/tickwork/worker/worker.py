@@ -1,8 +1,8 @@
-"""Fills slots: claims jobs, has them run, and settles how they end. A service: `tick(now) -> how long to wait`.
+"""Keep a worker's slots busy: claim jobs, hand them out, and store how they end. `tick(now)` returns how long to wait.
 
-Everything that touches the store or decides what becomes of a job happens in `tick`, on one thread. Handlers run
-elsewhere (see `Pools`); they are heard of through messages. A tick that fails half-way is simply repeated: endings
-that were not stored are kept, and storing one twice is harmless, since an attempt can only be closed once.
+Everything that touches the store, or decides what becomes of a job, happens in `tick`, on one thread. Handlers run
+elsewhere (see `HandlerPools`) and report by messages. A tick that fails half-way is repeated: ends that were not stored
+are kept, and storing one twice is harmless, because an attempt can be closed only once.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from math import inf
 from random import Random
 
 from tickwork.clock import Clock
-from tickwork.core.access.secret_policy import Use
+from tickwork.core.access.secret_policy import SecretUse
 from tickwork.core.batch import Batch
 from tickwork.core.dag.graph import Graph
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import TaskDefinition
 from tickwork.core.job_limits import declared_rules
 from tickwork.core.outcome import Released, TimedOut
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidInput
-from tickwork.observe.counters import Tally
+from tickwork.observe.counters import Counters
 from tickwork.observe.json_log import naming
 from tickwork.store import base
 from tickwork.store.base import Store
-from tickwork.worker.autoscale import Elasticity
-from tickwork.worker.child_events import Hearing
-from tickwork.worker.claimer import Claiming
-from tickwork.worker.finisher import NOTES_S, Endings
-from tickwork.worker.handler_pools import Pools, WorkerOptions
+from tickwork.worker.autoscale import Autoscaler
+from tickwork.worker.child_events import ChildEvents
+from tickwork.worker.claimer import Claimer
+from tickwork.worker.finisher import NOTES_S, Finisher
+from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
 from tickwork.worker.heartbeat import Lease
-from tickwork.worker.held_jobs import Held, Holdings
-from tickwork.worker.prefetch import Pace
-from tickwork.worker.retry_budget import Retries
+from tickwork.worker.held_jobs import HeldJob, HeldJobs
+from tickwork.worker.prefetch import Prefetch
+from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")
 POLL_S = 5.0  # how often to look without being called, when the store can call
@@ -50,7 +50,7 @@ class Worker:
     def __init__(
         self,
         store: Store,
-        pools: Pools,
+        pools: HandlerPools,
         tasks: Sequence[TaskDefinition],
         solo_tasks: frozenset[str],
         options: WorkerOptions,
@@ -59,13 +59,13 @@ class Worker:
         clock: Clock,
         rng: Random,
         poll_s: Callable[[], float] = lambda: POLL_S,
-        schedules: Sequence[Spec] = (),
+        schedules: Sequence[ScheduleSpec] = (),
         nudge_scheduler: Callable[[], None] = lambda: None,
         batches: Mapping[str, Batch] = NO_BATCHES,
-        elasticity: Elasticity | None = None,
+        elasticity: Autoscaler | None = None,
         graphs: Sequence[Graph] = (),
-        tally: Tally | None = None,
-        secret: Callable[[str, Use], str | None] = lambda name, use: None,
+        tally: Counters | None = None,
+        secret: Callable[[str, SecretUse], str | None] = lambda name, use: None,
     ) -> None:
         self._store = store
         self._pools = pools
@@ -78,12 +78,12 @@ class Worker:
         self._schedules = schedules
         self._graphs = graphs
         self._nudge_scheduler = nudge_scheduler
-        self._pace = pace = Pace(options.slots)
-        retries = Retries(rng)
-        self._held = Holdings(batches)
-        self._endings = Endings(store, self._held, retries, clock, rng, nudge_scheduler, tally)
-        self._hearing = Hearing(store, pools, self._held, self._endings, pace, secret)
-        self._claiming = Claiming(
+        self._pace = pace = Prefetch(options.slots)
+        retries = QueueRetryBudgets(rng)
+        self._held = HeldJobs(batches)
+        self._endings = Finisher(store, self._held, retries, clock, rng, nudge_scheduler, tally)
+        self._hearing = ChildEvents(store, pools, self._held, self._endings, pace, secret)
+        self._claiming = Claimer(
             store,
             pools,
             tasks,
@@ -207,7 +207,7 @@ class Worker:
             )
             self._drop_all()
         me = self._new_id()
-        worker = base.Worker(
+        worker = base.WorkerRegistration(
             id=WorkerId(me),
             host=self._options.host,
             pid=self._options.pid,
@@ -244,7 +244,7 @@ class Worker:
                 _log.warning("Job %s is stopped: %s.", held.job.job_id, cause, extra=naming(held.job))
                 self._pools.interrupt(held.job.job_id, held.job.claim, "stop")
 
-    def _goes_on(self, held: Held) -> bool:
+    def _goes_on(self, held: HeldJob) -> bool:
         """Return whether its handler was started and was not told to stop."""
         return not held.cancelled and not self._held.starts(held)
 

@@ -4,13 +4,15 @@ from datetime import timedelta
 
 import msgspec
 
-from tickwork.core.dag.diff import Change, changes, step_facts
-from tickwork.core.dag.graph import Approval, Filled, Graph, Hole, Map, Param, Result, Step, Template
+from tickwork.core.dag.diff import DagChange, changes, step_facts
+from tickwork.core.dag.graph import ApprovalStep, Graph, JsonTemplate, Map, Param, Placeholder, Result, Step, Template
 from tickwork.core.job import Policy
 from tickwork.core.retry import RetryPolicy
 
 FIRST = Step(
-    name="first", job=Template("fetch"), args=Filled(msgspec.Raw(b'{"day":null}'), (Hole(("day",), Param("day")),))
+    name="first",
+    job=Template("fetch"),
+    args=JsonTemplate(msgspec.Raw(b'{"day":null}'), (Placeholder(("day",), Param("day")),)),
 )
 SECOND = Step(name="second", parents=("first",), job=Template("load", policy=Policy(timeout=timedelta(minutes=5))))
 GRAPH = Graph(name="d", steps=(FIRST, SECOND), run=Template("d"))
@@ -26,7 +28,7 @@ def test_the_same_is_no_change() -> None:
 
 def test_steps_come_and_go() -> None:
     third = Step(name="third", parents=("first",), job=Template("tell"))
-    assert changes(GRAPH, with_steps(FIRST, third)) == [Change("added", "third"), Change("removed", "second")]
+    assert changes(GRAPH, with_steps(FIRST, third)) == [DagChange("added", "third"), DagChange("removed", "second")]
 
 
 def test_every_field_that_differs_is_named_with_what_it_was() -> None:
@@ -43,8 +45,8 @@ def test_every_field_that_differs_is_named_with_what_it_was() -> None:
 
 def test_arguments_are_shown_with_what_fills_them() -> None:
     assert step_facts(FIRST)["args"] == {"day": "${params.day}"}
-    hole = Hole(("rows", 1, "path"), Result("first", ("file",)))
-    nested = msgspec.structs.replace(SECOND, args=Filled(msgspec.Raw(b'{"rows":[1,{"path":null}]}'), (hole,)))
+    hole = Placeholder(("rows", 1, "path"), Result("first", ("file",)))
+    nested = msgspec.structs.replace(SECOND, args=JsonTemplate(msgspec.Raw(b'{"rows":[1,{"path":null}]}'), (hole,)))
     assert step_facts(nested)["args"] == {"rows": [1, {"path": "${first.result.file}"}]}
 
 
@@ -52,7 +54,7 @@ def test_maps_and_approvals_are_told() -> None:
     mapped = msgspec.structs.replace(SECOND, map=Map({"x": Param("xs"), "y": [1, 2]}, product=True, max_parallel=3))
     facts = step_facts(mapped)
     assert (facts["product"], facts["max_parallel"]) == ({"x": "${params.xs}", "y": [1, 2]}, 3)
-    asked = step_facts(Step(name="ok", approval=Approval("Go on?", ("ada",), timedelta(hours=1))))
+    asked = step_facts(Step(name="ok", approval=ApprovalStep("Go on?", ("ada",), timedelta(hours=1))))
     assert asked == {"text": "Go on?", "who": ["ada"], "timeout": "1h", "default": "reject"}
 
 

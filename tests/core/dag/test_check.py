@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.dag.graph import (
-    Approval,
+    ApprovalStep,
     Condition,
     Expression,
-    Filled,
     Graph,
-    Hole,
     Item,
+    JsonTemplate,
     Last,
     Map,
     Param,
+    Placeholder,
     Result,
     Step,
     Template,
@@ -43,8 +43,8 @@ def a_graph(*steps: Step, **fields: Any) -> Graph:
     return Graph(name="etl", steps=steps, **fields)
 
 
-def given_to(value: Expression, argument: str = "x") -> Filled:
-    return Filled(msgspec.Raw(b'{"x":null}'), (Hole((argument,), value),))
+def given_to(value: Expression, argument: str = "x") -> JsonTemplate:
+    return JsonTemplate(msgspec.Raw(b'{"x":null}'), (Placeholder((argument,), value),))
 
 
 def test_a_graph_that_can_run_has_no_problems() -> None:
@@ -53,9 +53,9 @@ def test_a_graph_that_can_run_has_no_problems() -> None:
         a_step("transform", "extract", args=given_to(Item("x")), map=Map({"x": Result("extract")}, max_parallel=3)),
         a_step("load", "transform", args=given_to(Text(("to ", Result("transform", (0, "key")))))),
         a_step("tell", "load", run_if="any_failed", when=(Condition(Result("load"), "succeeded"),)),
-        Step(name="ask", approval=Approval("Go on?", timeout=timedelta(hours=2))),
+        Step(name="ask", approval=ApprovalStep("Go on?", timeout=timedelta(hours=2))),
         params={"properties": {"day": {"type": "string"}}},
-        result=Filled(msgspec.Raw(b"null"), (Hole((), Last(("load", "tell"))),)),
+        result=JsonTemplate(msgspec.Raw(b"null"), (Placeholder((), Last(("load", "tell"))),)),
     )
     assert check(graph) == []
     assert checked(graph) is graph
@@ -96,7 +96,7 @@ def test_a_chain_of_ten_thousand_steps_is_as_good_as_a_short_one() -> None:
         (a_step("fetch"), "two steps are named 'fetch'"),
         (a_step("b[0]"), "step 'b[0]': a name is a printable text of 1 to 200 characters without brackets"),
         (Step(name="b"), "step 'b' is either a task or an approval"),
-        (Step(name="b", job=WORK, approval=Approval("?")), "step 'b' is either a task or an approval"),
+        (Step(name="b", job=WORK, approval=ApprovalStep("?")), "step 'b' is either a task or an approval"),
         (
             a_step("b", run_if="any_failed"),
             "step 'b' has run_if='any_failed' and waits for no other step, so it would never run",
@@ -119,11 +119,11 @@ def test_a_chain_of_ten_thousand_steps_is_as_good_as_a_short_one() -> None:
             f"step 'b' would have 1,000,000 instances; {INSTANCE_LIMIT:,} is the most",
         ),
         (
-            Step(name="b", approval=Approval("?"), map=Map({"x": [1]})),
+            Step(name="b", approval=ApprovalStep("?"), map=Map({"x": [1]})),
             "step 'b' is an approval, which cannot be mapped",
         ),
         (
-            a_step("b", args=Filled(msgspec.Raw(b'{"x":"' + b"." * 300_000 + b'"}'))),
+            a_step("b", args=JsonTemplate(msgspec.Raw(b'{"x":"' + b"." * 300_000 + b'"}'))),
             "the arguments of step 'b' are 300,008 bytes; the cap is 262,144",
         ),
     ],
@@ -185,7 +185,7 @@ def test_a_value_that_no_run_could_have_is_named(step: Step, problem: str) -> No
 
 
 def test_the_result_of_a_dag_names_steps_that_there_are() -> None:
-    graph = a_graph(a_step("load"), result=Filled(msgspec.Raw(b"null"), (Hole((), Result("laod")),)))
+    graph = a_graph(a_step("load"), result=JsonTemplate(msgspec.Raw(b"null"), (Placeholder((), Result("laod")),)))
     assert check(graph) == ["its result is the result of 'laod', and there is no such step (did you mean 'load'?)"]
 
 

@@ -3,15 +3,15 @@
 from msgspec import Raw
 
 from tickwork.core.dag.graph import (
-    Approval,
+    ApprovalStep,
     Condition,
-    Filled,
     Graph,
-    Hole,
     Item,
+    JsonTemplate,
     Last,
     Map,
     Param,
+    Placeholder,
     Result,
     Step,
     Template,
@@ -20,7 +20,7 @@ from tickwork.core.dag.graph import (
 from tickwork.core.dag.graph_view import condition_text, expression_text, graph_json, mermaid
 
 JOB = Template("work")
-WANTS_FETCH = Filled(Raw(b'{"rows":null}'), (Hole(("rows",), Result("fetch", ("rows", 0))),))
+WANTS_FETCH = JsonTemplate(Raw(b'{"rows":null}'), (Placeholder(("rows",), Result("fetch", ("rows", 0))),))
 GRAPH = Graph(
     name="nightly",
     description="Every night",
@@ -28,7 +28,7 @@ GRAPH = Graph(
         Step(name="fetch", job=JOB),
         Step(name="count", parents=("fetch",), job=JOB, map=Map({"item": Result("fetch")}), group="inner"),
         Step(name="load", parents=("fetch", "count"), job=JOB, args=WANTS_FETCH),
-        Step(name="sure", parents=("load",), approval=Approval("Sure?")),
+        Step(name="sure", parents=("load",), approval=ApprovalStep("Sure?")),
         Step(
             name="tell",
             parents=("sure", "load"),

@@ -14,19 +14,19 @@ from tickwork.core.dag.graph import (
     Comparison,
     Condition,
     Expression,
-    Filled,
-    Hole,
     Item,
+    JsonTemplate,
     Last,
     Map,
     Param,
+    Placeholder,
     Result,
     Text,
 )
 from tickwork.core.dag.step_inputs import (
     MOST_INSTANCES,
     NO_RESULTS,
-    Results,
+    StepResults,
     decode_holes,
     elements,
     encode_holes,
@@ -44,12 +44,12 @@ def values(**given: Any) -> dict[str, Raw]:
     return {name: Raw(msgspec.json.encode(value)) for name, value in given.items()}
 
 
-def results(**given: Any) -> Results:
+def results(**given: Any) -> StepResults:
     """Of steps that succeeded."""
-    return Results(values(**given), given.keys())
+    return StepResults(values(**given), given.keys())
 
 
-def come_to(expression: Expression, params: Any = None, items: Any = None, of: Results = NO_RESULTS) -> Any:
+def come_to(expression: Expression, params: Any = None, items: Any = None, of: StepResults = NO_RESULTS) -> Any:
     return json.loads(bytes(value_of(expression, values(**params or {}), values(**items or {}), of)))
 
 
@@ -107,7 +107,7 @@ def test_what_there_is_not_is_none() -> None:
 
 def test_a_value_passes_through_as_it_was_written() -> None:
     text = b'{"big":123456789012345678901234567890,"e":1e400,"u":"\\u00e9","a":1,"a":2}'
-    given = Results({"s": Raw(text)}, {"s"})
+    given = StepResults({"s": Raw(text)}, {"s"})
     assert bytes(value_of(Result("s"), {}, {}, given)) == text
     assert bytes(value_of(Result("s", ("big",)), {}, {}, given)) == b"123456789012345678901234567890"
 
@@ -119,7 +119,7 @@ def test_the_last_is_that_of_the_last_step_that_succeeded_whatever_it_gave() -> 
     rounds = Last(("a", "b", "c"))
     assert come_to(rounds, of=results(a=1, b=2)) == 2
     assert come_to(rounds, of=results(a=1, c=None)) is None
-    assert come_to(rounds, of=Results(values(a=[1], b=[1, None]), {"a"})) == [1]
+    assert come_to(rounds, of=StepResults(values(a=[1], b=[1, None]), {"a"})) == [1]
 
 
 # -- texts
@@ -135,7 +135,7 @@ def test_in_a_text_a_text_stands_as_it_is_and_the_rest_as_json(value: Any, shown
 
 def test_a_text_takes_parameters_and_elements_at_once_and_results_later() -> None:
     whole = Text((Param("day"), ": ", Item("part", ("n",)), " of ", Result("s"), ", ", Last(("s",))))
-    hole = partly_filled(Hole(("x",), whole), values(day="monday"), values(part={"n": 3}), no_blobs)
+    hole = partly_filled(Placeholder(("x",), whole), values(day="monday"), values(part={"n": 3}), no_blobs)
     assert wanted_by([hole]) == {"s"}
     (stored,) = decode_holes(encode_holes([hole]))
     assert come_to(stored.value, of=results(s=[7])) == "monday: 3 of [7], [7]"
@@ -143,23 +143,27 @@ def test_a_text_takes_parameters_and_elements_at_once_and_results_later() -> Non
 
 def test_a_text_whose_element_has_no_such_part_is_refused_at_once() -> None:
     with pytest.raises(Unfillable, match="the element for 'part' has no 'n'"):
-        partly_filled(Hole(("x",), Text((Item("part", ("n",)), Result("s")))), {}, values(part=1), no_blobs)
+        partly_filled(Placeholder(("x",), Text((Item("part", ("n",)), Result("s")))), {}, values(part=1), no_blobs)
 
 
 # -- holes
 
 
 def test_holes_are_filled_wherever_they_are() -> None:
-    template = Filled(
+    template = JsonTemplate(
         Raw(b'{"a":null,"b":[0,null,{"c":null}],"d":1}'),
-        (Hole(("a",), Param("p")), Hole(("b", 1), Result("s")), Hole(("b", 2, "c"), Text(("<", Param("p"), ">")))),
+        (
+            Placeholder(("a",), Param("p")),
+            Placeholder(("b", 1), Result("s")),
+            Placeholder(("b", 2, "c"), Text(("<", Param("p"), ">"))),
+        ),
     )
     made = json.loads(filled(template, values(p={"x": 1}), results(s=[2])))
     assert made == {"a": {"x": 1}, "b": [0, [2], {"c": '<{"x":1}>'}], "d": 1}
 
 
 def test_the_whole_can_be_a_hole() -> None:
-    assert filled(Filled(Raw(b"null"), (Hole((), Result("s")),)), {}, results(s=[1])) == b"[1]"
+    assert filled(JsonTemplate(Raw(b"null"), (Placeholder((), Result("s")),)), {}, results(s=[1])) == b"[1]"
 
 
 def test_json_without_holes_stays_as_it_is() -> None:
@@ -227,7 +231,7 @@ def test_a_part_that_is_not_there_is_none() -> None:
 @pytest.mark.parametrize("expression", [Result("s"), Result("s", ("k",)), Last(("r", "s"))])
 def test_nothing_holds_of_a_step_that_did_not_succeed(op: Comparison, expression: Expression) -> None:
     """Not even of a mapped one, which has a list."""
-    failed = Results(values(s=[1, None]), set())
+    failed = StepResults(values(s=[1, None]), set())
     assert not any(holds(Condition(expression, op, other), {}, failed) for other in (None, 1, [], [1, None]))
 
 

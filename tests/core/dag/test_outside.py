@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tickwork.core.dag.graph import Filled, Graph, Hole, Item, Map, Param, Step, Template, Text
+from tickwork.core.dag.graph import Graph, Item, JsonTemplate, Map, Param, Placeholder, Step, Template, Text
 from tickwork.core.dag.untrusted_values import misplaced, pinned
 from tickwork.core.dag.validate import check
 from tickwork.core.web.url import literal_origin
@@ -48,8 +48,8 @@ def text(*parts: Any) -> Text:
     ],
 )
 def test_a_value_cannot_say_what_runs_or_which_secret(task: str, where: tuple[str, ...], value: Any) -> None:
-    assert misplaced(task, [Hole(where, value)], {}) is not None
-    assert misplaced("mine", [Hole(where, value)], {}) is None, "a task of the user's own knows what it does"
+    assert misplaced(task, [Placeholder(where, value)], {}) is not None
+    assert misplaced("mine", [Placeholder(where, value)], {}) is None, "a task of the user's own knows what it does"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_value_cannot_say_what_runs_or_which_secret(task: str, where: tuple[st
     [("shell", ("env", "WORD")), ("shell", ("env", "PGDATABASE")), ("shell", ("stdin",)), ("http", ("json", "x"))],
 )
 def test_a_value_can_be_data(task: str, where: tuple[str, ...]) -> None:
-    assert misplaced(task, [Hole(where, P)], SECRET) is None
+    assert misplaced(task, [Placeholder(where, P)], SECRET) is None
 
 
 @pytest.mark.parametrize("credentials", CREDENTIALS)
@@ -77,10 +77,10 @@ def test_a_value_can_be_data(task: str, where: tuple[str, ...]) -> None:
     ],
 )
 def test_an_origin_is_written_out_where_credentials_are_sent(url: Any, credentials: dict[str, Any]) -> None:
-    flaw = misplaced("http", [Hole(("url",), url)], credentials)
+    flaw = misplaced("http", [Placeholder(("url",), url)], credentials)
     assert flaw is not None
     assert "begins with its host, written out" in flaw
-    assert misplaced("http", [Hole(("url",), url)], {}) is None, "without credentials, egress alone judges"
+    assert misplaced("http", [Placeholder(("url",), url)], {}) is None, "without credentials, egress alone judges"
 
 
 @pytest.mark.parametrize("credentials", CREDENTIALS)
@@ -96,18 +96,18 @@ def test_an_origin_is_written_out_where_credentials_are_sent(url: Any, credentia
 def test_a_path_or_a_query_may_be_filled_in_and_the_origin_is_told_to_the_worker(
     begins: str, origin: str, credentials: dict[str, Any]
 ) -> None:
-    hole = Hole(("url",), text(begins, P))
+    hole = Placeholder(("url",), text(begins, P))
     assert misplaced("http", [hole], credentials) is None
-    args = Filled(msgspec.Raw(json.dumps({"url": None, **credentials}).encode()), (hole,))
+    args = JsonTemplate(msgspec.Raw(json.dumps({"url": None, **credentials}).encode()), (hole,))
     assert msgspec.json.decode(pinned("http", args).json) == {"url": None, **credentials, "origin": origin}
     assert pinned("mine", args) is args
 
 
 @pytest.mark.parametrize("place", ["host", "port", "tls", "user"])
 def test_a_password_goes_to_a_mail_server_that_is_written_out(place: str) -> None:
-    assert misplaced("smtp", [Hole((place,), P)], MAIL) is not None
-    assert misplaced("smtp", [Hole((place,), P)], {}) is None
-    assert misplaced("smtp", [Hole(("subject",), P), Hole(("to", 0), P)], MAIL) is None
+    assert misplaced("smtp", [Placeholder((place,), P)], MAIL) is not None
+    assert misplaced("smtp", [Placeholder((place,), P)], {}) is None
+    assert misplaced("smtp", [Placeholder(("subject",), P), Placeholder(("to", 0), P)], MAIL) is None
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,19 @@ def test_what_begins_with_no_whole_origin(text: str) -> None:
     assert literal_origin(text) is None
 
 
-def graph(args: dict[str, Any], *holes: Hole, task: str = "shell", over: Any = None) -> Graph:
-    filled = Filled(msgspec.Raw(json.dumps(args).encode()), holes)
+def graph(args: dict[str, Any], *holes: Placeholder, task: str = "shell", over: Any = None) -> Graph:
+    filled = JsonTemplate(msgspec.Raw(json.dumps(args).encode()), holes)
     step = Step(name="s", job=Template(task), args=filled, map=over)
     return Graph(name="d", steps=(step,), params={"properties": {"p": {}}})
 
 
 def test_no_graph_is_stored_that_could_be_led_astray() -> None:
-    (problem,) = check(graph({"command": "ls", "cwd": None}, Hole(("cwd",), P)))
+    (problem,) = check(graph({"command": "ls", "cwd": None}, Placeholder(("cwd",), P)))
     assert problem.startswith("step 's': a value may not say what is run, nor in which folder")
-    assert check(graph({"command": "ls", "env": {"A": None}}, Hole(("env", "A"), P))) == []
+    assert check(graph({"command": "ls", "env": {"A": None}}, Placeholder(("env", "A"), P))) == []
 
 
 def test_a_list_of_commands_that_is_written_out_can_be_mapped_over() -> None:
-    hole = Hole(("command",), Item("command"))
+    hole = Placeholder(("command",), Item("command"))
     assert check(graph({"command": None}, hole, over=Map({"command": ["ls", "df"]}))) == []
     assert len(check(graph({"command": None}, hole, over=Map({"command": P})))) == 1

@@ -8,49 +8,49 @@ from typing import get_args
 import pytest
 
 from tickwork.core.dag.graph import RunIf
-from tickwork.core.dag.join import Ending, judge
+from tickwork.core.dag.join import StepEnd, judge
 
 S, F, K = "succeeded", "failed", "skipped"
 RUNS = None
 
-TABLE: dict[str, dict[str, Ending | None]] = {
+TABLE: dict[str, dict[str, StepEnd | None]] = {
     "all_succeeded": {
         "": RUNS,
         S: RUNS,
-        F: Ending.FAILED,
-        K: Ending.SKIPPED,
-        S + F: Ending.FAILED,
-        S + K: Ending.SKIPPED,
-        F + K: Ending.FAILED,
-        S + F + K: Ending.FAILED,
+        F: StepEnd.FAILED,
+        K: StepEnd.SKIPPED,
+        S + F: StepEnd.FAILED,
+        S + K: StepEnd.SKIPPED,
+        F + K: StepEnd.FAILED,
+        S + F + K: StepEnd.FAILED,
     },
     "none_failed": {
         "": RUNS,
         S: RUNS,
-        F: Ending.FAILED,
+        F: StepEnd.FAILED,
         K: RUNS,
-        S + F: Ending.FAILED,
+        S + F: StepEnd.FAILED,
         S + K: RUNS,
-        F + K: Ending.FAILED,
-        S + F + K: Ending.FAILED,
+        F + K: StepEnd.FAILED,
+        S + F + K: StepEnd.FAILED,
     },
     "any_succeeded": {
-        "": Ending.SKIPPED,
+        "": StepEnd.SKIPPED,
         S: RUNS,
-        F: Ending.FAILED,
-        K: Ending.SKIPPED,
+        F: StepEnd.FAILED,
+        K: StepEnd.SKIPPED,
         S + F: RUNS,
         S + K: RUNS,
-        F + K: Ending.FAILED,
+        F + K: StepEnd.FAILED,
         S + F + K: RUNS,
     },
     "any_failed": {
-        "": Ending.SKIPPED,
-        S: Ending.SKIPPED,
+        "": StepEnd.SKIPPED,
+        S: StepEnd.SKIPPED,
         F: RUNS,
-        K: Ending.SKIPPED,
+        K: StepEnd.SKIPPED,
         S + F: RUNS,
-        S + K: Ending.SKIPPED,
+        S + K: StepEnd.SKIPPED,
         F + K: RUNS,
         S + F + K: RUNS,
     },

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tickwork.core.dag.graph import Graph, Step, Template
-from tickwork.core.dag.timeline import Ran, critical_path, timeline
+from tickwork.core.dag.timeline import LastAttempt, critical_path, timeline
 
 BEGAN = datetime(2026, 11, 15, 2, 0, tzinfo=UTC)
 PARENTS = {"fetch": (), "slow": ("fetch",), "quick": ("fetch",), "skipped": ("slow",), "load": ("skipped", "quick")}
@@ -16,8 +16,8 @@ def at(seconds: float) -> datetime:
     return BEGAN + timedelta(seconds=seconds)
 
 
-def ran(step: str, start_s: float, end_s: float | None, idx: int = 0) -> Ran:
-    return Ran(step, idx, at(start_s), None if end_s is None else at(end_s))
+def ran(step: str, start_s: float, end_s: float | None, idx: int = 0) -> LastAttempt:
+    return LastAttempt(step, idx, at(start_s), None if end_s is None else at(end_s))
 
 
 WHOLE = [

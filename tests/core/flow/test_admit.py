@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tickwork.core.ids import JobId
-from tickwork.core.limits.admit import Admission, Candidate, Refusal, Turnstile, admit
-from tickwork.core.limits.limits import Bound, Concurrency, Passage, Rate, Slot, concurrency, rate, sequence
+from tickwork.core.limits.admit import Admission, AdmitRequest, LimitSnapshot, Refusal, admit
+from tickwork.core.limits.limits import Bound, Concurrency, LimitKey, LimitUse, Rate, concurrency, rate, sequence
 
 SECOND = 1_000_000
 NOW = 1_800_000_000 * SECOND
 
 
-def job(name: str, *slots: Slot, run_at_us: int = 0) -> Candidate:
-    return Candidate(JobId(name), slots, run_at_us)
+def job(name: str, *slots: LimitUse, run_at_us: int = 0) -> AdmitRequest:
+    return AdmitRequest(JobId(name), slots, run_at_us)
 
 
-def at(limit: str, key: str = "", weight: int = 1) -> Slot:
-    return Slot(limit, key, weight)
+def at(limit: str, key: str = "", weight: int = 1) -> LimitUse:
+    return LimitUse(limit, key, weight)
 
 
 def told(admission: Admission) -> tuple[str, dict[str, str]]:
@@ -32,18 +32,18 @@ def told(admission: Admission) -> tuple[str, dict[str, str]]:
 
 def test_jobs_pass_as_far_as_there_is_room_under_their_key() -> None:
     turnstiles = {
-        Passage("two", "a"): Turnstile(concurrency(2), live=1),
-        Passage("two", "b"): Turnstile(concurrency(2)),
+        LimitKey("two", "a"): LimitSnapshot(concurrency(2), live=1),
+        LimitKey("two", "b"): LimitSnapshot(concurrency(2)),
     }
     jobs = [job("1", at("two", "a")), job("2", at("two", "a")), job("3", at("two", "b")), job("4")]
     assert told(admit(jobs, turnstiles, NOW)) == ("134", {"2": "two"})
-    assert turnstiles[Passage("two", "a")].room(NOW) == 1
+    assert turnstiles[LimitKey("two", "a")].room(NOW) == 1
 
 
 def test_a_limit_that_was_lowered_below_what_runs_admits_nobody_until_it_has_room() -> None:
-    full = {Passage("two", ""): Turnstile(concurrency(2), live=5)}
-    assert admit([job("1", at("two"))], full, NOW).refused == (Refusal(JobId("1"), Passage("two", ""), None),)
-    assert full[Passage("two", "")].room(NOW) == 0
+    full = {LimitKey("two", ""): LimitSnapshot(concurrency(2), live=5)}
+    assert admit([job("1", at("two"))], full, NOW).refused == (Refusal(JobId("1"), LimitKey("two", ""), None),)
+    assert full[LimitKey("two", "")].room(NOW) == 0
 
 
 def test_a_limit_that_is_not_there_any_more_holds_nobody() -> None:
@@ -52,26 +52,26 @@ def test_a_limit_that_is_not_there_any_more_holds_nobody() -> None:
 
 def test_a_job_takes_all_of_its_limits_or_none() -> None:
     turnstiles = {
-        Passage("free", ""): Turnstile(concurrency(1)),
-        Passage("full", ""): Turnstile(concurrency(1), live=1),
-        Passage("paced", ""): Turnstile(rate("10/s", burst=0)),
+        LimitKey("free", ""): LimitSnapshot(concurrency(1)),
+        LimitKey("full", ""): LimitSnapshot(concurrency(1), live=1),
+        LimitKey("paced", ""): LimitSnapshot(rate("10/s", burst=0)),
     }
     jobs = [job("1", at("free"), at("paced"), at("full")), job("2", at("free"), at("paced"))]
     admission = admit(jobs, turnstiles, NOW)
     assert told(admission) == ("2", {"1": "full"})
-    assert admission.arrivals == {Passage("paced", ""): NOW + SECOND // 10}
+    assert admission.arrivals == {LimitKey("paced", ""): NOW + SECOND // 10}
 
 
 def test_two_slots_of_one_turnstile_are_counted_together() -> None:
-    turnstiles = {Passage("two", ""): Turnstile(concurrency(2), live=1)}
+    turnstiles = {LimitKey("two", ""): LimitSnapshot(concurrency(2), live=1)}
     assert told(admit([job("1", at("two"), at("two"))], turnstiles, NOW)) == ("", {"1": "two"})
 
 
 def test_a_job_waits_at_what_holds_it_longest() -> None:
     turnstiles = {
-        Passage("soon", ""): Turnstile(rate("10/s", burst=0), arrival_us=NOW + 10),
-        Passage("late", ""): Turnstile(rate("10/s", burst=0), arrival_us=NOW + 99),
-        Passage("full", ""): Turnstile(concurrency(1), live=1),
+        LimitKey("soon", ""): LimitSnapshot(rate("10/s", burst=0), arrival_us=NOW + 10),
+        LimitKey("late", ""): LimitSnapshot(rate("10/s", burst=0), arrival_us=NOW + 99),
+        LimitKey("full", ""): LimitSnapshot(concurrency(1), live=1),
     }
     jobs = [job("1", at("late"), at("soon")), job("2", at("full"), at("late")), job("3", at("full", "", 2), at("late"))]
     refused = {str(refusal.id): refusal for refusal in admit(jobs, turnstiles, NOW).refused}
@@ -81,18 +81,18 @@ def test_a_job_waits_at_what_holds_it_longest() -> None:
 
 
 def test_light_jobs_do_not_keep_a_heavy_one_out() -> None:
-    three = {Passage("three", ""): Turnstile(concurrency(3), live=1)}
+    three = {LimitKey("three", ""): LimitSnapshot(concurrency(3), live=1)}
     assert told(admit([job("H", at("three", "", 3)), job("l", at("three"))], three, NOW)) == (
         "",
         {"H": "three", "l": "three"},
     )
-    paced = {Passage("paced", ""): Turnstile(rate("10/s", burst=2), arrival_us=NOW + SECOND // 10)}
+    paced = {LimitKey("paced", ""): LimitSnapshot(rate("10/s", burst=2), arrival_us=NOW + SECOND // 10)}
     admission = admit([job("H", at("paced", "", 3)), job("l", at("paced"))], paced, NOW)
     assert [refusal.opens_at_us for refusal in admission.refused] == [NOW + SECOND // 10, NOW + SECOND // 10]
 
 
 def test_a_job_that_can_never_start_is_in_nobodys_way() -> None:
-    turnstiles = {Passage("two", ""): Turnstile(concurrency(2))}
+    turnstiles = {LimitKey("two", ""): LimitSnapshot(concurrency(2))}
     admission = admit([job("H", at("two", "", 3)), job("l", at("two"))], turnstiles, NOW)
     assert admission.admitted == ("l",)
     assert admission.refused[0].never
@@ -100,15 +100,15 @@ def test_a_job_that_can_never_start_is_in_nobodys_way() -> None:
 
 def test_a_job_that_waits_elsewhere_is_in_nobodys_way_here() -> None:
     turnstiles = {
-        Passage("full", ""): Turnstile(concurrency(1), live=1),
-        Passage("three", ""): Turnstile(concurrency(3), live=1),
+        LimitKey("full", ""): LimitSnapshot(concurrency(1), live=1),
+        LimitKey("three", ""): LimitSnapshot(concurrency(3), live=1),
     }
     jobs = [job("H", at("full"), at("three", "", 3)), job("l", at("three"))]
     assert told(admit(jobs, turnstiles, NOW)) == ("l", {"H": "full"})
 
 
 def test_a_sequence_goes_by_time_and_not_by_priority() -> None:
-    line = {Passage("line", "a"): Turnstile(sequence("account"))}
+    line = {LimitKey("line", "a"): LimitSnapshot(sequence("account"))}
     urgent, first, second = (
         job("urgent", at("line", "a"), run_at_us=30),
         job("first", at("line", "a"), run_at_us=10),
@@ -120,37 +120,37 @@ def test_a_sequence_goes_by_time_and_not_by_priority() -> None:
 
 
 def test_a_sequence_waits_for_its_first_also_when_that_is_parked_elsewhere() -> None:
-    line = {Passage("line", "a"): Turnstile(sequence("account"), first=(5, JobId("parked")))}
+    line = {LimitKey("line", "a"): LimitSnapshot(sequence("account"), first=(5, JobId("parked")))}
     assert told(admit([job("next", at("line", "a"), run_at_us=10)], line, NOW)) == ("", {"next": "line"})
     assert told(admit([job("parked", at("line", "a"), run_at_us=5)], line, NOW)) == ("parked", {})
 
 
 def test_a_job_of_a_sequence_that_came_back_goes_before_all_others() -> None:
-    line = {Passage("line", "a"): Turnstile(sequence("account"), first=(5, JobId("second")), head=JobId("back"))}
+    line = {LimitKey("line", "a"): LimitSnapshot(sequence("account"), first=(5, JobId("second")), head=JobId("back"))}
     second, back = job("second", at("line", "a"), run_at_us=5), job("back", at("line", "a"), run_at_us=90)
     assert told(admit([second], line, NOW)) == ("", {"second": "line"})
     assert told(admit([second, back], line, NOW)) == ("back", {"second": "line"})
 
 
 def test_a_rate_lets_a_burst_through_and_then_keeps_its_pace() -> None:
-    passage, paced = Passage("paced", ""), rate("10/s", burst=2)
-    turnstile = Turnstile(paced)
+    passage, paced = LimitKey("paced", ""), rate("10/s", burst=2)
+    turnstile = LimitSnapshot(paced)
     admission = admit([job(name, at("paced")) for name in "12345"], {passage: turnstile}, NOW)
     assert told(admission) == ("123", {"4": "paced", "5": "paced"})
     assert [refusal.opens_at_us for refusal in admission.refused] == [NOW + 100_000, NOW + 100_000]
-    later = Turnstile(paced, arrival_us=admission.arrivals[passage])
+    later = LimitSnapshot(paced, arrival_us=admission.arrivals[passage])
     assert [later.room(NOW + us) for us in (0, 99_999, 100_000, 250_000, SECOND)] == [0, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("set_back_us", [0, 3600 * SECOND])
 def test_nobody_waits_for_a_pace_that_was_raised_or_a_clock_that_was_set_back(set_back_us: int) -> None:
-    passage, wanted = Passage("paced", ""), [job("1", at("paced"))]
-    slow = admit(wanted, {passage: Turnstile(rate("1/h"))}, NOW).arrivals[passage]
+    passage, wanted = LimitKey("paced", ""), [job("1", at("paced"))]
+    slow = admit(wanted, {passage: LimitSnapshot(rate("1/h"))}, NOW).arrivals[passage]
     now_us = NOW - set_back_us
-    raised = admit(wanted, {passage: Turnstile(rate("10/s", burst=2), arrival_us=slow)}, now_us)
+    raised = admit(wanted, {passage: LimitSnapshot(rate("10/s", burst=2), arrival_us=slow)}, now_us)
     assert raised.refused[0].opens_at_us == now_us + SECOND // 10
     assert raised.arrivals == {passage: now_us + 3 * SECOND // 10}
-    then = Turnstile(rate("10/s", burst=2), arrival_us=raised.arrivals[passage])
+    then = LimitSnapshot(rate("10/s", burst=2), arrival_us=raised.arrivals[passage])
     assert admit(wanted, {passage: then}, now_us + SECOND // 10).admitted
 
 
@@ -176,27 +176,29 @@ class World:
     """A store with limits, which admits by the reference and by `admit`, and lets jobs start and end."""
 
     bounds: dict[str, Bound]
-    running: dict[str, Candidate] = field(default_factory=dict)
-    starts: list[tuple[int, Candidate]] = field(default_factory=list)
-    arrivals: dict[Passage, int] = field(default_factory=dict)
-    buckets: dict[Passage, Bucket] = field(default_factory=dict)
+    running: dict[str, AdmitRequest] = field(default_factory=dict)
+    starts: list[tuple[int, AdmitRequest]] = field(default_factory=list)
+    arrivals: dict[LimitKey, int] = field(default_factory=dict)
+    buckets: dict[LimitKey, Bucket] = field(default_factory=dict)
 
-    def live(self, passage: Passage) -> int:
+    def live(self, passage: LimitKey) -> int:
         return sum(
             slot.weight for held in self.running.values() for slot in held.slots if (slot.limit, slot.key) == passage
         )
 
-    def turnstiles(self, candidates: list[Candidate]) -> dict[Passage, Turnstile]:
-        names = {Passage(slot.limit, slot.key) for candidate in candidates for slot in candidate.slots}
-        return {name: Turnstile(self.bounds[name.limit], self.live(name), self.arrivals.get(name, 0)) for name in names}
+    def turnstiles(self, candidates: list[AdmitRequest]) -> dict[LimitKey, LimitSnapshot]:
+        names = {LimitKey(slot.limit, slot.key) for candidate in candidates for slot in candidate.slots}
+        return {
+            name: LimitSnapshot(self.bounds[name.limit], self.live(name), self.arrivals.get(name, 0)) for name in names
+        }
 
-    def expected(self, candidates: list[Candidate], now_us: int) -> list[str]:
+    def expected(self, candidates: list[AdmitRequest], now_us: int) -> list[str]:
         """Admit one after the other by what runs and by tokens; a turnstile at which one waits is closed."""
         admitted: list[str] = []
-        taken: dict[Passage, int] = {}
-        closed: set[Passage] = set()
+        taken: dict[LimitKey, int] = {}
+        closed: set[LimitKey] = set()
         for candidate in candidates:
-            wanted = {Passage(slot.limit, slot.key): slot.weight for slot in candidate.slots}
+            wanted = {LimitKey(slot.limit, slot.key): slot.weight for slot in candidate.slots}
             full = [name for name, weight in wanted.items() if weight + taken.get(name, 0) > self.room(name, now_us)]
             held = [name for name in wanted if name in closed or name in full]
             if held:
@@ -211,7 +213,7 @@ class World:
                 taken[name] = taken.get(name, 0) + weight
         return admitted
 
-    def room(self, name: Passage, now_us: int) -> Fraction:
+    def room(self, name: LimitKey, now_us: int) -> Fraction:
         bound = self.bounds[name.limit]
         if isinstance(bound, Concurrency):
             return Fraction(bound.capacity - self.live(name))
@@ -219,7 +221,7 @@ class World:
         bucket.refill(now_us)
         return bucket.tokens
 
-    def claim(self, candidates: list[Candidate], now_us: int) -> Admission:
+    def claim(self, candidates: list[AdmitRequest], now_us: int) -> Admission:
         admission = admit(candidates, self.turnstiles(candidates), now_us)
         self.arrivals |= admission.arrivals
         for candidate in candidates:
@@ -227,11 +229,11 @@ class World:
                 self.start(candidate, now_us)
         return admission
 
-    def start(self, candidate: Candidate, now_us: int) -> None:
+    def start(self, candidate: AdmitRequest, now_us: int) -> None:
         self.running[candidate.id] = candidate
         self.starts.append((now_us, candidate))
         for slot in candidate.slots:
-            name = Passage(slot.limit, slot.key)
+            name = LimitKey(slot.limit, slot.key)
             if isinstance(self.bounds[slot.limit], Rate):
                 self.room(name, now_us)
                 self.buckets[name].tokens -= slot.weight
@@ -245,7 +247,9 @@ BOUNDS = st.fixed_dictionaries(
     }
 )
 SLOTS = st.lists(
-    st.builds(Slot, st.sampled_from(["many", "few", "paced"]), st.sampled_from("ab"), st.sampled_from([1, 1, 1, 2, 3])),
+    st.builds(
+        LimitUse, st.sampled_from(["many", "few", "paced"]), st.sampled_from("ab"), st.sampled_from([1, 1, 1, 2, 3])
+    ),
     max_size=3,
     unique_by=lambda slot: slot.limit,
 ).map(tuple)
@@ -257,7 +261,7 @@ CLAIMS = st.lists(
 @given(BOUNDS, CLAIMS)
 @settings(max_examples=300)
 def test_random_claims_admit_what_the_reference_admits_and_never_more(
-    bounds: dict[str, Bound], claims: list[tuple[int, list[tuple[Slot, ...]], int]]
+    bounds: dict[str, Bound], claims: list[tuple[int, list[tuple[LimitUse, ...]], int]]
 ) -> None:
     world = World(bounds)
     now_us = NOW
@@ -272,7 +276,7 @@ def test_random_claims_admit_what_the_reference_admits_and_never_more(
         assert {*admission.admitted, *(refusal.id for refusal in admission.refused)} == {job.id for job in candidates}
         for limit, bound in bounds.items():
             if isinstance(bound, Concurrency):
-                assert all(world.live(Passage(limit, key)) <= bound.capacity for key in "ab")
+                assert all(world.live(LimitKey(limit, key)) <= bound.capacity for key in "ab")
 
 
 @given(
@@ -301,9 +305,9 @@ def test_no_sliding_window_holds_more_than_the_rate_and_its_burst(
 def test_a_refused_job_is_let_through_at_the_instant_it_was_told_and_not_before(
     count: int, burst: int, weight: int, ahead: float
 ) -> None:
-    bound, passage = rate(f"{count}/s", burst=burst), Passage("paced", "")
+    bound, passage = rate(f"{count}/s", burst=burst), LimitKey("paced", "")
     ahead_us = round(ahead * (burst + 1) * bound.interval_us)
-    turnstile = {passage: Turnstile(bound, arrival_us=NOW + ahead_us)}
+    turnstile = {passage: LimitSnapshot(bound, arrival_us=NOW + ahead_us)}
     wanted = [job("1", at("paced", "", weight))]
     admission = admit(wanted, turnstile, NOW)
     if weight > burst + 1:
@@ -325,7 +329,7 @@ def test_a_sequence_keeps_its_order_whatever_order_it_is_claimed_in(jobs: list[t
         seen = waiting[:]
         rng.shuffle(seen)  # type: ignore[attr-defined]
         turnstiles = {
-            Passage("line", key): Turnstile(
+            LimitKey("line", key): LimitSnapshot(
                 sequence("x"), first=min(((j.run_at_us, j.id) for j in waiting if j.slots[0].key == key), default=None)
             )
             for key in "ab"

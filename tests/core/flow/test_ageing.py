@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tickwork.core.fairness.starvation import AGE, LOOK_S, Ageing, aged_before_us
+from tickwork.core.fairness.starvation import AGE, LOOK_S, StarvationGuard, aged_before_us
 
 SECOND = 1_000_000
 
@@ -13,7 +13,7 @@ def test_the_age_is_five_minutes() -> None:
 
 
 def test_while_there_are_aged_jobs_every_other_claim_is_for_them_and_priorities_take_turns() -> None:
-    ageing = Ageing()
+    ageing = StarvationGuard()
     first: list[int | None] = []
     for _ in range(8):
         order = ageing.turn(0.0)
@@ -25,7 +25,7 @@ def test_while_there_are_aged_jobs_every_other_claim_is_for_them_and_priorities_
 
 
 def test_where_nothing_is_aged_one_claim_a_second_looks() -> None:
-    ageing = Ageing()
+    ageing = StarvationGuard()
     looks = 0
     for step in range(1000):
         now = step / 100
@@ -37,7 +37,7 @@ def test_where_nothing_is_aged_one_claim_a_second_looks() -> None:
 
 def test_a_job_of_the_lowest_priority_starts_in_bounded_time_under_endless_urgent_work() -> None:
     """A worker claims one job each 10 ms; urgent ones never run out, and ten of the lowest wait from the start."""
-    ageing, waiting, started = Ageing(), 10, []
+    ageing, waiting, started = StarvationGuard(), 10, []
     for step in range(60_000):
         now = step / 100
         if ageing.turn(now) is None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tickwork
-from tickwork.core.batch import BATCHES, Batch, Formed, batch, form
+from tickwork.core.batch import BATCHES, Batch, FormedBatch, batch, form
 from tickwork.errors import InvalidOption
 
 MILLISECOND = 1000
@@ -24,16 +24,18 @@ def test_the_defaults_are_these() -> None:
 
 def test_a_batch_starts_when_it_is_full_or_due() -> None:
     rule = batch(max=3, wait="500ms")
-    assert form(rule, [], NOW) == Formed((), None)
-    assert form(rule, [NOW], NOW) == Formed((), NOW + 500 * MILLISECOND)
-    assert form(rule, [NOW, NOW, NOW], NOW) == Formed((3,), None)
-    assert form(rule, [NOW] * 7, NOW) == Formed((3, 3), NOW + 500 * MILLISECOND)
-    assert form(rule, [NOW - 500 * MILLISECOND, NOW], NOW) == Formed((2,), None)
-    assert form(batch(max=3, wait="0s"), [NOW], NOW) == Formed((1,), None)
+    assert form(rule, [], NOW) == FormedBatch((), None)
+    assert form(rule, [NOW], NOW) == FormedBatch((), NOW + 500 * MILLISECOND)
+    assert form(rule, [NOW, NOW, NOW], NOW) == FormedBatch((3,), None)
+    assert form(rule, [NOW] * 7, NOW) == FormedBatch((3, 3), NOW + 500 * MILLISECOND)
+    assert form(rule, [NOW - 500 * MILLISECOND, NOW], NOW) == FormedBatch((2,), None)
+    assert form(batch(max=3, wait="0s"), [NOW], NOW) == FormedBatch((1,), None)
 
 
 def test_an_urgent_job_in_front_does_not_make_an_older_one_wait_longer() -> None:
-    assert form(batch(max=9, wait="500ms"), [NOW, NOW - 400 * MILLISECOND], NOW) == Formed((), NOW + 100 * MILLISECOND)
+    assert form(batch(max=9, wait="500ms"), [NOW, NOW - 400 * MILLISECOND], NOW) == FormedBatch(
+        (), NOW + 100 * MILLISECOND
+    )
 
 
 @given(st.integers(1, 5), st.integers(0, 500), st.lists(st.integers(0, 300), min_size=1, max_size=40))

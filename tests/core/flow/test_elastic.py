@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.autoscale import (
-    Elastic,
-    Load,
-    Size,
+    AutoscaleRange,
+    PoolLoad,
+    PoolSize,
     WaitingKind,
     queue_load,
     read_processes,
@@ -28,17 +28,17 @@ from tickwork.errors import InvalidOption
 
 SECOND = 1_000_000
 NOW = 1_800_000_000 * SECOND
-RULE = Elastic()
+RULE = AutoscaleRange()
 SLOTS = 5
 
 loads = st.builds(
-    Load, st.integers(0, 10_000), st.integers(0, 100), st.integers(0, 3600 * SECOND), st.integers(0, 60 * SECOND)
+    PoolLoad, st.integers(0, 10_000), st.integers(0, 100), st.integers(0, 3600 * SECOND), st.integers(0, 60 * SECOND)
 )
 
 
 def test_ranges_are_read_as_people_write_them() -> None:
-    assert read_processes("1..8") == RULE == Elastic(low=1, high=8)
-    assert read_processes("4") == read_processes(4) == Elastic(low=4, high=4)
+    assert read_processes("1..8") == RULE == AutoscaleRange(low=1, high=8)
+    assert read_processes("4") == read_processes(4) == AutoscaleRange(low=4, high=4)
     for wrong in ("", "1-8", "1..", "x", "-1"):
         with pytest.raises(InvalidOption, match=r"is not a number or a range; say 4, or 1\.\.8"):
             read_processes(wrong)
@@ -50,28 +50,28 @@ def test_ranges_are_read_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     ("load", "slots"),
     [
-        (Load(waiting=0, busy=0, duration_us=SECOND), 0),
-        (Load(waiting=0, busy=3, duration_us=SECOND), 3),
-        (Load(waiting=100, busy=3, duration_us=10_000), 4),  # a second of work
-        (Load(waiting=100, busy=3, duration_us=100_000), 13),
-        (Load(waiting=100, busy=3, duration_us=3600 * SECOND), 103),  # never more slots than jobs
-        (Load(waiting=1, busy=0, duration_us=0), 1),
+        (PoolLoad(waiting=0, busy=0, duration_us=SECOND), 0),
+        (PoolLoad(waiting=0, busy=3, duration_us=SECOND), 3),
+        (PoolLoad(waiting=100, busy=3, duration_us=10_000), 4),  # a second of work
+        (PoolLoad(waiting=100, busy=3, duration_us=100_000), 13),
+        (PoolLoad(waiting=100, busy=3, duration_us=3600 * SECOND), 103),  # never more slots than jobs
+        (PoolLoad(waiting=1, busy=0, duration_us=0), 1),
     ],
 )
-def test_what_waits_wants_slots_so_that_all_begin_in_time(load: Load, slots: int) -> None:
+def test_what_waits_wants_slots_so_that_all_begin_in_time(load: PoolLoad, slots: int) -> None:
     assert wanted_slots(load, timedelta(seconds=1)) == slots
 
 
 def test_a_job_that_has_waited_too_long_wants_one_more_child() -> None:
-    load = Load(waiting=1, busy=5, duration_us=1, waited_us=2 * SECOND)
+    load = PoolLoad(waiting=1, busy=5, duration_us=1, waited_us=2 * SECOND)
     assert wanted_children(RULE, load, SLOTS, 3) == 4
     assert wanted_children(RULE, load, SLOTS, 8) == 8
     assert wanted_children(RULE, load._replace(waited_us=0), SLOTS, 3) == 2
 
 
 @given(loads, loads, st.integers(1, 20), st.integers(1, 8))
-def test_more_work_never_wants_less(one: Load, more: Load, slots: int, count: int) -> None:
-    larger = Load(*map(max, zip(one, more, strict=True)))
+def test_more_work_never_wants_less(one: PoolLoad, more: PoolLoad, slots: int, count: int) -> None:
+    larger = PoolLoad(*map(max, zip(one, more, strict=True)))
     small, large = (wanted_children(RULE, load, slots, count) for load in (one, larger))
     assert 1 <= small <= large <= 8
     assert wanted_workers(one, slots) <= wanted_workers(larger, slots)
@@ -80,8 +80,8 @@ def test_more_work_never_wants_less(one: Load, more: Load, slots: int, count: in
 
 
 @given(st.lists(st.tuples(loads, st.integers(0, 90 * SECOND)), max_size=30), st.integers(1, 8))
-def test_it_grows_at_once_and_shrinks_only_after_calm(steps: list[tuple[Load, int]], count: int) -> None:
-    size, now_us = Size(count, NOW), NOW
+def test_it_grows_at_once_and_shrinks_only_after_calm(steps: list[tuple[PoolLoad, int]], count: int) -> None:
+    size, now_us = PoolSize(count, NOW), NOW
     needed_at_us = NOW
     for load, wait_us in steps:
         now_us += wait_us
@@ -102,7 +102,7 @@ class Worker:
     def __init__(self, per_second: float, seed: int) -> None:
         self.rng = Random(seed)
         self.per_second = per_second
-        self.size = Size(1, 0)
+        self.size = PoolSize(1, 0)
         self.waiting: list[int] = []
         self.ends: list[int] = []
         self.counts: list[int] = []
@@ -116,7 +116,7 @@ class Worker:
                 self.waiting.pop(0)
                 self.ends.append(now_us + SECOND // 2)
             waited_us = now_us - self.waiting[0] if self.waiting else 0
-            load = Load(len(self.waiting), len(self.ends), SECOND // 2, waited_us)
+            load = PoolLoad(len(self.waiting), len(self.ends), SECOND // 2, waited_us)
             self.size = resize(RULE, self.size, load, SLOTS, now_us)
             self.counts.append(self.size.count)
 
@@ -140,19 +140,19 @@ def test_a_constant_load_changes_nothing(per_second: float) -> None:
 
 
 def test_it_does_not_shrink_to_where_it_would_be_full() -> None:
-    full, roomy = Load(waiting=0, busy=22, duration_us=SECOND), Load(waiting=0, busy=20, duration_us=SECOND)
+    full, roomy = PoolLoad(waiting=0, busy=22, duration_us=SECOND), PoolLoad(waiting=0, busy=20, duration_us=SECOND)
     for load, count in ((full, 6), (roomy, 5)):
-        size = Size(6, NOW)
+        size = PoolSize(6, NOW)
         for second in range(0, 600, 5):
             size = resize(RULE, size, load, SLOTS, NOW + second * SECOND)
         assert size.count == count
 
 
 def test_it_shrinks_to_the_most_that_was_wanted_while_it_was_calm() -> None:
-    size = Size(8, NOW)
+    size = PoolSize(8, NOW)
     for second in range(61):
         busy = 20 if second == 30 else 0
-        size = resize(RULE, size, Load(0, busy, SECOND), SLOTS, NOW + second * SECOND)
+        size = resize(RULE, size, PoolLoad(0, busy, SECOND), SLOTS, NOW + second * SECOND)
     assert size.count == 5
 
 
@@ -162,7 +162,7 @@ def test_a_load_that_ends_lets_the_worker_shrink_to_its_fewest() -> None:
     assert worker.size.count >= 7
     size = worker.size
     for second in range(60, 200):
-        size = resize(RULE, size, Load(0, 0, SECOND), SLOTS, second * SECOND)
+        size = resize(RULE, size, PoolLoad(0, 0, SECOND), SLOTS, second * SECOND)
     assert size.count == 1
 
 

@@ -15,9 +15,9 @@ from tickwork.core.limits.limits import (
     LIMITS,
     AnyLimit,
     Concurrency,
+    LimitUse,
     Rate,
     Shared,
-    Slot,
     concurrency,
     rate,
     read_limits,
@@ -152,11 +152,11 @@ def test_a_job_is_stamped_with_its_slots() -> None:
         ["order"],
     )
     assert slots_of(read, ORDER, tenant="acme", labels=("vip", "region:eu")) == (
-        Slot("task:pay#1", "", 1),
-        Slot("task:pay#2", "7", 3),
-        Slot("stripe", "acme", 1),
-        Slot("task:pay#4", "eu", 1),
-        Slot("task:pay#5", "b", 1),
+        LimitUse("task:pay#1", "", 1),
+        LimitUse("task:pay#2", "7", 3),
+        LimitUse("stripe", "acme", 1),
+        LimitUse("task:pay#4", "eu", 1),
+        LimitUse("task:pay#5", "b", 1),
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.limits.retry_budget import RetryBudget, retries_a_second, started
-from tickwork.core.limits.sliding_counter import Tally
+from tickwork.core.limits.sliding_counter import SlidingCounter
 from tickwork.errors import InvalidOption
 
 SECOND = 1_000_000
@@ -17,8 +17,8 @@ NOW = 1_800_000_000 * SECOND
 BUDGET = RetryBudget()
 
 
-def after(per_second: int, seconds: int) -> Tally:
-    starts = Tally()
+def after(per_second: int, seconds: int) -> SlidingCounter:
+    starts = SlidingCounter()
     for second in range(seconds):
         starts = started(BUDGET, starts, per_second, NOW + second * SECOND)
     return starts
@@ -29,12 +29,12 @@ def test_a_fifth_of_what_started_in_two_minutes_may_be_retries() -> None:
 
 
 def test_a_queue_that_is_idle_has_the_floor() -> None:
-    assert retries_a_second(BUDGET, Tally(), NOW) == 10
+    assert retries_a_second(BUDGET, SlidingCounter(), NOW) == 10
     assert retries_a_second(BUDGET, after(1000, 60), NOW + 200 * SECOND) == 10
 
 
 def test_a_burst_raises_the_pace_of_its_own_retries_little() -> None:
-    assert retries_a_second(BUDGET, started(BUDGET, Tally(), 50_000, NOW), NOW) == 83
+    assert retries_a_second(BUDGET, started(BUDGET, SlidingCounter(), 50_000, NOW), NOW) == 83
 
 
 @given(st.floats(0, 1), st.lists(st.tuples(st.integers(0, 60 * SECOND), st.integers(0, 5000)), max_size=60))
@@ -42,7 +42,7 @@ def test_it_is_never_more_than_the_share_of_all_that_started_or_the_floor(
     share: float, claims: list[tuple[int, int]]
 ) -> None:
     budget = RetryBudget(share=share)
-    starts, now_us, all_starts = Tally(), NOW, []
+    starts, now_us, all_starts = SlidingCounter(), NOW, []
     for wait_us, count in claims:
         now_us += wait_us
         starts = started(budget, starts, count, now_us)

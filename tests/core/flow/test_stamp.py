@@ -17,7 +17,7 @@ from tickwork.core.job_options import Options
 from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.debounce import debounce, throttle
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Concurrency, Slot, concurrency, rate, read_limits, sequence
+from tickwork.core.limits.limits import Concurrency, LimitUse, concurrency, rate, read_limits, sequence
 from tickwork.core.placement.sticky import spot_of
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec, template
@@ -128,13 +128,13 @@ class TestHabits:
     def test_a_debounced_job_replaces_the_one_before(self) -> None:
         job = stamped(said(debounce=debounce("5s", key="account")), {"account": 7})
         assert (job.key, job.if_exists, job.delay) == ("debounce:sync:7", "follow", timedelta(seconds=5))
-        assert job.flow == Flow((Slot("task:sync#debounce", "7", 1),), sequence=True)
+        assert job.flow == Flow((LimitUse("task:sync#debounce", "7", 1),), sequence=True)
 
     def test_a_throttled_job_keeps_its_key_and_its_other_rules(self) -> None:
         job = stamped(said(throttle="1m", limits=[ACCOUNT]), {"account": 7}, retries=9)
         assert (job.key, job.if_exists, job.delay) == ("throttle:sync:", "return", None)
         assert (job.policy.key_for, job.policy.retry.retries) == (timedelta(minutes=1), 9)
-        assert job.flow == Flow(slots=(Slot("task:sync#1", "7", 1),))
+        assert job.flow == Flow(slots=(LimitUse("task:sync#1", "7", 1),))
 
     @pytest.mark.parametrize("option", [{"key": "x"}, {"delay": "1s"}, {"if_exists": "replace"}])
     def test_options_that_contradict_a_habit_are_refused(self, option: dict[str, Any]) -> None:
@@ -151,7 +151,7 @@ class TestSchedules:
         definition = TaskDefinition("sync", "default", 5, Policy(), b"{}", encode_task_flow(flow))
         spec = new_spec("nightly", "sync", every("1h"), tenant="acme", needs={"gpu": True})
         job = template(spec, definition)
-        assert job.flow == Flow(slots=(Slot("task:sync#1", "house", 1),), tenant="acme", needs="gpu")
+        assert job.flow == Flow(slots=(LimitUse("task:sync#1", "house", 1),), tenant="acme", needs="gpu")
         assert (job.key, job.policy.key_for) == (None, None)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tickwork.core.limits.lanes import Flow, home_lane, read_lane
 from tickwork.core.placement.needs import Offer, read_needs, read_offer
-from tickwork.core.placement.sticky import GROUPS, SPOTS, Neighbour, Neighbourhood, group_of, home_of, spot_of
+from tickwork.core.placement.sticky import GROUPS, SPOTS, ClaimingWorker, ClaimingWorkers, group_of, home_of, spot_of
 
 names = st.sets(st.text("abcdef0123456789-", min_size=1, max_size=12), min_size=1, max_size=8)
 
@@ -71,11 +71,11 @@ def test_a_lane_tells_where_its_jobs_stick_unless_order_counts(flow: Flow) -> No
 
 def test_a_home_serves_the_queue_and_has_what_is_needed() -> None:
     gpu = read_needs({"gpu": True}).text
-    here = Neighbourhood(
+    here = ClaimingWorkers(
         [
-            Neighbour("plain", ("default",), Offer()),
-            Neighbour("equipped", ("default",), read_offer(["gpu"])),
-            Neighbour("elsewhere", ("mail",), read_offer(["gpu"])),
+            ClaimingWorker("plain", ("default",), Offer()),
+            ClaimingWorker("equipped", ("default",), read_offer(["gpu"])),
+            ClaimingWorker("elsewhere", ("mail",), read_offer(["gpu"])),
         ]
     )
     assert {here.home(group, "default", gpu) for group in range(GROUPS)} == {"equipped"}
@@ -85,7 +85,7 @@ def test_a_home_serves_the_queue_and_has_what_is_needed() -> None:
 
 
 def test_who_is_no_neighbour_leaves_nothing_to_others() -> None:
-    here = Neighbourhood([Neighbour("one", ("default",), Offer()), Neighbour("two", ("default",), Offer())])
+    here = ClaimingWorkers([ClaimingWorker("one", ("default",), Offer()), ClaimingWorker("two", ("default",), Offer())])
     for group in range(GROUPS):
         assert not here.is_anothers("server", group, "default", "")
         assert here.is_anothers("one", group, "default", "") != here.is_anothers("two", group, "default", "")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core.fairness.fair_turns import Tenant, Turns, read_weight, take_turns
+from tickwork.core.fairness.fair_turns import TenantTurns, TurnPlan, read_weight, take_turns
 from tickwork.errors import InvalidOption
 
 weights = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 16), min_size=1)
@@ -26,9 +26,9 @@ class Line:
         self.clock = 0
         self.got: Counter[str] = Counter()
 
-    def take(self, count: int, waiting: dict[str, int] | None = None) -> Turns:
+    def take(self, count: int, waiting: dict[str, int] | None = None) -> TurnPlan:
         tenants = [
-            Tenant(name, 10**6 if waiting is None else waiting.get(name, 0), weight, self.positions.get(name, 0))
+            TenantTurns(name, 10**6 if waiting is None else waiting.get(name, 0), weight, self.positions.get(name, 0))
             for name, weight in self.weights.items()
         ]
         turns = take_turns(tenants, count, self.clock)
@@ -39,13 +39,13 @@ class Line:
 
 
 def test_turns_go_round_by_weight() -> None:
-    turns = take_turns([Tenant("a", 100), Tenant("b", 100, weight=3)], 8)
+    turns = take_turns([TenantTurns("a", 100), TenantTurns("b", 100, weight=3)], 8)
     assert turns.counts == {"a": 2, "b": 6}
 
 
 def test_a_tenant_with_very_many_jobs_is_one_tenant() -> None:
-    assert take_turns([Tenant("big", 100_000), Tenant("small", 3)], 10).counts == {"big": 7, "small": 3}
-    assert take_turns([Tenant("big", 100_000), Tenant("small", 1)], 2).counts == {"big": 1, "small": 1}
+    assert take_turns([TenantTurns("big", 100_000), TenantTurns("small", 3)], 10).counts == {"big": 7, "small": 3}
+    assert take_turns([TenantTurns("big", 100_000), TenantTurns("small", 1)], 2).counts == {"big": 1, "small": 1}
 
 
 def test_one_who_was_away_starts_where_the_others_are() -> None:
@@ -67,9 +67,9 @@ def test_a_backlog_of_100_000_jobs_delays_nobody_who_keeps_to_a_fair_share() -> 
 
 
 def test_no_more_turns_than_jobs() -> None:
-    assert take_turns([Tenant("a", 2), Tenant("b", 0), Tenant("c", 1)], 100).counts == {"a": 2, "c": 1}
-    assert take_turns([], 5, clock=7) == Turns({}, {}, 7)
-    assert take_turns([Tenant("a", 2)], 0, clock=7) == Turns({}, {}, 7)
+    assert take_turns([TenantTurns("a", 2), TenantTurns("b", 0), TenantTurns("c", 1)], 100).counts == {"a": 2, "c": 1}
+    assert take_turns([], 5, clock=7) == TurnPlan({}, {}, 7)
+    assert take_turns([TenantTurns("a", 2)], 0, clock=7) == TurnPlan({}, {}, 7)
 
 
 @given(weights, st.lists(st.integers(1, 30), min_size=1, max_size=20))
@@ -105,7 +105,7 @@ def test_nobody_waits_longer_than_a_round_whoever_comes_and_goes(
 
 @given(
     st.lists(
-        st.builds(Tenant, st.sampled_from("abcdef"), st.integers(0, 9), st.integers(1, 9), st.integers(0, 10**7)),
+        st.builds(TenantTurns, st.sampled_from("abcdef"), st.integers(0, 9), st.integers(1, 9), st.integers(0, 10**7)),
         unique_by=lambda tenant: tenant.name,
     ),
     st.integers(0, 30),
@@ -113,7 +113,7 @@ def test_nobody_waits_longer_than_a_round_whoever_comes_and_goes(
     st.randoms(use_true_random=False),
 )
 def test_the_order_of_tenants_does_not_matter_and_two_claims_are_as_one(
-    tenants: list[Tenant], count: int, clock: int, rng: Any
+    tenants: list[TenantTurns], count: int, clock: int, rng: Any
 ) -> None:
     turns = take_turns(tenants, count, clock)
     shuffled = tenants[:]
@@ -123,7 +123,7 @@ def test_the_order_of_tenants_does_not_matter_and_two_claims_are_as_one(
     assert sum(turns.counts.values()) == min(count, sum(tenant.waiting for tenant in tenants))
     first = take_turns(tenants, count // 2, clock)
     left = [
-        Tenant(t.name, t.waiting - first.counts.get(t.name, 0), t.weight, first.positions.get(t.name, t.position))
+        TenantTurns(t.name, t.waiting - first.counts.get(t.name, 0), t.weight, first.positions.get(t.name, t.position))
         for t in tenants
     ]
     second = take_turns(left, count - count // 2, first.clock)
@@ -155,7 +155,7 @@ def test_whoever_has_room_for_the_first_turns_only_has_taken_just_these(
 ) -> None:
     """A claim asks for more turns than it has room for, and starts the first of them; the rest was never taken."""
     positions = {name: data.draw(st.integers(0, 10**6)) for name in weights}
-    line = [Tenant(name, 10**6, weight, positions[name]) for name, weight in weights.items()]
+    line = [TenantTurns(name, 10**6, weight, positions[name]) for name, weight in weights.items()]
     order = take_turns(line, count).order
     assert len(order) == count
     room = data.draw(st.integers(1, count))

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from tickwork.core.notify.channels import Mail, decode_channel, encode_channel, job_of, new_channel
-from tickwork.core.notify.matching import Case
+from tickwork.core.notify.matching import AlertCase
 from tickwork.core.notify.message_text import message_of, trial_message
 from tickwork.core.notify.rule import KINDS, decode_notification, encode_notification, new_notification
 from tickwork.core.notify.state import (
     KNOWN_LIMIT,
-    Digest,
+    AlertDigest,
     decode_watch,
     encode_watch,
     judged,
@@ -80,10 +80,10 @@ def test_what_makes_no_channel_is_refused(kind: str, given: dict[str, Any], said
         new_channel("c", kind, **given)
 
 
-def a_digest(**changes: Any) -> Digest:
+def a_digest(**changes: Any) -> AlertDigest:
     notification = new_notification("night", "failed", "ops", task="report")
-    cases = tuple(Case(f"id{n}", job=f"id{n}") for n in range(2))
-    return Digest(notification, **{"count": 7, "examples": cases, "first_at": NOW, "told_at": NOW, **changes})
+    cases = tuple(AlertCase(f"id{n}", job=f"id{n}") for n in range(2))
+    return AlertDigest(notification, **{"count": 7, "examples": cases, "first_at": NOW, "told_at": NOW, **changes})
 
 
 def test_a_message_says_how_many_why_and_where() -> None:
@@ -185,10 +185,10 @@ def test_secrets_of_channels_reach_their_jobs_as_references() -> None:
 
 def test_the_first_case_is_told_at_once_and_a_storm_in_one_message_for_each_window() -> None:
     notification, watch = new_notification("n", "failed", "ops"), new_watch(NOW)
-    told: list[Digest] = []
+    told: list[AlertDigest] = []
     for second in range(600):
         now = NOW + timedelta(seconds=second)
-        watch, digest = judged(notification, watch, [Case(f"{second}-{n}") for n in range(100)], now)
+        watch, digest = judged(notification, watch, [AlertCase(f"{second}-{n}") for n in range(100)], now)
         told += [digest] if digest else []
         watch = decode_watch(encode_watch(watch))
     assert [digest.count for digest in told] == [100, 30_000]
@@ -201,7 +201,7 @@ def test_the_first_case_is_told_at_once_and_a_storm_in_one_message_for_each_wind
 
 
 def test_a_case_that_lasts_is_told_once_and_again_when_it_comes_back() -> None:
-    watch, one, two = new_watch(NOW), Case("a"), Case("b")
+    watch, one, two = new_watch(NOW), AlertCase("a"), AlertCase("b")
     fresh, watch = lasting(watch, [one])
     assert fresh == [one]
     fresh, watch = lasting(watch, [one, two])
@@ -209,12 +209,12 @@ def test_a_case_that_lasts_is_told_once_and_again_when_it_comes_back() -> None:
     fresh, watch = lasting(watch, [])
     fresh, watch = lasting(watch, [two])
     assert fresh == [two]
-    _, watch = lasting(watch, [Case(str(n)) for n in range(5000)])
+    _, watch = lasting(watch, [AlertCase(str(n)) for n in range(5000)])
     assert len(watch.known) == KNOWN_LIMIT
 
 
 def test_a_job_that_was_told_while_it_ran_is_not_told_when_it_ends() -> None:
-    watch, one, two = new_watch(NOW), Case("a"), Case("b")
+    watch, one, two = new_watch(NOW), AlertCase("a"), AlertCase("b")
     fresh, watch = under_way(watch, [one], [], set())
     assert fresh == [one]
     fresh, watch = under_way(watch, [], [], set())  # it waits for a retry, and is neither here nor there

@@ -15,10 +15,10 @@ from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rule import RuleValue
-from tickwork.core.schedule.decide import Action, Decision, decide, next_due, rule_of
+from tickwork.core.schedule.decide import FireAction, ScheduleDecision, decide, next_due, rule_of
 from tickwork.core.schedule.due import GRACE
-from tickwork.core.schedule.policy import Policies, read_policies
-from tickwork.core.schedule.state import Standing, new_standing
+from tickwork.core.schedule.policy import SchedulePolicies, read_policies
+from tickwork.core.schedule.state import ScheduleState, new_standing
 from tickwork.errors import InvalidOption
 
 T0 = datetime.fromisoformat("2026-11-16T10:00:00Z")
@@ -35,7 +35,7 @@ class Schedule:
         self.policies = read_policies(policies)
         self.standing = new_standing(created_at, self.policies)
 
-    def look(self, now: datetime, **kwargs: Any) -> Decision:
+    def look(self, now: datetime, **kwargs: Any) -> ScheduleDecision:
         decision = decide("report", self.rule, self.policies, self.standing, now, **kwargs)
         self.standing = decision.standing
         return decision
@@ -44,7 +44,7 @@ class Schedule:
         self.standing = self.standing.run_ended(now)
 
 
-def told(decision: Decision) -> list[tuple[int, str, bool]]:
+def told(decision: ScheduleDecision) -> list[tuple[int, str, bool]]:
     """Which minute, what became of it, and whether it was caught up."""
     return [(int((fire.scheduled_for - T0) / MINUTE), fire.action.value, fire.is_catchup) for fire in decision.fires]
 
@@ -151,7 +151,7 @@ def test_a_queued_one_starts_when_the_run_ends_and_reasons_are_given() -> None:
 def test_a_pause_is_a_time_of_missed_occurrences() -> None:
     schedule = Schedule(catchup="all", overlap="allow")
     schedule.standing = schedule.standing.put_on_hold()
-    assert schedule.look(T0 + 2 * MINUTE) == Decision((), schedule.standing, None)
+    assert schedule.look(T0 + 2 * MINUTE) == ScheduleDecision((), schedule.standing, None)
     schedule.standing = schedule.standing.resumed(T0 + 2 * MINUTE + SECOND)
     assert told(schedule.look(T0 + 2 * MINUTE + SECOND)) == [(1, "start", True), (2, "start", True)]
 
@@ -206,7 +206,7 @@ def test_jitter_differs_from_run_to_run_and_is_the_same_everywhere() -> None:
 
 
 def test_a_window_spreads_schedules_and_each_keeps_its_place() -> None:
-    policies = Policies(window=timedelta(minutes=30), overlap="allow")
+    policies = SchedulePolicies(window=timedelta(minutes=30), overlap="allow")
     places = []
     for number in range(300):
         standing = new_standing(T0, policies)
@@ -270,7 +270,7 @@ class Model:
     """A schedule of instants that are known one by one."""
 
     dues: list[datetime]
-    policies: Policies
+    policies: SchedulePolicies
     active_since: datetime = T0
     judged: set[datetime] = field(default_factory=set)
     live: int = 0
@@ -344,7 +344,7 @@ class Model:
 
 
 POLICIES = st.builds(
-    Policies,
+    SchedulePolicies,
     catchup=st.sampled_from(["all", "latest", "none"]),
     catchup_limit=st.integers(1, 6),
     catchup_age=st.sampled_from([timedelta(seconds=100), timedelta(days=1)]),
@@ -360,7 +360,7 @@ STEPS = st.lists(
 @given(st.sets(st.integers(1, 900), min_size=1, max_size=40), POLICIES, STEPS)
 @settings(max_examples=150)
 def test_decisions_agree_with_a_naive_model(
-    seconds: set[int], policies: Policies, steps: list[tuple[str, int]]
+    seconds: set[int], policies: SchedulePolicies, steps: list[tuple[str, int]]
 ) -> None:
     dues = [T0 + second * SECOND for second in sorted(seconds)]
     rule, model, standing = at(*dues), Model(dues, policies), new_standing(T0, policies)
@@ -378,7 +378,9 @@ def test_decisions_agree_with_a_naive_model(
             standing = look_and_compare(rule, policies, standing, model, now)
 
 
-def look_and_compare(rule: RuleValue, policies: Policies, standing: Standing, model: Model, now: datetime) -> Standing:
+def look_and_compare(
+    rule: RuleValue, policies: SchedulePolicies, standing: ScheduleState, model: Model, now: datetime
+) -> ScheduleState:
     decision = decide("any", rule, policies, standing, now)
     found = [(fire.scheduled_for, fire.action.value, fire.is_catchup) for fire in decision.fires]
     assert found == model.look(now)
@@ -387,9 +389,9 @@ def look_and_compare(rule: RuleValue, policies: Policies, standing: Standing, mo
     assert after_it.handled_at == max([T0, *model.judged])  # the last due instant, whatever time it is
     assert [(one.due_at, one.is_catchup) for one in after_it.waiting] == model.waiting
     if policies.overlap != "allow":
-        starts = [fire for fire in decision.fires if fire.action is Action.START]
+        starts = [fire for fire in decision.fires if fire.action is FireAction.START]
         assert len(starts) <= 1
     if not model.paused and decision.wake_at is not None:
         assert decision.wake_at == min(due for due in model.dues if due not in model.judged)
-    assert msgspec.json.decode(msgspec.json.encode(after_it), type=Standing) == after_it
+    assert msgspec.json.decode(msgspec.json.encode(after_it), type=ScheduleState) == after_it
     return after_it

@@ -11,23 +11,23 @@ from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rrule import rrule
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.density import MINUTE, MINUTES, Counter
-from tickwork.core.schedule.spec import Spec, new_spec
-from tickwork.core.schedule.state import Standing
+from tickwork.core.schedule.spec import ScheduleSpec, new_spec
+from tickwork.core.schedule.state import ScheduleState
 
 START = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)  # in Berlin clocks go forward in the night that follows
 NOW = START + timedelta(seconds=30)
 CLOSED = calendar(weekdays=["sun"], tz="Europe/Berlin")
 
 
-def standing(**changes: object) -> Standing:
-    return Standing(**{"handled_at": START, "active_since": START, **changes})  # type: ignore[arg-type]
+def standing(**changes: object) -> ScheduleState:
+    return ScheduleState(**{"handled_at": START, "active_since": START, **changes})  # type: ignore[arg-type]
 
 
-def spec(rule: RuleValue, **policies: object) -> Spec:
+def spec(rule: RuleValue, **policies: object) -> ScheduleSpec:
     return new_spec("s", "t", rule, **policies)
 
 
-def counted(one: Spec, now: Standing | None = None, walk: int = 1_000_000) -> Counter:
+def counted(one: ScheduleSpec, now: ScheduleState | None = None, walk: int = 1_000_000) -> Counter:
     counter = Counter(START, NOW, {"closed": CLOSED}, walk)
     counter.add(one, now or standing())
     return counter

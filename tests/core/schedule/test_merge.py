@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.declared_merge import merge
-from tickwork.core.schedule.spec import Spec, new_spec
+from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 
 MINUTES, HOURS, DAYS = every("1m"), every("1h"), every("1d")
 
 
-def spec(rule: Any = MINUTES, target: str = "t", args: bytes = b"{}", **given: Any) -> Spec:
+def spec(rule: Any = MINUTES, target: str = "t", args: bytes = b"{}", **given: Any) -> ScheduleSpec:
     return new_spec("s", target, rule, args, **given)
 
 
@@ -62,11 +62,13 @@ _SPECS = st.builds(
 
 
 @given(_SPECS, _SPECS, _SPECS)
-def test_the_same_declaration_again_changes_nothing(base: Spec, current: Spec, declared: Spec) -> None:
+def test_the_same_declaration_again_changes_nothing(
+    base: ScheduleSpec, current: ScheduleSpec, declared: ScheduleSpec
+) -> None:
     once = merge(base, current, declared)
     assert merge(declared, once, declared) == once
 
 
 @given(_SPECS, _SPECS)
-def test_who_did_not_edit_gets_what_code_says(base: Spec, declared: Spec) -> None:
+def test_who_did_not_edit_gets_what_code_says(base: ScheduleSpec, declared: ScheduleSpec) -> None:
     assert merge(base, base, declared) == declared

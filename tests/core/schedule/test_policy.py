@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tickwork.core.recurrence.calendars.calendar import calendar
-from tickwork.core.schedule.policy import Policies, read_policies
+from tickwork.core.schedule.policy import SchedulePolicies, read_policies
 from tickwork.errors import InvalidOption
 
 START = datetime.fromisoformat("2026-11-16T12:00+02:00")
 
 
 def test_the_defaults_are_these() -> None:
-    assert read_policies({}) == Policies(
+    assert read_policies({}) == SchedulePolicies(
         catchup="latest",
         catchup_limit=100,
         catchup_age=timedelta(days=7),
@@ -28,7 +28,7 @@ def test_the_defaults_are_these() -> None:
         deadline=None,
         calendars=(),
     )
-    assert read_policies({"catchup": None, "start": None}) == Policies()
+    assert read_policies({"catchup": None, "start": None}) == SchedulePolicies()
 
 
 def test_policies_are_read_as_people_write_them() -> None:

@@ -16,7 +16,7 @@ from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.recurrence.rule_json import decode_calendar, decode_rule, encode_calendar, encode_rule
-from tickwork.core.schedule.policy import Policies
+from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.state import new_standing
 from tickwork.errors import InvalidInput, InvalidOption
 
@@ -106,5 +106,5 @@ def test_a_rule_begins_where_its_schedule_does_unless_it_says_itself() -> None:
         start + timedelta(hours=1),
         start + timedelta(hours=2),
     ]
-    assert new_standing(start, Policies()).handled_at == start
-    assert new_standing(start, Policies(start=start)).handled_at == start - MICROSECOND
+    assert new_standing(start, SchedulePolicies()).handled_at == start
+    assert new_standing(start, SchedulePolicies(start=start)).handled_at == start - MICROSECOND

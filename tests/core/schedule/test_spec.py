@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.occurrence import Tick, decode_tick, encode_tick
+from tickwork.core.occurrence import Occurrence, decode_tick, encode_tick
 from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.recurrence.combine import all_of, any_of, except_on
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every
 from tickwork.core.retry import RetryPolicy
 from tickwork.core.schedule.policy import POLICIES
-from tickwork.core.schedule.spec import JobOptions, Spec, decode_spec, encode_spec, new_spec, template
+from tickwork.core.schedule.spec import ScheduledJobOptions, ScheduleSpec, decode_spec, encode_spec, new_spec, template
 from tickwork.errors import InvalidInput, InvalidOption
 
 MINUTES = every("1m")
@@ -25,9 +25,9 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 def test_policies_and_options_are_told_apart_by_their_names() -> None:
     spec = new_spec("s", "t", MINUTES, catchup="all", jitter="5s", queue="mail", retries=5, timeout="1m", paused=True)
     assert (spec.policies.catchup, spec.policies.jitter) == ("all", timedelta(seconds=5))
-    assert spec.options == JobOptions(queue="mail", retries=5, timeout=timedelta(minutes=1))
+    assert spec.options == ScheduledJobOptions(queue="mail", retries=5, timeout=timedelta(minutes=1))
     assert spec.paused
-    assert POLICIES.isdisjoint(JobOptions.__struct_fields__)
+    assert POLICIES.isdisjoint(ScheduledJobOptions.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_without_a_definition_the_defaults_hold() -> None:
 
 
 def test_a_tick_comes_back_from_its_stored_form() -> None:
-    for tick in (Tick("s", NOON), Tick("s", NOON, True, (NOON, NOON + timedelta(hours=1)))):
+    for tick in (Occurrence("s", NOON), Occurrence("s", NOON, True, (NOON, NOON + timedelta(hours=1)))):
         assert decode_tick(encode_tick(tick)) == tick
 
 
 def test_a_spec_is_a_value() -> None:
     assert len({new_spec("s", "t", MINUTES), new_spec("s", "t", MINUTES)}) == 1
-    assert isinstance(new_spec("s", "t", MINUTES), Spec)
+    assert isinstance(new_spec("s", "t", MINUTES), ScheduleSpec)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.web.addresses import Allowed, closed, disguised, read_address, read_allowed
+from tickwork.core.web.addresses import AllowedAddresses, closed, disguised, read_address, read_allowed
 from tickwork.errors import InvalidInput
 
 NAT64 = IPv6Network("64:ff9b::/96")
@@ -86,8 +86,8 @@ def test_addresses_and_names_are_no_disguise(host: str) -> None:
 
 def test_one_bad_address_among_good_ones_is_enough() -> None:
     found = [read_address("1.1.1.1"), read_address("fe80::1%eth0")]
-    assert Allowed().refusal("two.example", found) == "two.example is fe80::1, which is link-local"
-    assert Allowed().refusal("two.example", found[:1]) is None
+    assert AllowedAddresses().refusal("two.example", found) == "two.example is fe80::1, which is link-local"
+    assert AllowedAddresses().refusal("two.example", found[:1]) is None
 
 
 def test_operators_allow_names_and_networks() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.command import FAILURE, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import count_of, print_json, print_table, utc
 from tickwork.cli.parse_time import instant
 from tickwork.core.terminal_escape import clean
@@ -14,7 +14,7 @@ from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.store.admin.access import AuditView
-    from tickwork.store.admin.audit_chain import Head
+    from tickwork.store.admin.audit_chain import ChainHead
 
 
 @click.group(
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def audit(
     ctx: click.Context,
-    session: Session,
+    session: Invocation,
     /,
     who: str | None,
     action: str | None,
@@ -67,7 +67,7 @@ def audit(
 @url_option
 @pass_session
 @click.pass_context
-def verify(ctx: click.Context, session: Session, /, head: str | None, as_json: bool) -> None:
+def verify(ctx: click.Context, session: Invocation, /, head: str | None, as_json: bool) -> None:
     """Check the chain of the audit log; exit with 1 and name the first row that does not fit.
 
     Keep the head that it prints where nobody who can write to the database can: with --head a later check finds out
@@ -88,13 +88,13 @@ def verify(ctx: click.Context, session: Session, /, head: str | None, as_json: b
         ctx.exit(FAILURE)
 
 
-def _head(text: str) -> Head:
-    from tickwork.store.admin.audit_chain import Head
+def _head(text: str) -> ChainHead:
+    from tickwork.store.admin.audit_chain import ChainHead
 
     number, colon, hash = text.partition(":")
     if not (colon and number.isascii() and number.isdigit() and len(number) <= 18 and hash):
         raise InvalidInput(f"--head takes what an earlier check printed, like 1234:9f86d0..., not {text!r}.")
-    return Head(int(number), hash)
+    return ChainHead(int(number), hash)
 
 
 def _json(one: AuditView) -> dict[str, Any]:

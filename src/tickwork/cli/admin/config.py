@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tickwork.cli.command import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import print_json, print_table
 
 
@@ -13,7 +13,7 @@ from tickwork.cli.output import print_json, print_table
 @json_option
 @url_option
 @pass_session
-def config(session: Session, target: str | None, as_json: bool) -> None:
+def config(session: Invocation, target: str | None, as_json: bool) -> None:
     """Show the settings in force here, and where each was said; with a module or file, those of its app.
 
     Passwords are masked. It opens no store.

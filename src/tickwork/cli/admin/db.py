@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.command import FAILURE, Group, Session, json_option, pass_session, shown_url, url_option
+from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, shown_url, url_option
 from tickwork.cli.output import count_of, print_json, print_table
 from tickwork.errors import InvalidInput
 
@@ -24,7 +24,7 @@ def db() -> None:
 @json_option
 @url_option
 @pass_session
-def upgrade(session: Session, adopt: bool, as_json: bool) -> None:
+def upgrade(session: Invocation, adopt: bool, as_json: bool) -> None:
     """Apply the migrations that are missing, all or none. Safe to run twice, and by two at once."""
     app = session.app(create=True, adopt=adopt)
     applied = app.store.upgrade()
@@ -42,7 +42,7 @@ def upgrade(session: Session, adopt: bool, as_json: bool) -> None:
 @url_option
 @pass_session
 @click.pass_context
-def status(ctx: click.Context, session: Session, as_json: bool) -> None:
+def status(ctx: click.Context, session: Invocation, as_json: bool) -> None:
     """Say which migrations the store has. Changes nothing; exits with 1 when an upgrade is needed."""
     app = session.app()
     found = app.store.schema_status()
@@ -62,7 +62,7 @@ def status(ctx: click.Context, session: Session, as_json: bool) -> None:
 @db.command("sql", example="tickwork db sql --url postgresql:// | psql database")
 @url_option
 @pass_session
-def sql(session: Session) -> None:
+def sql(session: Invocation) -> None:
     """Print the schema as SQL, to apply it yourself. Connects to nothing."""
     from tickwork.config import load_settings
 

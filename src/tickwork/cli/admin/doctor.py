@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.command import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import about, console, count_of, print_json
 from tickwork.core.terminal_escape import clean
 from tickwork.version import VERSION
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tickwork.app import Tickwork
     from tickwork.core.job import QueueView, WorkerView
-    from tickwork.store.base import Health
+    from tickwork.store.base import StoreHealth
 
 LATE = timedelta(minutes=1)  # a due job that waits longer is worth a word
 EXPIRING = timedelta(days=14)  # a key that ends sooner wants to be replaced
@@ -35,7 +35,7 @@ _NAME_WIDTH = 20
 @json_option
 @url_option
 @pass_session
-def doctor(session: Session, as_json: bool) -> None:
+def doctor(session: Invocation, as_json: bool) -> None:
     """Say what the store promises, which versions and workers there are, what is stuck, and what to do about it."""
     app = session.app()
     facts, warnings = examine(app)
@@ -120,7 +120,7 @@ def _oldest(queues: list[QueueView], now: datetime) -> str:
 
 
 def _warnings(
-    health: Health, live: list[WorkerView], queues: list[QueueView], now: datetime, stuck: int
+    health: StoreHealth, live: list[WorkerView], queues: list[QueueView], now: datetime, stuck: int
 ) -> Iterator[str]:
     if stuck and "stuck leases" not in health.facts and not live:
         yield (

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, by, recorded
-from tickwork.cli.command import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, by, recorded
+from tickwork.cli.command import NOT_FOUND, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table, utc
 
 if TYPE_CHECKING:
-    from tickwork.store.admin.access import KeyView
+    from tickwork.store.admin.access import ApiKeyView
 
 SCOPES = ("read", "enqueue", "operate", "shell", "use-secrets", "work", "metrics", "admin")
 
@@ -38,7 +38,7 @@ def keys() -> None:
 @url_option
 @pass_session
 def create(
-    session: Session, /, name: str, scopes: tuple[str, ...], expires: str | None, never: bool, as_json: bool
+    session: Invocation, /, name: str, scopes: tuple[str, ...], expires: str | None, never: bool, as_json: bool
 ) -> None:
     """Make a key, and print its token. The token is shown this once: the store has a digest of it alone."""
     from tickwork.security.credentials import LASTS, NEVER, create_key, read_lasts
@@ -51,7 +51,7 @@ def create(
         app,
         "create_api_key",
         lambda: create_key(app.store, name, list(scopes), lasts, by()),
-        lambda made: [Told(f"key:{name}", after=key_json(made[1]))],
+        lambda made: [AuditedChange(f"key:{name}", after=key_json(made[1]))],
     )
     if as_json:
         print_json({**key_json(made), "token": token})
@@ -65,7 +65,7 @@ def create(
 @json_option
 @url_option
 @pass_session
-def list_keys(session: Session, /, as_json: bool) -> None:
+def list_keys(session: Invocation, /, as_json: bool) -> None:
     """List keys, also those that have expired or were revoked."""
     app = session.app()
     found, now = app.store.api_keys(), app.store.now()
@@ -84,7 +84,7 @@ def list_keys(session: Session, /, as_json: bool) -> None:
 @url_option
 @pass_session
 @click.pass_context
-def revoke(ctx: click.Context, session: Session, /, which: str, as_json: bool) -> None:
+def revoke(ctx: click.Context, session: Invocation, /, which: str, as_json: bool) -> None:
     """Have a key let nobody in from now on."""
     from tickwork.security.credentials import find_key
 
@@ -95,9 +95,9 @@ def revoke(ctx: click.Context, session: Session, /, which: str, as_json: bool) -
         ctx.exit(NOT_FOUND)
     before = key_json(key)
 
-    def told(_: bool) -> list[Told]:
+    def told(_: bool) -> list[AuditedChange]:
         revoked = app.store.get_api_key(key.id)
-        return [Told(f"key:{key.name}", before, None if revoked is None else key_json(revoked))]
+        return [AuditedChange(f"key:{key.name}", before, None if revoked is None else key_json(revoked))]
 
     revoked = recorded(app, "revoke_api_key", lambda: app.store.revoke_api_key(key.id), told)
     if as_json:
@@ -106,7 +106,7 @@ def revoke(ctx: click.Context, session: Session, /, which: str, as_json: bool) -
         click.echo(f"{key.name} ({key.prefix}) {'lets' if revoked else 'was revoked before: it lets'} nobody in.")
 
 
-def key_json(key: KeyView) -> dict[str, Any]:
+def key_json(key: ApiKeyView) -> dict[str, Any]:
     """A key for programs."""
     return {
         "id": key.id,
@@ -122,11 +122,11 @@ def key_json(key: KeyView) -> dict[str, Any]:
     }
 
 
-def _state(key: KeyView) -> str:
+def _state(key: ApiKeyView) -> str:
     return "live" if key.is_live else "expired" if key.revoked_at is None else "revoked"
 
 
-def _row(key: KeyView, now: datetime) -> list[str]:
+def _row(key: ApiKeyView, now: datetime) -> list[str]:
     expires = "" if key.expires_at is None else utc(key.expires_at)
     used = ago(key.used_at, now)
     return [

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import count_of, print_json, print_table
 from tickwork.errors import InvalidInput, NotificationNotFound
 
@@ -30,7 +30,7 @@ def notify() -> None:
 @json_option
 @url_option
 @pass_session
-def list_notifications(session: Session, /, as_json: bool) -> None:
+def list_notifications(session: Invocation, /, as_json: bool) -> None:
     """List who is told of what, and the channels."""
     calls = session.app().notifications
     found, channels = calls.all(), list(calls.channels().values())
@@ -59,7 +59,7 @@ def list_notifications(session: Session, /, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def add(session: Session, /, name: str, on: str, to: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def add(session: Invocation, /, name: str, on: str, to: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Have somebody told from now on. One of the same name is replaced.
 
     WHAT is one of failed, dead (nobody dealt with it), late, never_started, sla_missed, schedule_missed, worker_lost,
@@ -72,7 +72,7 @@ def add(session: Session, /, name: str, on: str, to: tuple[str, ...], as_json: b
         app,
         "put_notification",
         lambda: calls.put(name, on, list(to), **given),
-        lambda made: [Told(f"notification:{name}", before, _json(calls[made.name]))],
+        lambda made: [AuditedChange(f"notification:{name}", before, _json(calls[made.name]))],
     )
     if as_json:
         print_json(_json(calls[made.name]))
@@ -85,11 +85,11 @@ def add(session: Session, /, name: str, on: str, to: tuple[str, ...], as_json: b
 @json_option
 @url_option
 @pass_session
-def remove(session: Session, /, name: str, as_json: bool) -> None:
+def remove(session: Invocation, /, name: str, as_json: bool) -> None:
     """Tell nobody any more."""
     app = session.app()
     before = {view.notification.name: _json(view) for view in app.notifications.all()}.get(name)
-    told = Told(f"notification:{name}", before)
+    told = AuditedChange(f"notification:{name}", before)
     if not recorded(app, "delete_notification", lambda: app.notifications.delete(name), told):
         raise NotificationNotFound(f"there is no notification {name!r}. See which there are: tickwork notify list")
     if as_json:
@@ -103,14 +103,14 @@ def remove(session: Session, /, name: str, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def test(session: Session, /, name: str, as_json: bool) -> None:
+def test(session: Invocation, /, name: str, as_json: bool) -> None:
     """Send a message that says it is a test, by all channels of a notification."""
     app = session.app()
     jobs = recorded(
         app,
         "test_notification",
         lambda: app.notifications.test(name),
-        lambda jobs: [Told(f"notification:{name}", after={"test": [job.id for job in jobs]})],
+        lambda jobs: [AuditedChange(f"notification:{name}", after={"test": [job.id for job in jobs]})],
     )
     if as_json:
         print_json({"jobs": [job.id for job in jobs]})
@@ -140,7 +140,7 @@ def test(session: Session, /, name: str, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def channel(session: Session, /, name: str, as_json: bool, **given: Any) -> None:
+def channel(session: Invocation, /, name: str, as_json: bool, **given: Any) -> None:
     """Store where messages go. A channel of the same name is replaced.
 
     A URL may be a reference to a secret; workers fill it in: '${secret.SLACK_URL}'.
@@ -158,7 +158,9 @@ def channel(session: Session, /, name: str, as_json: bool, **given: Any) -> None
         app,
         "put_channel",
         lambda: app.notifications.put_channel(name, kind, url=url, to=to, **given),
-        lambda made: [Told(f"channel:{name}", None if old is None else _channel_json(old), _channel_json(made))],
+        lambda made: [
+            AuditedChange(f"channel:{name}", None if old is None else _channel_json(old), _channel_json(made))
+        ],
     )
     if as_json:
         print_json(_channel_json(made))
@@ -171,11 +173,11 @@ def channel(session: Session, /, name: str, as_json: bool, **given: Any) -> None
 @json_option
 @url_option
 @pass_session
-def remove_channel(session: Session, /, name: str, as_json: bool) -> None:
+def remove_channel(session: Invocation, /, name: str, as_json: bool) -> None:
     """Delete a channel that no notification goes to."""
     app = session.app()
     old = app.notifications.channels().get(name)
-    told = Told(f"channel:{name}", before=None if old is None else _channel_json(old))
+    told = AuditedChange(f"channel:{name}", before=None if old is None else _channel_json(old))
     if not recorded(app, "delete_channel", lambda: app.notifications.delete_channel(name), told):
         raise NotificationNotFound(f"there is no channel {name!r}. See which there are: tickwork notify list")
     if as_json:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, by, recorded
-from tickwork.cli.command import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, by, recorded
+from tickwork.cli.command import NOT_FOUND, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, plain, print_json, print_table
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def secrets() -> None:
 @json_option
 @url_option
 @pass_session
-def set_secret(session: Session, /, name: str, uses: tuple[str, ...], for_all: bool, as_json: bool) -> None:
+def set_secret(session: Invocation, /, name: str, uses: tuple[str, ...], for_all: bool, as_json: bool) -> None:
     """Set a secret to what comes on stdin, without the line's end; asks for it at a terminal."""
     if uses and for_all:
         raise click.UsageError("--for and --for-all contradict each other: give one of them.")
@@ -50,7 +50,7 @@ def set_secret(session: Session, /, name: str, uses: tuple[str, ...], for_all: b
         app,
         "set_secret",
         lambda: app.vault.put(name, value, by(), uses=kept),
-        lambda _: [Told(f"secret:{name}", before, _about(app, name))],
+        lambda _: [AuditedChange(f"secret:{name}", before, _about(app, name))],
     )
     print_json({"name": name, "set": True}) if as_json else click.echo(f"{name} is set.")
 
@@ -59,7 +59,7 @@ def set_secret(session: Session, /, name: str, uses: tuple[str, ...], for_all: b
 @json_option
 @url_option
 @pass_session
-def list_secrets(session: Session, /, as_json: bool) -> None:
+def list_secrets(session: Invocation, /, as_json: bool) -> None:
     """List secrets by name: when each was set, and by whom."""
     app = session.app()
     found, now = app.store.secrets(), app.store.now()
@@ -78,10 +78,10 @@ def list_secrets(session: Session, /, as_json: bool) -> None:
 @url_option
 @pass_session
 @click.pass_context
-def delete(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+def delete(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
     """Delete a secret."""
     app = session.app()
-    told = Told(f"secret:{name}", before=_about(app, name))
+    told = AuditedChange(f"secret:{name}", before=_about(app, name))
     if not recorded(app, "delete_secret", lambda: app.store.delete_secret(name), told):
         click.echo(f"error: there is no secret {name!r}. See which there are: tickwork secrets list", err=True)
         ctx.exit(NOT_FOUND)

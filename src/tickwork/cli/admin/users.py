@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import NOT_FOUND, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import NOT_FOUND, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ def users() -> None:
 @json_option
 @url_option
 @pass_session
-def add(session: Session, /, name: str, role: str, password_stdin: bool, as_json: bool) -> None:
+def add(session: Invocation, /, name: str, role: str, password_stdin: bool, as_json: bool) -> None:
     """Add a user. Asks for their password, twice."""
     from tickwork.core.access.scopes import read_name
     from tickwork.security.credentials import add_user
 
     app = session.app(create=True)
     said, password = read_name("a user", name), _password(password_stdin)
-    told = Told(f"user:{name}", after={"name": name, "role": role})
+    told = AuditedChange(f"user:{name}", after={"name": name, "role": role})
     recorded(app, "create_user", lambda: add_user(app.store, said, role, password), told)
     print_json({"name": name, "role": role}) if as_json else click.echo(f"{name} is {_an(role)} now.")
 
@@ -46,7 +46,7 @@ def add(session: Session, /, name: str, role: str, password_stdin: bool, as_json
 @json_option
 @url_option
 @pass_session
-def list_users(session: Session, /, as_json: bool) -> None:
+def list_users(session: Invocation, /, as_json: bool) -> None:
     """List users."""
     app = session.app()
     found, now = app.store.users(), app.store.now()
@@ -66,7 +66,7 @@ def list_users(session: Session, /, as_json: bool) -> None:
 @url_option
 @pass_session
 @click.pass_context
-def passwd(ctx: click.Context, session: Session, /, name: str, password_stdin: bool, as_json: bool) -> None:
+def passwd(ctx: click.Context, session: Invocation, /, name: str, password_stdin: bool, as_json: bool) -> None:
     """Give a user another password. Their sessions end."""
     from tickwork.security.credentials import hash_password
 
@@ -75,7 +75,7 @@ def passwd(ctx: click.Context, session: Session, /, name: str, password_stdin: b
     if user is None:
         _not_there(ctx, name)
     password = hash_password(_password(password_stdin))
-    told = Told(f"user:{name}", before=_json(user), after={"password": "changed"})
+    told = AuditedChange(f"user:{name}", before=_json(user), after={"password": "changed"})
     if not recorded(app, "change_user", lambda: app.store.change_user(name, password=password), told):
         _not_there(ctx, name)
     print_json({"name": name, "changed": True}) if as_json else click.echo(f"{name} has another password now.")
@@ -87,11 +87,11 @@ def passwd(ctx: click.Context, session: Session, /, name: str, password_stdin: b
 @url_option
 @pass_session
 @click.pass_context
-def remove(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+def remove(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
     """Remove a user. Their sessions end at once."""
     app = session.app()
     user = app.store.get_user(name)
-    told = Told(f"user:{name}", before=None if user is None else _json(user))
+    told = AuditedChange(f"user:{name}", before=None if user is None else _json(user))
     if not recorded(app, "remove_user", lambda: app.store.remove_user(name), told):
         _not_there(ctx, name)
     print_json({"name": name, "removed": True}) if as_json else click.echo(f"{name} is not let in any more.")

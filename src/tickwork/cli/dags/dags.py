@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.command import Group, Session, json_option, pass_session, url_option
+from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
 from tickwork.core.terminal_escape import clean
 from tickwork.errors import DagNotFound, InvalidInput
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
-    from tickwork.core.dag.diff import Change
+    from tickwork.core.dag.diff import DagChange
     from tickwork.store.dags import DagView
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
@@ -36,7 +36,7 @@ def dags() -> None:
 @json_option
 @url_option
 @pass_session
-def list_dags(session: Session, /, as_json: bool) -> None:
+def list_dags(session: Invocation, /, as_json: bool) -> None:
     """List the dags that the store knows, each by its newest version."""
     app = session.app()
     views, now = app.dag_versions(), app.store.now()
@@ -71,7 +71,7 @@ def _row(view: DagView, now: datetime) -> Row:
 @json_option
 @url_option
 @pass_session
-def show(session: Session, /, name: str, version: int | None, mermaid: bool, as_json: bool) -> None:
+def show(session: Invocation, /, name: str, version: int | None, mermaid: bool, as_json: bool) -> None:
     """Show the steps of a dag: what each runs, after which, and by what rule. With --json, nodes and edges."""
     from tickwork.core.dag import graph_view
 
@@ -99,7 +99,7 @@ def show(session: Session, /, name: str, version: int | None, mermaid: bool, as_
 @json_option
 @url_option
 @pass_session
-def diff(session: Session, /, name: str, old: int | None, new: int | None, as_json: bool) -> None:
+def diff(session: Invocation, /, name: str, old: int | None, new: int | None, as_json: bool) -> None:
     """Say which steps were added, removed and changed from version V1 to V2."""
     from tickwork.core.dag.diff import changes
 
@@ -117,7 +117,7 @@ def diff(session: Session, /, name: str, old: int | None, new: int | None, as_js
     _print_changes(found)
 
 
-def _print_changes(found: list[Change]) -> None:
+def _print_changes(found: list[DagChange]) -> None:
     from tickwork.cli.output import console
 
     if not found:
@@ -132,7 +132,7 @@ def _print_changes(found: list[Change]) -> None:
         shown = one.step
 
 
-def _change_text(one: Change, width: int, again: bool) -> Text:
+def _change_text(one: DagChange, width: int, again: bool) -> Text:
     from rich.text import Text
 
     sign, style = _SIGNS[one.what]

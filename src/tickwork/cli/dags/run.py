@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import Command, Session, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import Command, Invocation, pass_session, url_option
 from tickwork.core.access.audited_jobs import told_job
 from tickwork.core.terminal_escape import clean
 from tickwork.errors import DagNotFound
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def run(
     ctx: click.Context,
-    session: Session,
+    session: Invocation,
     name: str,
     arguments: tuple[str, ...],
     json_text: str | None,
@@ -66,7 +66,7 @@ def run(
         app,
         "start_run",
         lambda: cast("Run", dag.enqueue(*positional, **params)),
-        lambda run: [Told(f"run {run.id}", after=told_job(run.view))],
+        lambda run: [AuditedChange(f"run {run.id}", after=told_job(run.view))],
     )
     if wait:
         wait_for(app, started, longest)

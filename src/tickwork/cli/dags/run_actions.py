@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import Command, Session, found_jobs, found_run, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import Command, Invocation, found_jobs, found_run, json_option, pass_session, url_option
 from tickwork.cli.output import print_json, stored_json
 from tickwork.errors import InvalidInput
 
@@ -19,7 +19,7 @@ from tickwork.errors import InvalidInput
 @url_option
 @pass_session
 @click.pass_context
-def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
+def cancel(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool) -> None:
     """Cancel runs: what waits ends, what runs is asked to stop, and teardowns follow."""
     from tickwork.cli.jobs.jobs import change_jobs, tell
 
@@ -46,7 +46,7 @@ def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_jso
 @url_option
 @pass_session
 def rerun(
-    session: Session,
+    session: Invocation,
     /,
     id: str,
     steps: tuple[str, ...],
@@ -69,16 +69,16 @@ def rerun(
 @json_option
 @url_option
 @pass_session
-def clear(session: Session, /, id: str, steps: tuple[str, ...], as_json: bool) -> None:
+def clear(session: Invocation, /, id: str, steps: tuple[str, ...], as_json: bool) -> None:
     """Forget how steps of an ended run ended: they and what depends on them run again. As rerun --from STEP."""
     _rerun(session, id, steps, as_json)
 
 
-def _rerun(session: Session, id: str, steps: tuple[str, ...], as_json: bool, **how: Any) -> None:
+def _rerun(session: Invocation, id: str, steps: tuple[str, ...], as_json: bool, **how: Any) -> None:
     app = session.app()
     run = found_run(app, id)
     before = {"state": run.seen.state.value, "params": stored_json(run.seen.args)}
-    told = Told(f"run {run.id}", before, {"from": steps, **how})
+    told = AuditedChange(f"run {run.id}", before, {"from": steps, **how})
     recorded(app, "rerun_run", lambda: run.rerun(*steps, **how), told)
     if as_json:
         print_json({"id": run.id, "state": run.state, "from": steps})
@@ -94,7 +94,7 @@ def _rerun(session: Session, id: str, steps: tuple[str, ...], as_json: bool, **h
 @json_option
 @url_option
 @pass_session
-def approve(session: Session, /, id: str, step: str, note: str | None, as_json: bool) -> None:
+def approve(session: Invocation, /, id: str, step: str, note: str | None, as_json: bool) -> None:
     """Approve a step that waits for it, in your name."""
     _answer(session, id, step, True, note, as_json)
 
@@ -106,16 +106,16 @@ def approve(session: Session, /, id: str, step: str, note: str | None, as_json: 
 @json_option
 @url_option
 @pass_session
-def reject(session: Session, /, id: str, step: str, note: str | None, as_json: bool) -> None:
+def reject(session: Invocation, /, id: str, step: str, note: str | None, as_json: bool) -> None:
     """Reject a step that waits for approval, in your name: it fails."""
     _answer(session, id, step, False, note, as_json)
 
 
-def _answer(session: Session, id: str, step: str, approved: bool, note: str | None, as_json: bool) -> None:
+def _answer(session: Invocation, id: str, step: str, approved: bool, note: str | None, as_json: bool) -> None:
     app, by = session.app(), getpass.getuser()
     run = found_run(app, id)
     answer = run.approve if approved else run.reject
-    told = Told(f"run {run.id}", after={"step": step, "approved": approved, "note": note})
+    told = AuditedChange(f"run {run.id}", after={"step": step, "approved": approved, "note": note})
     recorded(app, "approve_step", lambda: answer(step, by=by, note=note), told)
     verb = "approved" if approved else "rejected"
     if as_json:

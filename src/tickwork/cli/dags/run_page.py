@@ -28,7 +28,7 @@ _RANKS = {"running": 1, "queued": 2, "succeeded": 4, "waiting": 5, "skipped": 6}
 
 
 @dataclass(frozen=True, slots=True)
-class RunPicture:
+class RunSnapshotView:
     """A run as it stood when the store was read. `errors` are of some steps that failed, `asks` of approvals."""
 
     view: JobView
@@ -39,7 +39,7 @@ class RunPicture:
     now: datetime
 
     @classmethod
-    def of(cls, run: Run) -> RunPicture:
+    def of(cls, run: Run) -> RunSnapshotView:
         """Read it. The run comes first: of one that has ended, the steps have."""
         view, lines = run.view, run.overview()
         went_wrong = any(line.is_over and line.state not in ("succeeded", "skipped") for line in lines)
@@ -94,7 +94,7 @@ def choose(lines: Sequence[StepLine], room: int) -> tuple[list[StepLine], str]:
     return [line for at, line in enumerate(lines) if at in chosen], f"... and {told}"
 
 
-def print_run(picture: RunPicture) -> None:
+def print_run(picture: RunSnapshotView) -> None:
     """Print the page."""
     view, out = picture.view, console()
     out.print(Text.assemble((clean(view.task), "bold"), "  ", state_text(view.state), "  ", (view.id, "dim")))
@@ -113,7 +113,7 @@ def print_run(picture: RunPicture) -> None:
         out.print(Text(clean_lines(view.error), style="red"), soft_wrap=True)
 
 
-def _facts(picture: RunPicture) -> Iterator[tuple[str, str]]:
+def _facts(picture: RunSnapshotView) -> Iterator[tuple[str, str]]:
     view, now = picture.view, picture.now
     yield "version", f"{view.version}, generation {view.attempt}" if view.attempt > 1 else str(view.version)
     yield "parameters", shown_json(view.args)

@@ -17,7 +17,7 @@ _BAR = 60  # where nobody looks at a screen
 _STEPS_SHOWN = 200
 
 
-class Bar(NamedTuple):
+class TimelineBar(NamedTuple):
     """All instances of a step: from the first start to the last end, in seconds since the begin of the run."""
 
     step: str
@@ -43,18 +43,18 @@ def print_timeline(timeline: dict[str, Any]) -> None:
     _print_critical(timeline, out)
 
 
-def _bars(timeline: dict[str, Any]) -> list[Bar]:
-    found: dict[str, Bar] = {}
+def _bars(timeline: dict[str, Any]) -> list[TimelineBar]:
+    found: dict[str, TimelineBar] = {}
     for one in timeline["bars"]:
         ends = one["offset_s"] + one["duration_s"]
-        known = found.get(one["step"], Bar(one["step"], one["offset_s"], ends, 0, False))
+        known = found.get(one["step"], TimelineBar(one["step"], one["offset_s"], ends, 0, False))
         found[one["step"]] = known._replace(
             ends_s=max(known.ends_s, ends), many=known.many + 1, is_critical=known.is_critical or one["is_critical"]
         )
     return list(found.values())
 
 
-def _line(bar: Bar, name: int, width: int, whole: float) -> Text:
+def _line(bar: TimelineBar, name: int, width: int, whole: float) -> Text:
     first = min(width - 1, int(bar.starts_s / whole * width))
     long = max(1, min(width - first, round((bar.ends_s - bar.starts_s) / whole * width)))
     style = "bold magenta" if bar.is_critical else "cyan"

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tickwork.api.runs import Run
 from tickwork.cli.command import FAILURE, OK
-from tickwork.cli.dags.run_page import STEP_TITLES, RunPicture, choose
+from tickwork.cli.dags.run_page import STEP_TITLES, RunSnapshotView, choose
 from tickwork.cli.output import about, console, count_of, rfc3339, state_text
 from tickwork.clock import SystemClock
 from tickwork.core.dag.overview import StepLine
@@ -35,14 +35,14 @@ def watch_run(run: Run) -> int:
     return OK if picture.view.state is JobState.SUCCEEDED else FAILURE
 
 
-def _watch_on_screen(run: Run, out: Console) -> RunPicture:
+def _watch_on_screen(run: Run, out: Console) -> RunSnapshotView:
     with Live(console=out, auto_refresh=False, vertical_overflow="crop") as live:
         for picture in _looks(run):
             live.update(_screen(picture, out), refresh=True)
     return picture
 
 
-def _watch_in_lines(run: Run) -> RunPicture:
+def _watch_in_lines(run: Run) -> RunSnapshotView:
     known: dict[str, str] = {}
     for picture in _looks(run):
         for line in picture.lines:
@@ -52,12 +52,12 @@ def _watch_in_lines(run: Run) -> RunPicture:
     return picture
 
 
-def _looks(run: Run) -> Iterator[RunPicture]:
+def _looks(run: Run) -> Iterator[RunSnapshotView]:
     """The run as it stands, again and again, until it has ended."""
     clock = SystemClock()
     while True:
         began_s = clock.monotonic()
-        picture = RunPicture.of(run)
+        picture = RunSnapshotView.of(run)
         yield picture
         if picture.view.state.ended:
             return
@@ -70,7 +70,7 @@ def _print_change(cells: list[str]) -> None:
     click.echo(f"{at}  {told}")
 
 
-def _screen(picture: RunPicture, out: Console) -> RenderableType:
+def _screen(picture: RunSnapshotView, out: Console) -> RenderableType:
     view = picture.view
     lines, rest = choose(picture.lines, max(3, out.height - _FRAME_LINES))
     head = Text.assemble((clean(view.task), "bold"), "  ", state_text(view.state), "  ", (view.id, "dim"))
@@ -82,7 +82,7 @@ def _screen(picture: RunPicture, out: Console) -> RenderableType:
     return Group(*parts)
 
 
-def _bar(picture: RunPicture) -> Table:
+def _bar(picture: RunSnapshotView) -> Table:
     total, failed = len(picture.lines), picture.view.state not in (JobState.RUNNING, JobState.SUCCEEDED)
     style = "red" if failed and picture.view.state.ended else "green"
     bar = ProgressBar(
@@ -94,7 +94,7 @@ def _bar(picture: RunPicture) -> Table:
     return grid
 
 
-def _steps(picture: RunPicture, lines: Sequence[StepLine]) -> Table:
+def _steps(picture: RunSnapshotView, lines: Sequence[StepLine]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in STEP_TITLES:
         last = title == STEP_TITLES[-1]
@@ -112,5 +112,5 @@ def _steps(picture: RunPicture, lines: Sequence[StepLine]) -> Table:
     return table
 
 
-def _summary(picture: RunPicture) -> str:
+def _summary(picture: RunSnapshotView) -> str:
     return f"{clean(picture.view.task)} {picture.view.state} in {about(picture.took)}"

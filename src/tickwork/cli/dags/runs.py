@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.command import STATES, Group, Session, found_run, json_option, pass_session, url_option
+from tickwork.cli.command import STATES, Group, Invocation, found_run, json_option, pass_session, url_option
 from tickwork.cli.dags.run_actions import approve, cancel, clear, reject, rerun
 from tickwork.cli.output import (
     about,
@@ -63,7 +63,7 @@ for command in (cancel, rerun, clear, approve, reject):
 @url_option
 @pass_session
 def list_runs(
-    session: Session,
+    session: Invocation,
     /,
     dag: str | None,
     state: str | None,
@@ -125,9 +125,9 @@ def _took(view: JobView, now: datetime) -> str:
 @json_option
 @url_option
 @pass_session
-def show(session: Session, /, id: str, mermaid: bool, timeline: bool, as_json: bool) -> None:
+def show(session: Invocation, /, id: str, mermaid: bool, timeline: bool, as_json: bool) -> None:
     """Show all about a run: parameters, how its steps stand, result, error. --timeline and --json go together."""
-    from tickwork.cli.dags.run_page import RunPicture, print_run
+    from tickwork.cli.dags.run_page import RunSnapshotView, print_run
 
     if mermaid and (timeline or as_json):
         raise click.UsageError("--mermaid is a way to print it of its own: give it alone.")
@@ -144,7 +144,7 @@ def show(session: Session, /, id: str, mermaid: bool, timeline: bool, as_json: b
         view = run.view
         print_json({**job_json(view), "why": run.why(), "steps": [plain(line) for line in run.overview()]})
     else:
-        print_run(RunPicture.of(run))
+        print_run(RunSnapshotView.of(run))
 
 
 @runs.command("watch", example="tickwork runs watch 019a8f3e-1c2d-7abc-8def-0123456789ab")
@@ -152,7 +152,7 @@ def show(session: Session, /, id: str, mermaid: bool, timeline: bool, as_json: b
 @url_option
 @pass_session
 @click.pass_context
-def watch(ctx: click.Context, session: Session, /, id: str) -> None:
+def watch(ctx: click.Context, session: Invocation, /, id: str) -> None:
     """Show the steps of a run as they go on, until it has ended; exit with 0 only if it succeeded."""
     from tickwork.cli.dags.run_watch import watch_run
 
@@ -165,7 +165,7 @@ def watch(ctx: click.Context, session: Session, /, id: str) -> None:
 @json_option
 @url_option
 @pass_session
-def why(session: Session, /, id: str, step: str | None, as_json: bool) -> None:
+def why(session: Invocation, /, id: str, step: str | None, as_json: bool) -> None:
     """Say in one sentence what a run, or one of its steps, waits for, where it runs, or how it ended."""
     run = found_run(session.app(), id)
     sentence = run.why() if step is None else found_step(run, step).why()
@@ -182,7 +182,7 @@ def why(session: Session, /, id: str, step: str | None, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def logs(session: Session, /, id: str, step: str | None, as_json: bool) -> None:
+def logs(session: Invocation, /, id: str, step: str | None, as_json: bool) -> None:
     """Print what the steps of a run wrote, in the order of their starts, or one of them.
 
     With --json, one object for each piece.

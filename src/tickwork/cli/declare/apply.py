@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.declare.read_files import print_remarks, read_files, remarks_on, shown_file
 from tickwork.cli.output import count_of, print_json, print_table
 from tickwork.core.terminal_escape import clean
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from tickwork.api.apply import Change
+    from tickwork.api.apply import PlannedChange
 
 
 @click.command(
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 @json_option
 @url_option
 @pass_session
-def apply(session: Session, path: str, prune: bool, source: str | None, dry_run: bool, as_json: bool) -> None:
+def apply(session: Invocation, path: str, prune: bool, source: str | None, dry_run: bool, as_json: bool) -> None:
     """Store the dags, schedules, calendars and hooks that YAML or JSON files declare. The rest stays as it is.
 
     A dag that differs from the one that is stored becomes a new version of it; runs that have begun keep theirs. Of a
     folder all *.yaml, *.yml and *.json in it are read. PATH may be - for standard input. Nothing is stored when a part
     of it cannot be read, or cannot be stored beside what is there.
     """
-    from tickwork.api.apply import Plan
+    from tickwork.api.apply import ApplyPlan
 
     if source is None and path != "-":
         source = os.path.abspath(path)
@@ -56,9 +56,9 @@ def apply(session: Session, path: str, prune: bool, source: str | None, dry_run:
     unknown += [app.client.unknown_dag(dag) for dag in sorted(found.other_dags)]
     remarks = remarks_on(found, {secret.name for secret in app.store.secrets()})
     print_remarks([*remarks, *(warning for warning in unknown if warning is not None)])
-    plan = Plan(app.schedules, found, source, prune=prune)
+    plan = ApplyPlan(app.schedules, found, source, prune=prune)
     if not dry_run:
-        told = [Told(*one) for one in plan.told()]
+        told = [AuditedChange(*one) for one in plan.told()]
         recorded(app, "apply", plan.carry_out, lambda _: told)
     if as_json:
         print_json({"dry_run": dry_run, "items": [_plain(one) for one in plan.changes]})
@@ -68,7 +68,7 @@ def apply(session: Session, path: str, prune: bool, source: str | None, dry_run:
         _tell(plan.changes, dry_run)
 
 
-def _plain(change: Change) -> dict[str, Any]:
+def _plain(change: PlannedChange) -> dict[str, Any]:
     import msgspec
 
     said = {"kind": change.kind, "name": change.name, "change": change.change}
@@ -76,7 +76,7 @@ def _plain(change: Change) -> dict[str, Any]:
     return {**said, **versions, "fields": [msgspec.structs.asdict(one) for one in change.fields]}
 
 
-def _tell(changes: Iterable[Change], dry_run: bool) -> None:
+def _tell(changes: Iterable[PlannedChange], dry_run: bool) -> None:
     from tickwork.cli.output import console
 
     out = console()
@@ -91,7 +91,7 @@ def _tell(changes: Iterable[Change], dry_run: bool) -> None:
     click.echo(f"\n{count_of(changed, 'change') if changed else 'Nothing changed'}{not_made}.")
 
 
-def _told(change: Change) -> str:
+def _told(change: PlannedChange) -> str:
     """A change in a few words: "version 3 (was 2)"."""
     if change.kind != "dag" or change.change in {"unchanged", "gone"}:
         return change.change
@@ -99,7 +99,7 @@ def _told(change: Change) -> str:
     return f"new, {version}" if change.change == "new" else f"{version} (was {change.was})"
 
 
-def _lines(changes: Iterable[Change]) -> Iterator[Text]:
+def _lines(changes: Iterable[PlannedChange]) -> Iterator[Text]:
     """Each field that differs, on a line of its own."""
     from rich.text import Text
 

@@ -15,7 +15,7 @@ from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.core.job import TaskDefinition
-    from tickwork.declare.documents import Declared
+    from tickwork.declare.documents import DeclaredWork
 
 
 @click.command(
@@ -41,7 +41,7 @@ def check(ctx: click.Context, files: tuple[str, ...], schema: bool, as_json: boo
         return
     if not files:
         raise click.UsageError("say which files to check, or --schema.")
-    code = {file: _Code(file) for file in files if not _is_declared(file)}
+    code = {file: _LoadedCode(file) for file in files if not _is_declared(file)}
     known = {name: one for read in code.values() for name, one in read.definitions.items()}
     answers = [code[file].answer if file in code else _checked(file, known) for file in files]
     if as_json:
@@ -75,7 +75,7 @@ def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
     return {"file": shown_file(file), "items": declared, "problems": problems, "remarks": remarks}
 
 
-def _unknown_tasks(file: str, found: Declared, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
+def _unknown_tasks(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
     from tickwork.core.access.scopes import BUILT_IN
     from tickwork.declare.problems import meant
 
@@ -84,7 +84,7 @@ def _unknown_tasks(file: str, found: Declared, known: Mapping[str, TaskDefinitio
             yield f"{shown_file(file)}: the Python files have no task {task!r}{meant(task, known)}; a worker needs it."
 
 
-def _unknown_dags(file: str, found: Declared, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
+def _unknown_dags(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
     """Yield a warning for each dag of a schedule or a hook that is neither in the file nor in the Python files."""
     from tickwork.declare.problems import meant
 
@@ -95,14 +95,14 @@ def _unknown_dags(file: str, found: Declared, known: Mapping[str, TaskDefinition
         yield f"{shown_file(file)}: neither it nor the Python files have a dag {dag!r}{near}; {who}."
 
 
-def _items(found: Declared) -> Iterator[dict[str, Any]]:
+def _items(found: DeclaredWork) -> Iterator[dict[str, Any]]:
     for name, dag in found.dags.items():
         yield {"kind": "dag", "name": name, "steps": len(dag.graph.steps)}
     for kind, names in (("schedule", found.schedules), ("calendar", found.calendars), ("hook", found.hooks)):
         yield from ({"kind": kind, "name": name} for name in names)
 
 
-class _Code:
+class _LoadedCode:
     """Python, loaded as a worker does: its dags, each validated, and the definitions of its tasks and dags."""
 
     def __init__(self, file: str) -> None:

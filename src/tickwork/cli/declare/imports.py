@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import console, count_of, print_json, print_table
 from tickwork.core.schedule.spec import spec_json
 from tickwork.core.terminal_escape import clean
@@ -24,8 +24,8 @@ from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
-    from tickwork.core.schedule.spec import Spec
-    from tickwork.importers.result import Imported
+    from tickwork.core.schedule.spec import ScheduleSpec
+    from tickwork.importers.result import ImportResult
     from tickwork.store.schedules import ScheduleView
 
 
@@ -67,7 +67,7 @@ def _import_options(command: Decorated) -> Decorated:
 @pass_session
 @click.pass_context
 def crontab(
-    ctx: click.Context, session: Session, /, file: str, system: bool, tz: str | None, prefix: str | None, **how: Any
+    ctx: click.Context, session: Invocation, /, file: str, system: bool, tz: str | None, prefix: str | None, **how: Any
 ) -> None:
     """Import the lines of a crontab; FILE may be - for stdin."""
     from tickwork.importers.crontab import read_crontab
@@ -89,16 +89,16 @@ def crontab(
 @pass_session
 @click.pass_context
 def k8s_cronjob(
-    ctx: click.Context, session: Session, /, files: tuple[str, ...], prefix: str | None, **how: Any
+    ctx: click.Context, session: Invocation, /, files: tuple[str, ...], prefix: str | None, **how: Any
 ) -> None:
     """Import the CronJobs in YAML files; FILE may be - for stdin.
 
     The command of a CronJob's first container is run by a worker, outside of its image.
     """
     from tickwork.importers.cronjob import read_cronjobs
-    from tickwork.importers.result import Imported
+    from tickwork.importers.result import ImportResult
 
-    imported = Imported(prefix=prefix)
+    imported = ImportResult(prefix=prefix)
     for file in files:
         read_cronjobs(_read(file), file=_shown(file), imported=imported)
     _finish(ctx, session, imported, **how)
@@ -133,7 +133,7 @@ def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
 
 
 def _finish(
-    ctx: click.Context, session: Session, imported: Imported, *, dry_run: bool, as_yaml: bool, as_json: bool
+    ctx: click.Context, session: Invocation, imported: ImportResult, *, dry_run: bool, as_yaml: bool, as_json: bool
 ) -> None:
     """Store what was found unless told not to, and tell all about it."""
     stored = bool(imported.specs) and not dry_run and not as_yaml
@@ -153,7 +153,7 @@ def _finish(
         ctx.exit(FAILURE)
 
 
-def _store(app: Tickwork, imported: Imported) -> None:
+def _store(app: Tickwork, imported: ImportResult) -> None:
     """Store what was found, but take no schedule from somebody else, and say which were there before."""
     there = app.store.get_schedules([spec.name for spec in imported.specs])
     for spec in list(imported.specs):
@@ -174,18 +174,18 @@ def _store(app: Tickwork, imported: Imported) -> None:
     recorded(app, "import_schedules", put, lambda _: [one for one in told if one.before != one.after])
 
 
-def _told(spec: Spec, old: ScheduleView | None) -> Told:
-    return Told(f"schedule {spec.name}", None if old is None else spec_json(old.spec), spec_json(spec))
+def _told(spec: ScheduleSpec, old: ScheduleView | None) -> AuditedChange:
+    return AuditedChange(f"schedule {spec.name}", None if old is None else spec_json(old.spec), spec_json(spec))
 
 
-def _plain(imported: Imported, stored: bool) -> dict[str, Any]:
+def _plain(imported: ImportResult, stored: bool) -> dict[str, Any]:
     import msgspec
 
     specs = [{**msgspec.to_builtins(spec), "args": json.loads(spec.args)} for spec in imported.specs]
     return {"stored": stored, "schedules": specs, "notes": imported.notes, "errors": imported.errors}
 
 
-def _tell(imported: Imported, stored: bool) -> None:
+def _tell(imported: ImportResult, stored: bool) -> None:
     if not imported.specs:
         click.echo("There is nothing to import.")
         return
@@ -199,14 +199,14 @@ def _tell(imported: Imported, stored: bool) -> None:
         )
 
 
-def _row(spec: Spec) -> list[str]:
+def _row(spec: ScheduleSpec) -> list[str]:
     command = json.loads(spec.args)["command"]
     due = spec.rule.of_schedule(spec.name, None).explain().partition(";")[0]
     shown = command if isinstance(command, str) else shlex.join(command)
     return [spec.name, f"(paused) {due}" if spec.paused else due, shown]
 
 
-def _remark(imported: Imported) -> None:
+def _remark(imported: ImportResult) -> None:
     """Notes and errors, for people: not part of what a program reads."""
     if imported.notes:
         click.echo("\nNot quite as it was:", err=True)

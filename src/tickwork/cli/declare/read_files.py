@@ -14,7 +14,7 @@ from tickwork.core.terminal_escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.declare.documents import Declared
+    from tickwork.declare.documents import DeclaredWork
     from tickwork.declare.schedules import Known
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -25,14 +25,14 @@ def shown_file(file: str) -> str:
     return "<stdin>" if file == "-" else file
 
 
-def read_file(file: str, known: Known) -> Declared:
+def read_file(file: str, known: Known) -> DeclaredWork:
     """What a file declares. Raises InvalidInput for one that cannot be read, BadFile for what is wrong in it."""
     from tickwork.declare.documents import read_declared
 
     return read_declared(_text(file), known, file=shown_file(file))
 
 
-def read_files(path: str, known: Known) -> Declared:
+def read_files(path: str, known: Known) -> DeclaredWork:
     """What a file declares, or all those in a folder together. Raises InvalidInput, and BadFile."""
     from tickwork.declare.documents import read_all_declared
 
@@ -44,7 +44,7 @@ def read_files(path: str, known: Known) -> Declared:
     return read_all_declared({str(file): _text(str(file)) for file in files}, known)
 
 
-def remarks_on(found: Declared, stored: Collection[str] = ()) -> list[str]:
+def remarks_on(found: DeclaredWork, stored: Collection[str] = ()) -> list[str]:
     """What may not work: secrets that are neither in the store nor here, and a `dst` that has no effect."""
     from tickwork.config import load_settings
     from tickwork.core.access.secret_policy import secret_variables

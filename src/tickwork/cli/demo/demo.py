@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwork.cli.command import Command
-from tickwork.cli.processes.child_process import Part, stop_event
+from tickwork.cli.processes.child_process import ChildProcess, stop_event
 from tickwork.clock import SystemClock
 from tickwork.errors import WorkerError
 
 if TYPE_CHECKING:
     from tickwork.cli.demo.customers import Shop
     from tickwork.cli.demo.server import DemoServer
-    from tickwork.cli.demo.watch import Picture, Watch
+    from tickwork.cli.demo.watch import DemoCounts, DemoSnapshot
 
 _TASKS = "tickwork.cli.demo.shop_tasks"
 _LOOK_S = {True: 0.5, False: 1.0}  # on a terminal, and in a pipe
 _DRAIN_S, _INSIST_S = 2.0, 3.0
 
-Show = Callable[["Picture", float], None]
+Show = Callable[["DemoSnapshot", float], None]
 
 
 @click.command(cls=Command, example="tickwork demo\ntickwork demo --no-open")
@@ -62,17 +62,17 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens
         from tickwork.cli.demo.customers import Shop
         from tickwork.cli.demo.server import DemoServer
         from tickwork.cli.demo.shop_tasks import app
-        from tickwork.cli.demo.watch import Watch
+        from tickwork.cli.demo.watch import DemoCounts
 
         stack.callback(app.close)
         _ = app.store  # made here, so that there is something to look at
         log = stack.enter_context(open(folder / "worker.log", "w+b"))
         grace = f"{_DRAIN_S}s"
-        worker = Part(["worker", _TASKS, "--processes", "2", "--grace", grace], output=log)
+        worker = ChildProcess(["worker", _TASKS, "--processes", "2", "--grace", grace], output=log)
         stack.callback(lambda: worker.stop(drain_s=_DRAIN_S, insist_s=_INSIST_S))
         server = DemoServer(folder / "server.log", opens=opens)
         stack.callback(server.stop)
-        watch = Watch(app.client, str(path))
+        watch = DemoCounts(app.client, str(path))
         stack.callback(watch.close)
         show = stack.enter_context(_screen(url, server) if sys.stdout.isatty() else _lines(server))
         for picture, passed in _pictures(Shop(Random()), watch, stopped, seconds):
@@ -88,8 +88,8 @@ def _check(code: int | None, log: Path) -> None:
 
 
 def _pictures(
-    shop: Shop, watch: Watch, stopped: threading.Event, seconds: float | None
-) -> Iterator[tuple[Picture, float]]:
+    shop: Shop, watch: DemoCounts, stopped: threading.Event, seconds: float | None
+) -> Iterator[tuple[DemoSnapshot, float]]:
     """Let the shop live, and look at it, until it is time to end. With each picture, the seconds since the start."""
     clock, interval = SystemClock(), _LOOK_S[sys.stdout.isatty()]
     began = looked = next_tick = clock.monotonic()
@@ -124,7 +124,7 @@ def _lines(server: DemoServer) -> Iterator[Show]:
 
     told = False
 
-    def show(picture: Picture, seconds: float) -> None:
+    def show(picture: DemoSnapshot, seconds: float) -> None:
         nonlocal told
         address = server.look()
         if address is not None and not told:

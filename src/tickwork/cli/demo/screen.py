@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tickwork.cli.demo.watch import Picture, Seen
+from tickwork.cli.demo.watch import DemoSnapshot, NotableJob
 from tickwork.cli.output import STATE_STYLES, about, state_text
 from tickwork.core.terminal_escape import clean
 
@@ -15,7 +15,9 @@ _ENDS = ("succeeded", "failed", "cancelled")
 _FRAME_LINES = 17  # of the screen, without its queues and jobs
 
 
-def screen(picture: Picture, out: Console, seconds: float, address: str | None, commands: list[str]) -> RenderableType:
+def screen(
+    picture: DemoSnapshot, out: Console, seconds: float, address: str | None, commands: list[str]
+) -> RenderableType:
     """The picture, drawn to fit. `address` is where the web UI is; None while it starts."""
     room = max(3, out.height - _FRAME_LINES - len(picture.queues))
     return Group(
@@ -37,14 +39,14 @@ def screen(picture: Picture, out: Console, seconds: float, address: str | None, 
     )
 
 
-def line(picture: Picture, seconds: float) -> str:
+def line(picture: DemoSnapshot, seconds: float) -> str:
     """The same for a log: one line."""
     ends = "  ".join(f"{name} {picture.ended.get(name, 0)}" for name in _ENDS)
     standing = "  ".join(f"{name} {count}" for name, count in picture.standing.items())
     return f"{seconds:4.0f} s  {picture.rates[-1]:5.1f} jobs/s  {ends}  {standing}  retrying {picture.retrying}"
 
 
-def _headline(picture: Picture, seconds: float) -> Text:
+def _headline(picture: DemoSnapshot, seconds: float) -> Text:
     recent = picture.rates[-10:]
     rate = sum(recent) / len(recent)
     total = sum(picture.ended.values())
@@ -59,7 +61,7 @@ def _page(address: str | None) -> Text:
     return text.append(address, style=f"not bold cyan underline link {address}")
 
 
-def _sparkline(picture: Picture, out: Console) -> Text:
+def _sparkline(picture: DemoSnapshot, out: Console) -> Text:
     if not out.encoding.lower().startswith("utf"):
         return Text("")
     highest = max(*picture.rates, 1.0)
@@ -74,7 +76,7 @@ def _counted(what: str, counts: dict[str, int]) -> Text:
     return text
 
 
-def _queues(picture: Picture) -> Table:
+def _queues(picture: DemoSnapshot) -> Table:
     """Queues on the left, workers on the right: the same few lines serve both."""
     table = _table("QUEUE", ">DUE", ">LATER", ">RUNNING", "OLDEST DUE", "WORKER", "BUSY")
     workers = [(one.name, state_text(one.state).append(f" {one.running} of {one.slots}")) for one in picture.workers]
@@ -89,7 +91,7 @@ def _queues(picture: Picture) -> Table:
     return table
 
 
-def _jobs(picture: Picture, room: int) -> Table:
+def _jobs(picture: DemoSnapshot, room: int) -> Table:
     table = _table("STATE", "TASK", "WHEN", "WHY")
     jobs = fair_share(picture.jobs, room)
     for job in jobs:
@@ -100,7 +102,7 @@ def _jobs(picture: Picture, room: int) -> Table:
     return table
 
 
-def fair_share(kinds: list[list[Seen]], room: int) -> list[Seen]:
+def fair_share(kinds: list[list[NotableJob]], room: int) -> list[NotableJob]:
     """As many of each kind as there is room for, one of each before the second of any."""
     order = sorted((rank, kind) for kind, seen in enumerate(kinds) for rank in range(len(seen)))
     return [kinds[kind][rank] for kind, rank in sorted((kind, rank) for rank, kind in order[:room])]

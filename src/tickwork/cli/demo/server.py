@@ -10,7 +10,7 @@ import webbrowser
 from contextlib import suppress
 from pathlib import Path
 
-from tickwork.cli.processes.child_process import Part
+from tickwork.cli.processes.child_process import ChildProcess
 from tickwork.cli.processes.server import TOKEN
 
 _SAYS = re.compile(r"^server +(http://\S+)$", re.MULTILINE)
@@ -26,7 +26,7 @@ class DemoServer:
         self._opens = opens and _has_browser()
         self._address: str | None = None
         with log.open("wb") as output:
-            self._part = Part(["server", "--dev", "--port", "0"], output=output)
+            self._part = ChildProcess(["server", "--dev", "--port", "0"], output=output)
 
     def look(self) -> str | None:
         """The address, with the token; None while it starts."""

@@ -26,7 +26,7 @@ _DEAD = "SELECT count(*) FROM tickwork_finished WHERE state = 'failed' AND disca
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class NotableJob:
     """A job that is worth a line: what it is, and why it is so."""
 
     state: str
@@ -36,7 +36,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class DemoSnapshot:
     """The demo at one instant. `ended` counts by state since it began; `jobs` are of several kinds, a few of each."""
 
     now: datetime
@@ -46,7 +46,7 @@ class Picture:
     dead: int
     queues: list[QueueView]
     workers: list[WorkerView]
-    jobs: list[list[Seen]]
+    jobs: list[list[NotableJob]]
 
     @property
     def standing(self) -> dict[str, int]:
@@ -58,7 +58,7 @@ class Picture:
         }
 
 
-class Watch:
+class DemoCounts:
     """Counts what ended since the demo began, and remembers the last few."""
 
     def __init__(self, client: Client, path: str) -> None:
@@ -74,13 +74,13 @@ class Watch:
     def close(self) -> None:
         self._file.close()
 
-    def look(self, passed_s: float) -> Picture:
+    def look(self, passed_s: float) -> DemoSnapshot:
         """See what happened in the last so many seconds."""
         self._rates.append(self._count_ended() / max(passed_s, 0.001))
         store = self._client.store
         retrying = [row[0] for row in self._rows(_RETRYING)]
         now, workers = store.now(), store.workers()
-        return Picture(
+        return DemoSnapshot(
             now=now,
             rates=list(self._rates),
             ended=dict(self._ended),
@@ -104,14 +104,16 @@ class Watch:
     def _rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
         return list(self._file.execute(sql, values))
 
-    def _jobs(self, retrying: list[str], now: datetime) -> list[list[Seen]]:
+    def _jobs(self, retrying: list[str], now: datetime) -> list[list[NotableJob]]:
         """Work in progress, what will be tried again, what failed, and what went well."""
         running = [job.view for job in self._client.jobs(_RUNNING, limit=50)]
         kinds = [[view for view in running if view.progress is not None][:_SHOWN]]
         for ids in (retrying, list(reversed(self._badly)), list(reversed(self._well))):
             found = self._client.store.get_jobs([JobId(id) for id in ids])
             kinds.append([found[JobId(id)] for id in ids if id in found])
-        return [[Seen(view.state, view.task, _when(view, now), self._why(view)) for view in kind] for kind in kinds]
+        return [
+            [NotableJob(view.state, view.task, _when(view, now), self._why(view)) for view in kind] for kind in kinds
+        ]
 
     def _why(self, view: JobView) -> str:
         match view.state:

@@ -11,7 +11,7 @@ from tickwork.cli.command import (
     FAILURE,
     Decorated,
     Group,
-    Session,
+    Invocation,
     filter_options,
     found_jobs,
     job_filter,
@@ -54,7 +54,7 @@ def dead() -> None:
 @json_option
 @url_option
 @pass_session
-def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
+def list_dead(session: Invocation, /, as_json: bool, **which: str | None) -> None:
     """List dead letters by task and error, the most frequent first."""
     app = session.app()
     causes, complete = app.client.causes(_dead_filter(app, which), READ_LIMIT)
@@ -89,7 +89,7 @@ def list_dead(session: Session, /, as_json: bool, **which: str | None) -> None:
 @click.pass_context
 def redrive(
     ctx: click.Context,
-    session: Session,
+    session: Invocation,
     /,
     ids: tuple[str, ...],
     everything: bool,
@@ -128,7 +128,13 @@ def redrive(
 @pass_session
 @click.pass_context
 def discard(
-    ctx: click.Context, session: Session, /, ids: tuple[str, ...], everything: bool, as_json: bool, **which: str | None
+    ctx: click.Context,
+    session: Invocation,
+    /,
+    ids: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+    **which: str | None,
 ) -> None:
     """Take jobs out of the dead letters. They stay readable until they are pruned."""
     _check_said(ids, which, everything)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import Command, Session, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import Command, Invocation, pass_session, url_option
 from tickwork.cli.output import print_json, stored_json
 from tickwork.core.access.audited_jobs import is_sensitive, told_job, told_name
 from tickwork.core.job import IfExists
@@ -47,7 +47,7 @@ _PATIENCE_S = 2.0  # after so long, say what the job waits for
 @url_option
 @pass_session
 def enqueue(
-    session: Session,
+    session: Invocation,
     name: str,
     arguments: tuple[str, ...],
     json_text: str | None,
@@ -92,10 +92,10 @@ def enqueue(
                 before = None if held is None else told_job(held.view)
             return task.enqueue(*positional, **named)
 
-        def told(job: Job) -> list[Told]:
+        def told(job: Job) -> list[AuditedChange]:
             if not job.is_new and if_exists != "replace":
                 return []
-            return [Told(told_name(new, job.id), None if job.is_new else before, told_job(job.view))]
+            return [AuditedChange(told_name(new, job.id), None if job.is_new else before, told_job(job.view))]
 
         job = recorded(app, "create_job", change, told)
     else:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.api.client import workers_of
-from tickwork.cli.audit_rows import Told, page_recorder, recorded
+from tickwork.cli.audit_rows import AuditedChange, page_recorder, recorded
 from tickwork.cli.command import (
     FAILURE,
     Group,
-    Session,
+    Invocation,
     filter_options,
     found_jobs,
     job_filter,
@@ -69,7 +69,7 @@ def jobs() -> None:
 @json_option
 @url_option
 @pass_session
-def list_jobs(session: Session, /, limit: int, cursor: str | None, as_json: bool, **which: str | None) -> None:
+def list_jobs(session: Invocation, /, limit: int, cursor: str | None, as_json: bool, **which: str | None) -> None:
     """List jobs, the newest first."""
     app = session.app()
     page = app.client.jobs(job_filter(which), limit, None if cursor is None else read_cursor(cursor))
@@ -140,7 +140,7 @@ def _note(view: JobView) -> str:
 @json_option
 @url_option
 @pass_session
-def show(session: Session, /, id: str, as_json: bool) -> None:
+def show(session: Invocation, /, id: str, as_json: bool) -> None:
     """Show all about a job: arguments, attempts, result, error, and why it is where it is."""
     app = session.app()
     job = found_jobs(app, (id,))[0]
@@ -160,7 +160,7 @@ def show(session: Session, /, id: str, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def why(session: Session, /, id: str, as_json: bool) -> None:
+def why(session: Invocation, /, id: str, as_json: bool) -> None:
     """Say in one sentence what a job waits for, where it runs, or how it ended."""
     job = found_jobs(session.app(), (id,))[0]
     sentence = job.why()
@@ -177,7 +177,7 @@ def why(session: Session, /, id: str, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def logs(session: Session, /, id: str, follow: bool, attempt: int | None, as_json: bool) -> None:
+def logs(session: Invocation, /, id: str, follow: bool, attempt: int | None, as_json: bool) -> None:
     """Print what a job's handlers wrote, also while it runs. With --json, one object for each piece."""
     job = found_jobs(session.app(), (id,))[0]
     after, terminal = (0, -1), sys.stdout.isatty()
@@ -213,7 +213,9 @@ def _print_chunk(chunk: Any, is_retry: bool, terminal: bool, as_json: bool) -> N
 @url_option
 @pass_session
 @click.pass_context
-def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json: bool, **which: str | None) -> None:
+def cancel(
+    ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool, **which: str | None
+) -> None:
     """Cancel jobs, by id or all that match. Running ones are asked to stop."""
     given = any(value is not None for value in which.values())
     if bool(ids) == given:
@@ -235,7 +237,7 @@ def cancel(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_jso
 @url_option
 @pass_session
 @click.pass_context
-def retry(ctx: click.Context, session: Session, /, ids: tuple[str, ...], as_json: bool) -> None:
+def retry(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool) -> None:
     """Queue jobs again: ended ones with a fresh count of failures, waiting ones now.
 
     Those that succeeded, run or are due already stay as they are. For all dead letters: tickwork dead redrive.
@@ -259,7 +261,7 @@ def change_jobs(
         app,
         action,
         lambda: change([job.id for job in jobs]),
-        lambda ids: [Told(f"{kind}{id}", before[id], {"done": action}) for id in ids],
+        lambda ids: [AuditedChange(f"{kind}{id}", before[id], {"done": action}) for id in ids],
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.command import FAILURE, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.limits.gates import lift_gates, put_gate, tell, when_and_why
 from tickwork.cli.limits.limits import change_limit, read_rule, rule_options
 from tickwork.cli.output import about, count_of, plain, print_json, print_table
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @url_option
 @pass_session
 @click.pass_context
-def queues(ctx: click.Context, session: Session, /, as_json: bool) -> None:
+def queues(ctx: click.Context, session: Invocation, /, as_json: bool) -> None:
     """Show what is due, comes later, runs and is held in each queue; pause, resume and limit queues."""
     if ctx.invoked_subcommand is None:
         _print_queues(session.app(), as_json)
@@ -37,7 +37,7 @@ def queues(ctx: click.Context, session: Session, /, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def list_queues(session: Session, /, as_json: bool) -> None:
+def list_queues(session: Invocation, /, as_json: bool) -> None:
     """Show what is due, comes later, runs and is held in each queue, and how long the oldest due job has waited.
 
     WANTED is how many workers it wants, for what starts and stops them: all that is due would begin within 30 seconds.
@@ -83,7 +83,7 @@ def _counted(queue: QueueView, name: str) -> str:
 @json_option
 @url_option
 @pass_session
-def pause(session: Session, /, name: str, until: str | None, reason: str | None, as_json: bool) -> None:
+def pause(session: Invocation, /, name: str, until: str | None, reason: str | None, as_json: bool) -> None:
     """Start no job of a queue. What runs goes on; what is enqueued waits."""
     app = session.app()
     gate = put_gate(app, "pause_queue", lambda: app.pause(queue=name, until=read_until(until), reason=reason))
@@ -96,7 +96,7 @@ def pause(session: Session, /, name: str, until: str | None, reason: str | None,
 @url_option
 @pass_session
 @click.pass_context
-def resume(ctx: click.Context, session: Session, /, name: str, as_json: bool) -> None:
+def resume(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
     """Lift the gates that are for all of a queue."""
     lifted = lift_gates(session.app(), "resume_queue", queue=name)
     if as_json:
@@ -115,7 +115,7 @@ def resume(ctx: click.Context, session: Session, /, name: str, as_json: bool) ->
 @url_option
 @pass_session
 @click.pass_context
-def limit(ctx: click.Context, session: Session, /, name: str, as_json: bool, **said: Any) -> None:
+def limit(ctx: click.Context, session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
     """Change the limit that code declares for a queue, from now on and also for jobs that wait."""
     app, rule = session.app(), read_rule(**said)
     change_limit(ctx, app, app.limit_of(name), rule, as_json)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, count_of, print_json, print_table, utc
 from tickwork.core.limits.gates import read_until
 
@@ -47,7 +47,7 @@ def when_and_why(command: Decorated) -> Decorated:
 @json_option
 @url_option
 @pass_session
-def list_gates(session: Session, /, as_json: bool) -> None:
+def list_gates(session: Invocation, /, as_json: bool) -> None:
     """List the gates in force: who set them and why, what they hold, and what they have dropped or diverted."""
     app = session.app()
     found, now = app.gates(), app.store.now()
@@ -105,7 +105,7 @@ def _view_json(view: GateView) -> dict[str, Any]:
 @json_option
 @url_option
 @pass_session
-def pause(session: Session, /, as_json: bool, until: str | None, **given: Any) -> None:
+def pause(session: Invocation, /, as_json: bool, until: str | None, **given: Any) -> None:
     """Start none of these jobs. What runs goes on; what is enqueued waits."""
     app = session.app()
     tell(put_gate(app, "pause_jobs", lambda: app.pause(until=read_until(until), **given)), as_json)
@@ -117,7 +117,7 @@ def pause(session: Session, /, as_json: bool, until: str | None, **given: Any) -
 @json_option
 @url_option
 @pass_session
-def drop(session: Session, /, as_json: bool, until: str | None, **given: Any) -> None:
+def drop(session: Invocation, /, as_json: bool, until: str | None, **given: Any) -> None:
     """End these jobs as dropped instead of starting them."""
     app = session.app()
     tell(put_gate(app, "drop_jobs", lambda: app.drop(until=read_until(until), **given)), as_json)
@@ -130,7 +130,7 @@ def drop(session: Session, /, as_json: bool, until: str | None, **given: Any) ->
 @json_option
 @url_option
 @pass_session
-def slow(session: Session, /, rate: str, as_json: bool, until: str | None, **given: Any) -> None:
+def slow(session: Invocation, /, rate: str, as_json: bool, until: str | None, **given: Any) -> None:
     """Start these jobs at this rate at most."""
     app = session.app()
     tell(put_gate(app, "slow_jobs", lambda: app.slow(rate=rate, until=read_until(until), **given)), as_json)
@@ -143,7 +143,7 @@ def slow(session: Session, /, rate: str, as_json: bool, until: str | None, **giv
 @json_option
 @url_option
 @pass_session
-def divert(session: Session, /, to: str, as_json: bool, until: str | None, **given: Any) -> None:
+def divert(session: Invocation, /, to: str, as_json: bool, until: str | None, **given: Any) -> None:
     """Send these jobs to another queue when they would start."""
     app = session.app()
     tell(put_gate(app, "divert_jobs", lambda: app.divert(to=to, until=read_until(until), **given)), as_json)
@@ -155,7 +155,7 @@ def divert(session: Session, /, to: str, as_json: bool, until: str | None, **giv
 @url_option
 @pass_session
 @click.pass_context
-def resume(ctx: click.Context, session: Session, /, as_json: bool, **given: Any) -> None:
+def resume(ctx: click.Context, session: Invocation, /, as_json: bool, **given: Any) -> None:
     """Lift the gates that are for exactly this, of every kind. What they held may start."""
     lifted = lift_gates(session.app(), "resume_jobs", **given)
     if as_json:
@@ -170,7 +170,9 @@ def resume(ctx: click.Context, session: Session, /, as_json: bool, **given: Any)
 def put_gate(app: Tickwork, action: str, put: Callable[[], Gate]) -> Gate:
     """Put a gate in force, and tell the audit log which one was there before."""
     before = {view.gate.name: gate_json(view.gate) for view in app.store.gates()}
-    return recorded(app, action, put, lambda gate: [Told(f"gate {gate.name}", before.get(gate.name), gate_json(gate))])
+    return recorded(
+        app, action, put, lambda gate: [AuditedChange(f"gate {gate.name}", before.get(gate.name), gate_json(gate))]
+    )
 
 
 def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
@@ -178,7 +180,7 @@ def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
     said = {name: value for name, value in selects.items() if value is not None}
     what = " ".join(f"{name}={value}" for name, value in said.items())
     before = [gate_json(view.gate) for view in app.store.gates() if view.gate.selects == said]
-    told = Told(f"gate {what}", before={"gates": before}, after={"gates": []})
+    told = AuditedChange(f"gate {what}", before={"gates": before}, after={"gates": []})
     return recorded(app, action, lambda: app.resume(**selects), told)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import FAILURE, Decorated, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import plain, print_json, print_table
 from tickwork.errors import InvalidInput
 
@@ -27,7 +27,7 @@ def limits() -> None:
 @json_option
 @url_option
 @pass_session
-def list_limits(session: Session, /, as_json: bool) -> None:
+def list_limits(session: Invocation, /, as_json: bool) -> None:
     """List all limits, with what is live under each and how many jobs it holds."""
     found = session.app().limits()
     if as_json:
@@ -104,7 +104,7 @@ def read_rule(concurrency: int | None, rate: str | None, burst: int | None, rese
 @url_option
 @pass_session
 @click.pass_context
-def set_limit(ctx: click.Context, session: Session, /, name: str, as_json: bool, **said: Any) -> None:
+def set_limit(ctx: click.Context, session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
     """Have a limit be another one from now on, also for jobs that wait, whatever code declares."""
     change_limit(ctx, session.app(), name, read_rule(**said), as_json)
 
@@ -112,7 +112,7 @@ def set_limit(ctx: click.Context, session: Session, /, name: str, as_json: bool,
 def change_limit(ctx: click.Context, app: Tickwork, name: str, rule: Concurrency | Rate | None, as_json: bool) -> None:
     """Set a limit and say so; exit with 1 when there is none to reset."""
     known = {view.name: view.rule for view in app.limits()}
-    told = Told(f"limit {name}", before=_said(known.get(name)), after=_said(rule))
+    told = AuditedChange(f"limit {name}", before=_said(known.get(name)), after=_said(rule))
     if not recorded(app, "reset_limit" if rule is None else "set_limit", lambda: app.set_limit(name, rule), told):
         click.echo(f"error: there is no limit {name!r} to reset. See which there are: tickwork limits list", err=True)
         ctx.exit(FAILURE)

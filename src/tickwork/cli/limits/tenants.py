@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import print_json, print_table
 
 
@@ -18,7 +18,7 @@ def tenants() -> None:
 @json_option
 @url_option
 @pass_session
-def list_tenants(session: Session, /, as_json: bool) -> None:
+def list_tenants(session: Invocation, /, as_json: bool) -> None:
     """List the tenants whose weight is not 1."""
     found = session.app().weights()
     if as_json:
@@ -35,9 +35,9 @@ def list_tenants(session: Session, /, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def set_weight(session: Session, /, name: str, weight: int, as_json: bool) -> None:
+def set_weight(session: Invocation, /, name: str, weight: int, as_json: bool) -> None:
     """Give a tenant so many turns for each one of a tenant of weight 1 (1 to 100)."""
     app = session.app()
-    told = Told(f"tenant {name}", before={"weight": app.weights().get(name, 1)}, after={"weight": weight})
+    told = AuditedChange(f"tenant {name}", before={"weight": app.weights().get(name, 1)}, after={"weight": weight})
     recorded(app, "set_tenant", lambda: app.set_weight(name, weight), told)
     print_json({"name": name, "weight": weight}) if as_json else click.echo(f"{name} has the weight {weight}.")

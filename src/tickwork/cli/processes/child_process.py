@@ -16,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 _KILL_S = 5.0  # a process that was killed is gone by then
 
 
-class Part:
+class ChildProcess:
     """A `tickwork` command in a session of its own: Ctrl-C reaches us alone, and we pass on what we mean by it.
 
     It is started with --with-parent: however we end, it does too, and its children with it.

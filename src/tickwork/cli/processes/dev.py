@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
-from tickwork.cli.command import FAILURE, Command, Session, pass_session, url_option
-from tickwork.cli.processes.child_process import Part, stop_event
+from tickwork.cli.command import FAILURE, Command, Invocation, pass_session, url_option
+from tickwork.cli.processes.child_process import ChildProcess, stop_event
 from tickwork.cli.processes.server import TOKEN
 from tickwork.cli.processes.worker import BUILTIN
 from tickwork.core.terminal_escape import clean
@@ -38,7 +38,7 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 )
 @url_option
 @pass_session
-def dev(session: Session, target: str | None, concurrency: int | None, processes: int, port: int) -> None:
+def dev(session: Invocation, target: str | None, concurrency: int | None, processes: int, port: int) -> None:
     """Serve the API to this machine, and run the tasks of a file, anew when a Python file beside it changes.
 
     Without a file only the built-in tasks are run. Commands (the task shell) are allowed here, unless builtin_off says
@@ -58,7 +58,7 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
     arguments += [] if load_settings({}).is_off(RUNS_COMMANDS) else ["--allow-shell"]
     os.environ[TOKEN] = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
     stopped = stop_event()
-    parts = _Parts(["server", "--dev", "--port", str(port)], arguments)
+    parts = _DevProcesses(["server", "--dev", "--port", str(port)], arguments)
     try:
         watch(parts, None if target is None else folder_of(target), stopped)
     finally:
@@ -66,7 +66,7 @@ def dev(session: Session, target: str | None, concurrency: int | None, processes
         parts.server.stop(drain_s=DRAIN_S, insist_s=INSIST_S)
 
 
-def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
+def watch(parts: _DevProcesses, folder: Path | None, stopped: threading.Event) -> None:
     """Keep the parts running until told to stop; start the worker anew when a file in the folder changes."""
     seen = {} if folder is None else fingerprint(folder)
     parts.start()
@@ -85,16 +85,16 @@ def watch(parts: _Parts, folder: Path | None, stopped: threading.Event) -> None:
             _say("waiting for a file to change")
 
 
-class _Parts:
+class _DevProcesses:
     """The processes of `tickwork dev`: the server, which imports no code of the user's and stays, and the worker."""
 
     def __init__(self, server: list[str], worker: list[str]) -> None:
-        self.server = Part(server)
+        self.server = ChildProcess(server)
         self._command = worker
-        self._worker: Part | None = None
+        self._worker: ChildProcess | None = None
 
     def start(self) -> None:
-        self._worker = Part(self._command)
+        self._worker = ChildProcess(self._command)
 
     def failed(self) -> int | None:
         """The exit code of a worker that ended by itself, told once."""

@@ -7,7 +7,7 @@ import os
 
 import click
 
-from tickwork.cli.command import Command, Session, announce, log_to_stderr, pass_session, shown_url, url_option
+from tickwork.cli.command import Command, Invocation, announce, log_to_stderr, pass_session, shown_url, url_option
 from tickwork.cli.processes.child_process import end_with_parent
 from tickwork.errors import InvalidInput
 
@@ -35,7 +35,7 @@ _log = logging.getLogger("tickwork.http")
 @url_option
 @pass_session
 def server(
-    session: Session,
+    session: Invocation,
     host: str,
     port: int,
     root_path: str,

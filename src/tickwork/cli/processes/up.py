@@ -9,8 +9,8 @@ import os
 
 import click
 
-from tickwork.cli.command import FAILURE, Command, Session, pass_session, url_option
-from tickwork.cli.processes.child_process import Part, stop_event
+from tickwork.cli.command import FAILURE, Command, Invocation, pass_session, url_option
+from tickwork.cli.processes.child_process import ChildProcess, stop_event
 from tickwork.cli.processes.worker import BUILTIN
 
 LOOK_S = 0.5
@@ -34,7 +34,7 @@ STOP_S = 10.0  # for the server, once the worker has gone
 @url_option
 @pass_session
 def up(
-    session: Session,
+    session: Invocation,
     target: str | None,
     host: str,
     port: int,
@@ -64,7 +64,7 @@ def up(
     server += [] if tls_cert is None else ["--tls-cert", tls_cert]
     server += [] if tls_key is None else ["--tls-key", tls_key]
     stopped = stop_event()
-    parts = [Part(server), Part(worker)]
+    parts = [ChildProcess(server), ChildProcess(worker)]
     code: int | None = None
     while code is None and not stopped.wait(LOOK_S):
         code = next((ended for part in parts if (ended := part.ended()) is not None), None)

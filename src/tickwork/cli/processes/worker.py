@@ -16,7 +16,7 @@ from click.globals import pop_context
 
 from tickwork.cli.command import (
     Command,
-    Session,
+    Invocation,
     announce,
     log_to_stderr,
     pass_session,
@@ -27,7 +27,7 @@ from tickwork.cli.command import (
 from tickwork.cli.processes.child_process import end_with_parent
 
 if TYPE_CHECKING:
-    from tickwork.core.autoscale import Elastic
+    from tickwork.core.autoscale import AutoscaleRange
     from tickwork.store.base import Store
     from tickwork.worker.ipc.protocol import Hello
     from tickwork.worker.supervisor import SupervisorOptions
@@ -115,7 +115,7 @@ _NAMES_SHOWN = 12
 @url_option
 @pass_session
 def worker(
-    session: Session,
+    session: Invocation,
     target: str | None,
     concurrency: int | None,
     queues: tuple[str, ...],
@@ -249,7 +249,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
             )
 
 
-def _processes(rule: Elastic) -> str:
+def _processes(rule: AutoscaleRange) -> str:
     count = str(rule.high) if rule.low == rule.high else f"{rule.low} to {rule.high}"
     return f"{count} process{'es' if rule.high > 1 else ''}"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.command import Command, Session, json_option, pass_session, url_option
+from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, plain, print_json, print_table, state_text
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @json_option
 @url_option
 @pass_session
-def workers(session: Session, as_json: bool) -> None:
+def workers(session: Invocation, as_json: bool) -> None:
     """Show the workers that live, and those that were lost lately."""
     app = session.app()
     found, now = app.client.workers(), app.store.now()

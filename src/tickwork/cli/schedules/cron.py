@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tickwork.cli.output import Row
     from tickwork.core.recurrence.cron import Cron
-    from tickwork.core.schedule.preview import Occurrence
+    from tickwork.core.schedule.preview import PreviewedOccurrence
 
 _ODD = "bold yellow"  # a day on which clocks change
 
@@ -82,7 +82,7 @@ def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: 
         click.echo("It is not due any more.")
 
 
-def _plain(rule: Cron, shown: Sequence[Occurrence]) -> dict[str, Any]:
+def _plain(rule: Cron, shown: Sequence[PreviewedOccurrence]) -> dict[str, Any]:
     return {
         "expression": rule.expression,
         "tz": rule.tz,
@@ -96,14 +96,14 @@ def _plain(rule: Cron, shown: Sequence[Occurrence]) -> dict[str, Any]:
     }
 
 
-def _print_occurrences(shown: Sequence[Occurrence], now: datetime, out: Console) -> None:
+def _print_occurrences(shown: Sequence[PreviewedOccurrence], now: datetime, out: Console) -> None:
     """A row for each; the column of clock changes is there when one is."""
     odd = any(one.clock_change for one in shown)
     titles = ["DAY", "DATE", "TIME", "OFFSET", "AWAY", *(["CLOCKS CHANGE"] if odd else [])]
     print_table(titles, [_row(one, now, odd) for one in shown], out)
 
 
-def _row(one: Occurrence, now: datetime, odd: bool) -> Row:
+def _row(one: PreviewedOccurrence, now: datetime, odd: bool) -> Row:
     from rich.text import Text
 
     style = _ODD if one.clock_change else ""

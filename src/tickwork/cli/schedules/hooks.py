@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
 from tickwork.errors import HookNotFound
 
@@ -37,7 +37,7 @@ def hooks() -> None:
 @json_option
 @url_option
 @pass_session
-def list_hooks(session: Session, /, as_json: bool) -> None:
+def list_hooks(session: Invocation, /, as_json: bool) -> None:
     """List all hooks. Their address is /hooks/NAME of a server."""
     app = session.app()
     views = list(_views(app))
@@ -73,7 +73,7 @@ def _row(view: HookView) -> Row:
 @json_option
 @url_option
 @pass_session
-def show(session: Session, /, name: str, as_json: bool) -> None:
+def show(session: Invocation, /, name: str, as_json: bool) -> None:
     """Show a hook, and what became of the last messages that came in."""
     from tickwork.core.yaml_loader import write_yaml
     from tickwork.declare.export import declared_hook
@@ -117,7 +117,7 @@ def _delivery_row(one: Delivery, now: datetime) -> Row:
 @json_option
 @url_option
 @pass_session
-def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def add(session: Invocation, /, name: str, arguments: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Add a hook, or change the one of that name."""
     from tickwork.cli.declare.read_files import print_remarks
     from tickwork.cli.jobs.enqueue import read_arguments
@@ -130,7 +130,7 @@ def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: boo
     hook = hook_of(name, fields, app.store.task_definition)
     unknown = app.client.unknown_task if hook.kind == "task" else app.client.unknown_dag
     print_remarks([warning for warning in (unknown(hook.target),) if warning is not None])
-    told = Told(f"hook {name}", before=None if old is None else _plain(old), after=fields)
+    told = AuditedChange(f"hook {name}", before=None if old is None else _plain(old), after=fields)
     recorded(app, "put_hook", lambda: app.store.put_hooks([hook]), told)
     if as_json:
         view = app.store.get_hook(name)
@@ -144,11 +144,11 @@ def add(session: Session, /, name: str, arguments: tuple[str, ...], as_json: boo
 @json_option
 @url_option
 @pass_session
-def remove(session: Session, /, name: str, as_json: bool) -> None:
+def remove(session: Invocation, /, name: str, as_json: bool) -> None:
     """Remove a hook. Jobs that it has started go on."""
     app = session.app()
     old = app.store.get_hook(name)
-    told = Told(f"hook {name}", before=None if old is None else _plain(old))
+    told = AuditedChange(f"hook {name}", before=None if old is None else _plain(old))
     if not recorded(app, "delete_hook", lambda: app.store.delete_hooks([name]), told):
         raise _missing(name)
     print_json({"removed": name}) if as_json else click.echo(f"Removed {name}.")

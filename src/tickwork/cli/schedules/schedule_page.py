@@ -13,7 +13,7 @@ from rich.text import Text
 from tickwork.cli.jobs.job_page import print_fact, shown_json
 from tickwork.cli.output import ago, console, print_table, state_text, utc
 from tickwork.core.duration import format_duration
-from tickwork.core.schedule.policy import Policies
+from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.spec import spec_json
 from tickwork.core.terminal_escape import clean
 from tickwork.store.schedules import FireView, ScheduleView
@@ -71,7 +71,7 @@ def _facts(view: ScheduleView, dues: Sequence[datetime], now: datetime) -> Itera
         yield "edited", ago(view.edited_at, now)
 
 
-def _catchup(policies: Policies) -> str:
+def _catchup(policies: SchedulePolicies) -> str:
     if policies.catchup != "all":
         return policies.catchup
     return f"all, the newest {policies.catchup_limit:,} of the last {format_duration(policies.catchup_age)}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import Told, recorded
-from tickwork.cli.command import FAILURE, Group, Session, json_option, pass_session, url_option
+from tickwork.cli.audit_rows import AuditedChange, recorded
+from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, console, count_of, print_json, print_table, state_text, utc
 from tickwork.core.schedule.spec import spec_json
 from tickwork.errors import InvalidInput, ScheduleNotFound
@@ -19,7 +19,7 @@ from tickwork.errors import InvalidInput, ScheduleNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tickwork.api.backfill import Backfill, Backfilled
+    from tickwork.api.backfill import Backfill, BackfillOutcome
     from tickwork.api.schedules import Schedule
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
@@ -43,7 +43,7 @@ def schedules() -> None:
 @json_option
 @url_option
 @pass_session
-def list_schedules(session: Session, /, as_json: bool) -> None:
+def list_schedules(session: Invocation, /, as_json: bool) -> None:
     """List all schedules, with their next occurrence."""
     app = session.app()
     views, now, calendars = list(app.schedules.views()), app.store.now(), app.calendars()
@@ -103,7 +103,7 @@ def _schedule_json(view: ScheduleView, now: datetime, calendars: Calendars, unde
 @json_option
 @url_option
 @pass_session
-def show(session: Session, /, name: str, as_json: bool) -> None:
+def show(session: Invocation, /, name: str, as_json: bool) -> None:
     """Show all about a schedule: rule, policies, what comes, and what became of the last occurrences."""
     app = session.app()
     schedule, undeclared, now = app.schedules[name], set(app.schedules.undeclared()), app.store.now()
@@ -124,7 +124,7 @@ def show(session: Session, /, name: str, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-def next_dues(session: Session, /, name: str, count: int, as_json: bool) -> None:
+def next_dues(session: Invocation, /, name: str, count: int, as_json: bool) -> None:
     """Say when a schedule is next due. Days on which clocks change are marked."""
     from zoneinfo import ZoneInfo
 
@@ -160,12 +160,15 @@ def _change(zone: str, due: datetime) -> str:
 @json_option
 @url_option
 @pass_session
-def run(session: Session, /, name: str, as_json: bool) -> None:
+def run(session: Invocation, /, name: str, as_json: bool) -> None:
     """Start a schedule now, outside of its rule. Nothing else of it changes."""
     app = session.app()
     schedule = app.schedules[name]
     job = recorded(
-        app, "trigger_schedule", schedule.run, lambda job: [Told(f"schedule {name}", after={"started": job.id})]
+        app,
+        "trigger_schedule",
+        schedule.run,
+        lambda job: [AuditedChange(f"schedule {name}", after={"started": job.id})],
     )
     print_json({"id": job.id}) if as_json else click.echo(job.id)
 
@@ -180,7 +183,7 @@ def run(session: Session, /, name: str, as_json: bool) -> None:
 @click.pass_context
 def pause(
     ctx: click.Context,
-    session: Session,
+    session: Invocation,
     /,
     names: tuple[str, ...],
     reason: str | None,
@@ -201,7 +204,7 @@ def pause(
 @url_option
 @pass_session
 @click.pass_context
-def resume(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+def resume(ctx: click.Context, session: Invocation, /, names: tuple[str, ...], as_json: bool) -> None:
     """Have paused schedules go on. What came due meanwhile was missed: their catch-up policy judges it."""
     _act(ctx, session, names, lambda one: one.resume(), ("resume_schedule", "resumed"), as_json)
 
@@ -212,14 +215,14 @@ def resume(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_j
 @url_option
 @pass_session
 @click.pass_context
-def delete(ctx: click.Context, session: Session, /, names: tuple[str, ...], as_json: bool) -> None:
+def delete(ctx: click.Context, session: Invocation, /, names: tuple[str, ...], as_json: bool) -> None:
     """Delete schedules and the records of their fires. Their jobs go on; one that code declares comes back with it."""
     _act(ctx, session, names, lambda one: one.delete(), ("delete_schedule", "deleted"), as_json)
 
 
 def _act(
     ctx: click.Context,
-    session: Session,
+    session: Invocation,
     names: Sequence[str],
     act: Callable[[Schedule], bool],
     action: tuple[str, str],
@@ -243,9 +246,9 @@ def _act(
         ctx.exit(FAILURE)
 
 
-def _told(app: Tickwork, name: str, before: dict[str, Any], _: bool) -> list[Told]:
+def _told(app: Tickwork, name: str, before: dict[str, Any], _: bool) -> list[AuditedChange]:
     view = app.store.get_schedules([name]).get(name)
-    return [Told(f"schedule {name}", before, None if view is None else _said(view))]
+    return [AuditedChange(f"schedule {name}", before, None if view is None else _said(view))]
 
 
 def _said(view: ScheduleView) -> dict[str, Any]:
@@ -280,7 +283,7 @@ def _found(app: Tickwork, names: Sequence[str]) -> list[Schedule]:
 @click.pass_context
 def backfill(
     ctx: click.Context,
-    session: Session,
+    session: Invocation,
     /,
     name: str,
     start: str,
@@ -305,7 +308,7 @@ def backfill(
         return
     asked = {"from": start, "to": end, "occurrences": len(dues), "force": force}
     # Its jobs are enqueued one after the other, as earlier ones end: they have a creator, and this row comes first.
-    recorded(app, "backfill_schedule", lambda: None, Told(f"schedule {name}", after={"backfill": asked}))
+    recorded(app, "backfill_schedule", lambda: None, AuditedChange(f"schedule {name}", after={"backfill": asked}))
     outcomes = _run_backfill(schedule.backfilling(dues, max_parallel, force=force), schedule.name, len(dues))
     states = Counter(one.state for one in outcomes if one.state is not None)
     left = len(outcomes) - states.total()
@@ -327,7 +330,7 @@ def backfill(
         ctx.exit(FAILURE)
 
 
-def _stopped(outcomes: Sequence[Backfilled], left: int) -> str:
+def _stopped(outcomes: Sequence[BackfillOutcome], left: int) -> str:
     """Say at which occurrence a backfill stopped, and how to go on."""
     last = [one for one in outcomes if one.job is not None][-1]
     id = last.job.id if last.job is not None else None
@@ -350,12 +353,12 @@ def _print_dues(dues: Sequence[datetime], as_json: bool) -> None:
     click.echo(f"{count_of(len(dues), 'occurrence')}; nothing was started.", err=True)
 
 
-def _run_backfill(backfill: Backfill, name: str, total: int) -> list[Backfilled]:
+def _run_backfill(backfill: Backfill, name: str, total: int) -> list[BackfillOutcome]:
     """Run it, with a bar on a terminal; return what became of each occurrence, the oldest first."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    outcomes: list[Backfilled] = []
+    outcomes: list[BackfillOutcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), disable=not console().is_terminal)
     with bar:

@@ -15,7 +15,7 @@ CAP_S = 300.0  # whoever fails under another's name can keep them out for no lon
 FORGOTTEN_S = 3600.0
 
 
-class Tries(NamedTuple):
+class FailedLogins(NamedTuple):
     """What is known of a name or an address: failures that are not forgotten, and the wait that is left."""
 
     subject: str
@@ -23,7 +23,7 @@ class Tries(NamedTuple):
     wait_s: float
 
 
-class Counted(NamedTuple):
+class BackoffUpdate(NamedTuple):
     """What is to be known of it from now on."""
 
     subject: str
@@ -38,11 +38,11 @@ def pause_s(failures: int, free: int) -> float:
     return float(min(CAP_S, 2.0 ** min(failures - free, 30)))
 
 
-def admit(known: Sequence[Tries], free: Mapping[str, int]) -> tuple[float, list[Counted]]:
+def admit(known: Sequence[FailedLogins], free: Mapping[str, int]) -> tuple[float, list[BackoffUpdate]]:
     """How long a login has to wait, and what is counted when it has not to. `free`: the first failures of each."""
     wait_s = max((one.wait_s for one in known), default=0.0)
     if wait_s > 0:
         return wait_s, []
     failures = {one.subject: one.failures for one in known}
     counts = {subject: failures.get(subject, 0) + 1 for subject in free}
-    return 0.0, [Counted(subject, count, pause_s(count, free[subject])) for subject, count in counts.items()]
+    return 0.0, [BackoffUpdate(subject, count, pause_s(count, free[subject])) for subject, count in counts.items()]

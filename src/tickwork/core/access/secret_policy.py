@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?|\*")
 _OURS = "TICKWORK_"  # settings may hold the password of the store, and the key that opens all secrets
 
 
-class Use(NamedTuple):
+class SecretUse(NamedTuple):
     """The job that asks for a secret. `run` is the run that it is a step of."""
 
     task: str
@@ -41,7 +41,7 @@ def read_uses(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def is_open_to(uses: Sequence[str], use: Use, dag: str | None) -> bool:
+def is_open_to(uses: Sequence[str], use: SecretUse, dag: str | None) -> bool:
     """Return whether a job may use a secret. `dag` is what its run is one of."""
     return not uses or not {f"task:{use.task}", f"queue:{use.queue}", f"dag:{dag}"}.isdisjoint(uses)
 

@@ -16,7 +16,7 @@ from tickwork.core.arguments.unstorable import INT_MAX, INT_MIN
 PLAIN = (int, str, bool)
 
 
-class PlainCalls:
+class FastEncoder:
     """Writes calls of a function whose parameters by position have these types, all of them among PLAIN."""
 
     def __init__(self, kinds: Mapping[str, type]) -> None:

@@ -17,24 +17,24 @@ _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", type(
 _NUMBERS = frozenset({"integer", "number"})
 
 
-class Shape(NamedTuple):
+class JsonTypes(NamedTuple):
     """The JSON types of a hint, and the shape of its elements if it is a list. None: they can be anything."""
 
     text: str
     kinds: frozenset[str] | None = None
-    items: Shape | None = None
+    items: JsonTypes | None = None
 
     @classmethod
-    def of(cls, hint: Hint) -> Shape:
+    def of(cls, hint: Hint) -> JsonTypes:
         """What a hint comes to."""
         schema = msgspec.json.schema(hint.wire, schema_hook=describe)
         return _shape(hint.text, schema, schema.get("$defs", {}))
 
-    def as_list(self) -> Shape:
+    def as_list(self) -> JsonTypes:
         """The shape of a list of these."""
-        return Shape(f"list[{self.text}]", frozenset({"array"}), self)
+        return JsonTypes(f"list[{self.text}]", frozenset({"array"}), self)
 
-    def fits(self, wanted: Shape) -> bool:
+    def fits(self, wanted: JsonTypes) -> bool:
         """Whether some value of this shape could be one of the other."""
         if self.kinds is None or wanted.kinds is None:
             return True
@@ -46,20 +46,20 @@ class Shape(NamedTuple):
         return True
 
 
-ANYTHING = Shape("Any")
+ANYTHING = JsonTypes("Any")
 
 
-def _shape(text: str, schema: Mapping[str, Any], shared: Mapping[str, Any]) -> Shape:
+def _shape(text: str, schema: Mapping[str, Any], shared: Mapping[str, Any]) -> JsonTypes:
     members = list(_members(schema, shared))
     kinds: set[str] = set()
     for member in members:
         found = _kinds(member)
         if found is None:
-            return Shape(text)
+            return JsonTypes(text)
         kinds |= found
     inside = [member["items"] for member in members if isinstance(member.get("items"), dict)]
     items = _shape(_element(text), inside[0], shared) if len(inside) == 1 else None
-    return Shape(text, frozenset(kinds), items)
+    return JsonTypes(text, frozenset(kinds), items)
 
 
 def _members(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

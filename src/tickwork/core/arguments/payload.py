@@ -24,7 +24,16 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.core.arguments.unstorable import DEPTH_LIMIT, Flaw, Unfit, brief, explain, field_names, find_flaw, sound
+from tickwork.core.arguments.unstorable import (
+    DEPTH_LIMIT,
+    Flaw,
+    UnstorablePart,
+    brief,
+    explain,
+    field_names,
+    find_flaw,
+    sound,
+)
 from tickwork.core.blob_ref import MARK
 from tickwork.errors import InvalidPayload
 
@@ -78,7 +87,7 @@ def tagged(value: Any) -> Any:
     """Like `pack`, but raises Flaw, with the place."""
     try:
         return pack(value)
-    except (Unfit, RecursionError) as error:
+    except (UnstorablePart, RecursionError) as error:
         raise explain(error, value) from None
 
 
@@ -94,7 +103,7 @@ def pack(value: Any) -> Any:
     if kind is list or kind is tuple:
         return [pack(item) for item in value]
     if kind not in _TAG_OF:
-        raise Unfit(_no_json_for(value), value)
+        raise UnstorablePart(_no_json_for(value), value)
     tag = _TAG_OF[kind]
     return {tag: _TAGS[tag].write(sound(value))}
 
@@ -116,7 +125,9 @@ def unpack(wire: Any) -> Any:
 def _pack_dict(value: dict[Any, Any]) -> dict[str, Any]:
     for key in value:
         if type(key) is not str:
-            raise Unfit(f"the key {brief(key)} is not a string, and JSON has no other keys; make it one", value)
+            raise UnstorablePart(
+                f"the key {brief(key)} is not a string, and JSON has no other keys; make it one", value
+            )
     packed = {key: pack(item) for key, item in value.items()}
     return packed if _tag_in(packed) is None else {"$dict": packed}
 
@@ -144,7 +155,7 @@ def pack_members(members: Iterable[Any]) -> list[Any]:
     packed = [pack(member) for member in members]
     if any(type(member) is list for member in packed):
         reason = "a tuple inside a set would come back as a list, which no set can hold; annotate it, or use a list"
-        raise Unfit(reason, members)
+        raise UnstorablePart(reason, members)
     return packed
 
 
@@ -179,12 +190,12 @@ _TAG_OF = {tag.kind: name for name, tag in _TAGS.items()}
 # ---- values with a hint: how msgspec writes and reads what it does not know ------------------------------------------
 
 
-class _AnythingAtAll(type):
+class _AnyValue(type):
     def __instancecheck__(cls, instance: object) -> bool:
         return True  # msgspec checks what `from_wire` returns against the hint
 
 
-class Tagged(metaclass=_AnythingAtAll):
+class Tagged(metaclass=_AnyValue):
     """Stands in a hint for Any: a value that is written with tags."""
 
 
@@ -199,7 +210,7 @@ def _to_wire(value: Any) -> Any:
     for plain in _PLAIN:
         if isinstance(value, plain):
             return plain(value)
-    raise Unfit(_no_json_for(value), value)
+    raise UnstorablePart(_no_json_for(value), value)
 
 
 def from_wire(kind: Any, wire: Any) -> Any:

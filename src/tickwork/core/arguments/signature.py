@@ -25,8 +25,8 @@ from msgspec import UNSET
 from msgspec.structs import astuple
 
 from tickwork.core.arguments.batch_hints import one_of_many, result_of_one
-from tickwork.core.arguments.fast_encode import PLAIN, PlainCalls
-from tickwork.core.arguments.json_types import Shape
+from tickwork.core.arguments.fast_encode import PLAIN, FastEncoder
+from tickwork.core.arguments.json_types import JsonTypes
 from tickwork.core.arguments.payload import BLOB_LIMIT, PAYLOAD_LIMIT, from_wire, seal, too_large
 from tickwork.core.arguments.roundtrip import difference
 from tickwork.core.arguments.type_hints import (
@@ -73,7 +73,7 @@ class Signature:
         self._result = result
         self._result_decoder = msgspec.json.Decoder(result.wire, dec_hook=from_wire)
         self._may_return_none = reads_null(self._result_decoder)
-        self._shapes: dict[str, Shape] = {}
+        self._shapes: dict[str, JsonTypes] = {}
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, skip_first: bool = False, kind: str = "task") -> Self:
@@ -191,16 +191,16 @@ class Signature:
                 found[name] = msgspec.json.decode(seal(self._hints[name].lowered(self._defaults[name])))
         return found
 
-    def takes(self, name: str) -> Shape:
+    def takes(self, name: str) -> JsonTypes:
         """Return what JSON a parameter can be given."""
         if name not in self._shapes:
-            self._shapes[name] = Shape.of(self._hints[name])
+            self._shapes[name] = JsonTypes.of(self._hints[name])
         return self._shapes[name]
 
     @cached_property
-    def gives(self) -> Shape:
+    def gives(self) -> JsonTypes:
         """What JSON the results can be."""
-        return Shape.of(self._result)
+        return JsonTypes.of(self._result)
 
     @property
     def own_defaults(self) -> dict[str, Any]:
@@ -264,11 +264,11 @@ class Signature:
             raise too_large(data, what=f"the payload of {self._kind} {task!r}", limit_bytes=PAYLOAD_LIMIT)
         return data
 
-    def _plain_calls(self) -> PlainCalls | None:
+    def _plain_calls(self) -> FastEncoder | None:
         """What writes most calls; None where some argument by position is not plain, or one by name is needed."""
         if not self._all_by_position or not self._plain.keys() >= set(self._positional):
             return None
-        return PlainCalls({name: self._plain[name] for name in self._positional})
+        return FastEncoder({name: self._plain[name] for name in self._positional})
 
     @cached_property
     def _some(self) -> msgspec.json.Decoder[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.arguments import payload
-from tickwork.core.arguments.json_types import ANYTHING, Shape
+from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
 from tickwork.core.arguments.run_params import completed, fits, told
 from tickwork.core.arguments.unstorable import Flaw, brief, find_flaw
 from tickwork.core.job import TaskDefinition
@@ -106,12 +106,12 @@ class StoredSignature:
             raise payload.too_large(data, what=what, limit_bytes=payload.PAYLOAD_LIMIT)
         return data
 
-    def takes(self, name: str) -> Shape:
+    def takes(self, name: str) -> JsonTypes:
         """What JSON a parameter can be given: whatever the worker says."""
         return ANYTHING
 
     @property
-    def gives(self) -> Shape:
+    def gives(self) -> JsonTypes:
         """What JSON the results can be: whatever the worker says."""
         return ANYTHING
 

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 
 from tickwork.core.arguments.payload import Tagged, pack, pack_members
 from tickwork.core.arguments.roundtrip import difference
-from tickwork.core.arguments.unstorable import Unfit, brief, explain
+from tickwork.core.arguments.unstorable import UnstorablePart, brief, explain
 
 BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
@@ -66,7 +66,7 @@ class Hint:
         """Return what stands for `value` on the wire. Raises Flaw."""
         try:
             return value if self.lower is None else self.lower(value)
-        except (Unfit, RecursionError) as error:
+        except (UnstorablePart, RecursionError) as error:
             raise explain(error, value) from None
 
     def objection(self, given: Any, back: Any) -> str | None:

@@ -36,7 +36,7 @@ class Flaw(Exception):
         return InvalidPayload(f"{what} cannot be stored: {where}{self.reason}.{note}")
 
 
-class Unfit(ValueError):
+class UnstorablePart(ValueError):
     """The part of a value that cannot be stored. Its place is looked for only now, so that sound values pay nothing."""
 
     def __init__(self, reason: str, culprit: object) -> None:
@@ -46,7 +46,7 @@ class Unfit(ValueError):
 
 def explain(error: Exception, root: Any) -> Flaw:
     """Return the Flaw of `root` that made packing or encoding raise `error`."""
-    if isinstance(error, Unfit):
+    if isinstance(error, UnstorablePart):
         places = (path for path, _, node in _walk(root) if node is error.culprit)
         return Flaw(str(error), next(places, "$"))
     return find_flaw(root) or Flaw(str(error))
@@ -101,7 +101,7 @@ def _flaw_of_text(text: str) -> str | None:
 def sound(value: Any) -> Any:
     """Return this one value, or raise Unfit."""
     if reason := flaw_of(value):
-        raise Unfit(reason, value)
+        raise UnstorablePart(reason, value)
     return value
 
 

@@ -16,10 +16,10 @@ from msgspec import Raw
 
 from tickwork.core.blob_ref import Load, Unfillable
 from tickwork.core.dag.graph import Graph, Step, steps_in
-from tickwork.core.dag.join import Ending, judge
+from tickwork.core.dag.join import StepEnd, judge
 from tickwork.core.dag.step_inputs import (
     NO_RESULTS,
-    Results,
+    StepResults,
     elements,
     encode_holes,
     fill,
@@ -35,7 +35,7 @@ from tickwork.core.job import JobState, NewJob
 WAITING, OPEN, SKIPPED = "waiting", "open", "skipped"
 
 
-class Standing(msgspec.Struct):
+class StepState(msgspec.Struct):
     """A step of a run as it stands.
 
     `state` is waiting, open, or an end. Of its parents `pending` have not ended, and the others so; of its instances
@@ -62,11 +62,11 @@ class Standing(msgspec.Struct):
         return self.state not in (WAITING, OPEN)
 
     @property
-    def ending(self) -> Ending:
+    def ending(self) -> StepEnd:
         """What its end counts for."""
         if self.state == JobState.SUCCEEDED:
-            return Ending.SUCCEEDED
-        return Ending.SKIPPED if self.state == SKIPPED and not self.blocked else Ending.FAILED
+            return StepEnd.SUCCEEDED
+        return StepEnd.SKIPPED if self.state == SKIPPED and not self.blocked else StepEnd.FAILED
 
 
 class StepJob(NamedTuple):
@@ -78,22 +78,22 @@ class StepJob(NamedTuple):
     inputs: bytes | None
 
 
-class Look(Protocol):
+class RunSnapshot(Protocol):
     """How a run stands in the store, and what is in blobs of it."""
 
     load: Load
 
-    def steps(self, names: Sequence[str]) -> list[Standing]:
+    def steps(self, names: Sequence[str]) -> list[StepState]:
         """The rows of these steps."""
 
-    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> Results:
+    def results(self, names: Iterable[str], touched: Mapping[str, StepState]) -> StepResults:
         """What steps came to; a list for a mapped one. What is `touched` counts, and is not stored yet."""
 
-    def job(self, one: StepJob, touched: Mapping[str, Standing]) -> NewJob:
+    def job(self, one: StepJob, touched: Mapping[str, StepState]) -> NewJob:
         """The job to store for an instance. Raises Unfillable when its limits cannot read its arguments."""
 
 
-class Run(msgspec.Struct):
+class RunState(msgspec.Struct):
     """A run as it stands. `open` steps have not ended; `failed` ones have, not by being skipped, and none may fail."""
 
     id: str
@@ -108,15 +108,15 @@ class Run(msgspec.Struct):
 class Advance:
     """One move of a run: what it touches, `jobs` that must be released, and assets that its steps have `produced`."""
 
-    def __init__(self, graph: Graph, run: Run, look: Look) -> None:
+    def __init__(self, graph: Graph, run: RunState, look: RunSnapshot) -> None:
         self.graph = graph
         self.run = run
-        self.touched: dict[str, Standing] = {}
+        self.touched: dict[str, StepState] = {}
         self.jobs: list[NewJob] = []
         self.approvals: list[Step] = []
         self.produced: list[str] = []
         self._look = look
-        self._ready: deque[Standing] = deque()
+        self._ready: deque[StepState] = deque()
         self._kept: Mapping[str, Mapping[int, bool]] = {}
 
     @property
@@ -131,12 +131,12 @@ class Advance:
         self._settle(self._judge([one for one in self.touched.values() if not one.pending]))
         self._release()
 
-    def _fresh(self, name: str, pending: int, ends: Sequence[Ending] = ()) -> Standing:
-        counts = (ends.count(Ending.SUCCEEDED), ends.count(Ending.FAILED), ends.count(Ending.SKIPPED))
-        return Standing(name, WAITING, pending, *counts, mapped=self.graph.by_name[name].map is not None)
+    def _fresh(self, name: str, pending: int, ends: Sequence[StepEnd] = ()) -> StepState:
+        counts = (ends.count(StepEnd.SUCCEEDED), ends.count(StepEnd.FAILED), ends.count(StepEnd.SKIPPED))
+        return StepState(name, WAITING, pending, *counts, mapped=self.graph.by_name[name].map is not None)
 
     def begin_again(
-        self, standings: Iterable[Standing], names: Iterable[str], kept: Mapping[str, Mapping[int, bool]]
+        self, standings: Iterable[StepState], names: Iterable[str], kept: Mapping[str, Mapping[int, bool]]
     ) -> None:
         """Start anew with these steps and what depends on them; what else there is stays as it ended.
 
@@ -192,17 +192,17 @@ class Advance:
 
     # -- ends
 
-    def _state_of(self, one: Standing, last: JobState) -> str:
+    def _state_of(self, one: StepState, last: JobState) -> str:
         if not one.bad:
             return JobState.SUCCEEDED
         if self.graph.by_name[one.step].map is None:
             return last
         return JobState.CANCELLED if self.run.is_cancelled else JobState.FAILED
 
-    def _settle(self, over: Sequence[Standing]) -> None:
+    def _settle(self, over: Sequence[StepState]) -> None:
         """Tell the children of steps that have ended; those that wait for nobody any more are judged."""
         while over:
-            told: dict[str, list[Ending]] = {}
+            told: dict[str, list[StepEnd]] = {}
             for one in over:
                 self.run.open -= 1
                 self.run.failed += self._fails_run(one)
@@ -212,11 +212,11 @@ class Advance:
                     told.setdefault(child, []).append(one.ending)
             over = self._judge(self._told(told))
 
-    def _fails_run(self, one: Standing) -> bool:
+    def _fails_run(self, one: StepState) -> bool:
         """Whether the end of a step makes its run end as failed. Its children see a failure either way."""
-        return one.ending is Ending.FAILED and one.state != SKIPPED and not self.graph.by_name[one.step].may_fail
+        return one.ending is StepEnd.FAILED and one.state != SKIPPED and not self.graph.by_name[one.step].may_fail
 
-    def _told(self, told: Mapping[str, Sequence[Ending]]) -> list[Standing]:
+    def _told(self, told: Mapping[str, Sequence[StepEnd]]) -> list[StepState]:
         free = []
         for one in self._standings(list(told)):
             for ending in told[one.step]:
@@ -226,7 +226,7 @@ class Advance:
                 free.append(one)
         return free
 
-    def _judge(self, free: Iterable[Standing]) -> list[Standing]:
+    def _judge(self, free: Iterable[StepState]) -> list[StepState]:
         """Skip those that may not run, and return them; the others are ready."""
         skipped = []
         for one in free:
@@ -238,12 +238,12 @@ class Advance:
             if self.run.is_cancelled and run_if != "always":
                 one.state, one.reason = JobState.CANCELLED, "the run was cancelled"
             else:
-                one.state, one.blocked = SKIPPED, verdict is Ending.FAILED
+                one.state, one.blocked = SKIPPED, verdict is StepEnd.FAILED
                 one.reason = "something it waits for failed" if one.blocked else f"its rule is {run_if}"
             skipped.append(one)
         return skipped
 
-    def _standings(self, names: Sequence[str]) -> list[Standing]:
+    def _standings(self, names: Sequence[str]) -> list[StepState]:
         unknown = [name for name in names if name not in self.touched]
         if unknown:
             self.touched.update((one.step, one) for one in self._look.steps(unknown))
@@ -259,7 +259,7 @@ class Advance:
             results = self._look.results(wanted, self.touched) if wanted else NO_RESULTS
             self._settle([one for one in ready if not self._open(one, self.graph.by_name[one.step], results)])
 
-    def _open(self, one: Standing, step: Step, results: Results) -> bool:
+    def _open(self, one: StepState, step: Step, results: StepResults) -> bool:
         """Begin a step; False when it has ended by that."""
         kept = self._kept.get(step.name, {})
         try:
@@ -284,7 +284,7 @@ class Advance:
         self.jobs.extend(jobs)
         return True
 
-    def _asked(self, step: Step, results: Results) -> str | None:
+    def _asked(self, step: Step, results: StepResults) -> str | None:
         """What a person is asked to approve, where that is not known before. Raises Unfillable."""
         if not step.args.holes:
             return None
@@ -292,7 +292,7 @@ class Advance:
         asked = msgspec.json.decode(args, type=dict[str, Any]).get("text")
         return asked if asked is None or isinstance(asked, str) else msgspec.json.encode(asked).decode()
 
-    def _instances_of(self, step: Step, results: Results) -> list[StepJob]:
+    def _instances_of(self, step: Step, results: StepResults) -> list[StepJob]:
         params, load = self.run.params, self._look.load
         nothing = NO_RESULTS._replace(load=load)
         now = [hole for hole in step.args.holes if not any(steps_in(hole.value))]
@@ -317,6 +317,6 @@ def _wanted_at_once(step: Step) -> set[str]:
     return names
 
 
-def failed_steps(standings: Iterable[Standing]) -> list[str]:
+def failed_steps(standings: Iterable[StepState]) -> list[str]:
     """Those that a rerun begins with: what failed, or was kept from running."""
-    return [one.step for one in standings if one.is_over and one.ending is Ending.FAILED and one.state != SKIPPED]
+    return [one.step for one in standings if one.is_over and one.ending is StepEnd.FAILED and one.state != SKIPPED]

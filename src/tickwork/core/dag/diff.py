@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tickwork.core.blob_ref import Path
-from tickwork.core.dag.graph import Filled, Graph, Hole, Map, Step, Template
+from tickwork.core.dag.graph import Graph, JsonTemplate, Map, Placeholder, Step, Template
 from tickwork.core.dag.graph_view import condition_text, expression_text
 from tickwork.core.duration import format_duration
 from tickwork.core.job_limits import decode_task_flow
@@ -20,7 +20,7 @@ from tickwork.core.retry import RetryPolicy
 Facts = dict[str, Any]  # JSON's own types
 
 
-class Change(NamedTuple):
+class DagChange(NamedTuple):
     """A step that was `added` or `removed`, or a field that is `changed`, of a step or of the dag itself (None)."""
 
     what: str
@@ -30,16 +30,18 @@ class Change(NamedTuple):
     new: Any = None
 
 
-def changes(old: Graph, new: Graph) -> list[Change]:
+def changes(old: Graph, new: Graph) -> list[DagChange]:
     """What became of each step, in the order of the new version, and of the dag itself."""
-    found = [Change("changed", None, *one) for one in _differences(dag_facts(old), dag_facts(new))]
+    found = [DagChange("changed", None, *one) for one in _differences(dag_facts(old), dag_facts(new))]
     for step in new.steps:
         before = old.by_name.get(step.name)
         if before is None:
-            found.append(Change("added", step.name))
+            found.append(DagChange("added", step.name))
         else:
-            found += [Change("changed", step.name, *one) for one in _differences(step_facts(before), step_facts(step))]
-    return found + [Change("removed", step.name) for step in old.steps if step.name not in new.by_name]
+            found += [
+                DagChange("changed", step.name, *one) for one in _differences(step_facts(before), step_facts(step))
+            ]
+    return found + [DagChange("removed", step.name) for step in old.steps if step.name not in new.by_name]
 
 
 def _differences(old: Facts, new: Facts) -> Iterator[tuple[str, Any, Any]]:
@@ -98,7 +100,7 @@ def template_facts(job: Template) -> Facts:
     }
 
 
-def shown(template: Filled) -> Any:
+def shown(template: JsonTemplate) -> Any:
     """A value with the expressions in its holes, as a file says them."""
     value = msgspec.json.decode(template.json)
     for hole in template.holes:
@@ -106,7 +108,7 @@ def shown(template: Filled) -> Any:
     return value
 
 
-def _put(value: Any, where: Path, hole: Hole) -> Any:
+def _put(value: Any, where: Path, hole: Placeholder) -> Any:
     if not where:
         return expression_text(hole.value)
     key, *rest = where

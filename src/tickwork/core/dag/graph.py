@@ -68,18 +68,18 @@ class Text(msgspec.Struct, frozen=True, tag="text", tag_field="is"):
 Expression = Param | RunValue | Result | Item | Last | Text
 
 
-class Hole(msgspec.Struct, frozen=True, array_like=True):
+class Placeholder(msgspec.Struct, frozen=True, array_like=True):
     """A place in a value, and what goes there. In arguments, the first part of `where` is the name of one."""
 
     where: Path
     value: Expression
 
 
-class Filled(msgspec.Struct, frozen=True, omit_defaults=True):
+class JsonTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
     """JSON, and the holes in it, where it has null."""
 
     json: msgspec.Raw
-    holes: tuple[Hole, ...] = ()
+    holes: tuple[Placeholder, ...] = ()
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -105,7 +105,7 @@ class Map(msgspec.Struct, frozen=True, omit_defaults=True):
     max_parallel: int | None = None
 
 
-class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
+class ApprovalStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step that a person ends. `who`: only they may; empty: anybody. After `timeout` it is answered by `default`.
 
     Where the text has expressions in it, `text` shows their places and the step's argument `text` is the whole one.
@@ -143,8 +143,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     parents: tuple[str, ...] = ()
     job: Template | None = None
-    approval: Approval | None = None
-    args: Filled = Filled(msgspec.Raw(b"{}"))
+    approval: ApprovalStep | None = None
+    args: JsonTemplate = JsonTemplate(msgspec.Raw(b"{}"))
     map: Map | None = None
     run_if: RunIf = "all_succeeded"
     when: tuple[Condition, ...] = ()
@@ -163,7 +163,7 @@ class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=
     steps: tuple[Step, ...] = ()
     run: Template = Template("")
     params: dict[str, Any] = {}
-    result: Filled = Filled(msgspec.Raw(b"null"))
+    result: JsonTemplate = JsonTemplate(msgspec.Raw(b"null"))
     description: str = ""
     on: tuple[tuple[str, ...], ...] = ()
     produce: tuple[str, ...] = ()

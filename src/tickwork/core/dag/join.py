@@ -12,7 +12,7 @@ from enum import StrEnum
 from tickwork.core.dag.graph import RunIf
 
 
-class Ending(StrEnum):
+class StepEnd(StrEnum):
     """What an end counts for, for those who wait for it."""
 
     SUCCEEDED = "succeeded"
@@ -20,13 +20,13 @@ class Ending(StrEnum):
     SKIPPED = "skipped"
 
 
-def judge(run_if: RunIf, succeeded: int, failed: int, skipped: int) -> Ending | None:
+def judge(run_if: RunIf, succeeded: int, failed: int, skipped: int) -> StepEnd | None:
     """None: the step may run. Otherwise it is skipped, and counts for this; with so many parents that ended so."""
     match run_if:
         case "all_done" | "always":
             return None
         case "any_failed":
-            return None if failed else Ending.SKIPPED
+            return None if failed else StepEnd.SKIPPED
         case "any_succeeded":
             may_run = succeeded > 0
         case "none_failed":
@@ -35,4 +35,4 @@ def judge(run_if: RunIf, succeeded: int, failed: int, skipped: int) -> Ending | 
             may_run = failed == 0 and skipped == 0
     if may_run:
         return None
-    return Ending.FAILED if failed else Ending.SKIPPED
+    return StepEnd.FAILED if failed else StepEnd.SKIPPED

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, Standing
+from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, StepState
 from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.job import JobState
 
@@ -39,7 +39,7 @@ def counted(*counts: int) -> dict[str, int]:
     return {state.value: count for state, count in zip(ENDS, counts, strict=True) if count}
 
 
-class Cell(NamedTuple):
+class GridCell(NamedTuple):
     """A step of one run beside the same step of others: its row, and what its first instances tell.
 
     `since` is when its state last changed, `jobs` how many of its instances were looked at, `running` how many of those
@@ -116,7 +116,7 @@ class StepLine:
 
 
 def overview(
-    graph: Graph, standings: Iterable[Standing], times: Iterable[StepTimes], since: Mapping[str, datetime] = _NEVER
+    graph: Graph, standings: Iterable[StepState], times: Iterable[StepTimes], since: Mapping[str, datetime] = _NEVER
 ) -> list[StepLine]:
     """A line for each step, in the order of the graph. Before a run has begun, all of them wait.
 
@@ -127,7 +127,7 @@ def overview(
     return [
         _line(
             step,
-            known.get(step.name) or Standing(step.name, mapped=step.map is not None),
+            known.get(step.name) or StepState(step.name, mapped=step.map is not None),
             timed.get(step.name) or StepTimes(step.name, 0, 0, None, None),
             since.get(step.name),
         )
@@ -135,7 +135,7 @@ def overview(
     ]
 
 
-def state_of(step: Step, one: Standing, times: StepTimes) -> str:
+def state_of(step: Step, one: StepState, times: StepTimes) -> str:
     """The state of a step in the words that jobs have. A mapped one runs from its first start to its last end."""
     if one.state != OPEN:
         return one.state
@@ -146,7 +146,7 @@ def state_of(step: Step, one: Standing, times: StepTimes) -> str:
     return JobState.QUEUED.value
 
 
-def _line(step: Step, one: Standing, times: StepTimes, since: datetime | None) -> StepLine:
+def _line(step: Step, one: StepState, times: StepTimes, since: datetime | None) -> StepLine:
     has_run = one.state not in (WAITING, SKIPPED)
     return StepLine(
         name=step.name,

@@ -37,18 +37,18 @@ from tickwork.core.dag.graph import (
     Comparison,
     Condition,
     Expression,
-    Filled,
-    Hole,
     Item,
+    JsonTemplate,
     Last,
     Map,
     Param,
+    Placeholder,
     Result,
     RunValue,
     Text,
     steps_in,
 )
-from tickwork.core.occurrence import Tick, decode_tick
+from tickwork.core.occurrence import Occurrence, decode_tick
 from tickwork.errors import BlobError
 
 MOST_INSTANCES = 100_000
@@ -70,7 +70,7 @@ _COMPARISONS: dict[Comparison, Callable[[Any, Any], Any]] = {
 }
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
-_HOLES = msgspec.json.Decoder(tuple[Hole, ...])
+_HOLES = msgspec.json.Decoder(tuple[Placeholder, ...])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 
@@ -80,7 +80,7 @@ def no_blobs(reference: BlobRef) -> bytes:
     raise BlobError(f"blob {reference.key} cannot be read here.")
 
 
-class Results(NamedTuple):
+class StepResults(NamedTuple):
     """What steps came to: their values, where they have one, who succeeded, and a way to load what is in blobs.
 
     A mapped step that failed has one, too: a list with null in the place of each instance that did not succeed.
@@ -91,12 +91,12 @@ class Results(NamedTuple):
     load: Load = no_blobs
 
 
-NO_RESULTS = Results({}, frozenset())
+NO_RESULTS = StepResults({}, frozenset())
 
 
 def run_values(tick: str | None, due_at: datetime) -> Raw:
     """What a run knows of itself, as JSON. Without a schedule it is the instant at which it was due, and no period."""
-    known = Tick("", due_at) if tick is None else decode_tick(tick)
+    known = Occurrence("", due_at) if tick is None else decode_tick(tick)
     start, end = known.interval or (None, None)
     return Raw(
         _encode(
@@ -110,20 +110,20 @@ def run_values(tick: str | None, due_at: datetime) -> Raw:
     )
 
 
-def encode_holes(holes: Iterable[Hole]) -> bytes:
+def encode_holes(holes: Iterable[Placeholder]) -> bytes:
     return _encode(tuple(holes))
 
 
-def decode_holes(data: bytes | str) -> tuple[Hole, ...]:
+def decode_holes(data: bytes | str) -> tuple[Placeholder, ...]:
     return _HOLES.decode(data)
 
 
-def wanted_by(holes: Iterable[Hole]) -> set[str]:
+def wanted_by(holes: Iterable[Placeholder]) -> set[str]:
     """The steps whose results are to be put in."""
     return {step for hole in holes for step in steps_in(hole.value)}
 
 
-def fill(json: Raw | bytes, holes: Iterable[Hole], value_of: Callable[[Expression], Raw]) -> bytes:
+def fill(json: Raw | bytes, holes: Iterable[Placeholder], value_of: Callable[[Expression], Raw]) -> bytes:
     """JSON with its holes filled. Raises Unfillable."""
     filled = Raw(json)
     for hole in holes:
@@ -131,7 +131,7 @@ def fill(json: Raw | bytes, holes: Iterable[Hole], value_of: Callable[[Expressio
     return bytes(filled)
 
 
-def partly_filled(hole: Hole, params: Values, items: Values, load: Load) -> Hole:
+def partly_filled(hole: Placeholder, params: Values, items: Values, load: Load) -> Placeholder:
     """A hole that results go into, with all else that its text has in it. Raises Unfillable."""
     if not isinstance(hole.value, Text):
         return hole
@@ -140,10 +140,10 @@ def partly_filled(hole: Hole, params: Values, items: Values, load: Load) -> Hole
         _shown(value_of(part, params, items, NO_RESULTS), load) if isinstance(part, known) else part
         for part in hole.value.parts
     ]
-    return Hole(hole.where, Text(tuple(parts)))
+    return Placeholder(hole.where, Text(tuple(parts)))
 
 
-def value_of(expression: Expression, params: Values, items: Values, results: Results) -> Raw:
+def value_of(expression: Expression, params: Values, items: Values, results: StepResults) -> Raw:
     """What an expression comes to. Raises Unfillable."""
     match expression:
         case Param(name, path):
@@ -162,12 +162,12 @@ def value_of(expression: Expression, params: Values, items: Values, results: Res
             return Raw(_encode("".join(one if isinstance(one, str) else _shown(one, results.load) for one in values)))
 
 
-def filled(template: Filled, params: Values, results: Results) -> bytes:
+def filled(template: JsonTemplate, params: Values, results: StepResults) -> bytes:
     """A template with all of its holes filled, outside of any map."""
     return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results))
 
 
-def holds(condition: Condition, params: Values, results: Results) -> bool:
+def holds(condition: Condition, params: Values, results: StepResults) -> bool:
     """Whether a condition holds. Nothing does of steps that did not succeed, and what cannot be compared is not less,
     equal, or contained. Raises Unreadable for what is in a blob that cannot be read: nobody knows then.
     """
@@ -186,7 +186,7 @@ def holds(condition: Condition, params: Values, results: Results) -> bool:
         return condition.is_ == "not in"
 
 
-def elements(map: Map, params: Values, results: Results) -> list[dict[str, Raw]]:
+def elements(map: Map, params: Values, results: StepResults) -> list[dict[str, Raw]]:
     """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, for lists that are
     to go side by side and differ in length, and for too many instances.
     """
@@ -203,7 +203,7 @@ def elements(map: Map, params: Values, results: Results) -> list[dict[str, Raw]]
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
-def _elements_of(name: str, over: Expression | list[Any], params: Values, results: Results) -> list[Raw]:
+def _elements_of(name: str, over: Expression | list[Any], params: Values, results: StepResults) -> list[Raw]:
     value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
     with _telling_what_is_lost():
         value = opened(value, results.load)  # its elements may be references, and stay so

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tickwork.core.dag.graph import Graph
 
 
-class Ran(NamedTuple):
+class LastAttempt(NamedTuple):
     """The last attempt of an instance of a step. Without an end it runs."""
 
     step: str
@@ -18,7 +18,7 @@ class Ran(NamedTuple):
     ended_at: datetime | None = None
 
 
-def timeline(graph: Graph, ran: Iterable[Ran], *, began_at: datetime, now: datetime) -> dict[str, Any]:
+def timeline(graph: Graph, ran: Iterable[LastAttempt], *, began_at: datetime, now: datetime) -> dict[str, Any]:
     """A bar for each instance, in the order of their starts, and the critical path. What runs reaches until now."""
     rows = sorted(ran, key=lambda one: (one.started_at, one.step, one.idx))
     path = critical_path(graph, rows, now)
@@ -34,14 +34,14 @@ def timeline(graph: Graph, ran: Iterable[Ran], *, began_at: datetime, now: datet
     }
 
 
-def critical_path(graph: Graph, ran: Iterable[Ran], now: datetime) -> list[Ran]:
+def critical_path(graph: Graph, ran: Iterable[LastAttempt], now: datetime) -> list[LastAttempt]:
     """The chain of instances that ends last: before each comes the one that ended last of those that it waited for."""
-    latest: dict[str, Ran] = {}
+    latest: dict[str, LastAttempt] = {}
     for one in ran:
         known = latest.get(one.step)
         if known is None or _end(one, now) > _end(known, now):
             latest[one.step] = one
-    path: list[Ran] = []
+    path: list[LastAttempt] = []
     last = max(latest.values(), key=lambda one: _end(one, now), default=None)
     while last is not None:
         path.append(last)
@@ -50,7 +50,7 @@ def critical_path(graph: Graph, ran: Iterable[Ran], now: datetime) -> list[Ran]:
     return path[::-1]
 
 
-def _parents_that_ran(graph: Graph, step: str, latest: Mapping[str, Ran]) -> set[str]:
+def _parents_that_ran(graph: Graph, step: str, latest: Mapping[str, LastAttempt]) -> set[str]:
     """The nearest steps above that have run: a skipped one is looked through."""
     found: set[str] = set()
     seen: set[str] = set()
@@ -67,7 +67,7 @@ def _parents_that_ran(graph: Graph, step: str, latest: Mapping[str, Ran]) -> set
     return found
 
 
-def _links(path: Iterable[Ran], began_at: datetime, now: datetime) -> list[dict[str, Any]]:
+def _links(path: Iterable[LastAttempt], began_at: datetime, now: datetime) -> list[dict[str, Any]]:
     """Each link with how long it waited after the one before it had ended."""
     links, free_at = [], began_at
     for one in path:
@@ -77,7 +77,7 @@ def _links(path: Iterable[Ran], began_at: datetime, now: datetime) -> list[dict[
     return links
 
 
-def _bar(one: Ran, began_at: datetime, now: datetime) -> dict[str, Any]:
+def _bar(one: LastAttempt, began_at: datetime, now: datetime) -> dict[str, Any]:
     return {
         "step": one.step,
         "idx": one.idx,
@@ -88,5 +88,5 @@ def _bar(one: Ran, began_at: datetime, now: datetime) -> dict[str, Any]:
     }
 
 
-def _end(one: Ran, now: datetime) -> datetime:
+def _end(one: LastAttempt, now: datetime) -> datetime:
     return now if one.ended_at is None else one.ended_at

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.dag.graph import Filled, Hole, Item, Step, Text
+from tickwork.core.dag.graph import Item, JsonTemplate, Placeholder, Step, Text
 from tickwork.core.web.url import literal_origin
 
 SHELL, HTTP, SMTP = "shell", "http", "smtp"
@@ -35,7 +35,7 @@ _LOADING_BEGINNINGS = (
 )
 
 
-def misplaced(task: str, holes: Iterable[Hole], arguments: Any) -> str | None:
+def misplaced(task: str, holes: Iterable[Placeholder], arguments: Any) -> str | None:
     """What is wrong with the places of values in the arguments of a task; None when nothing is."""
     if task not in (SHELL, HTTP, SMTP):
         return None
@@ -59,7 +59,7 @@ def misplaced_in(step: Step) -> str | None:
     return misplaced(step.job.task, holes, msgspec.json.decode(step.args.json))
 
 
-def pinned(task: str, args: Filled) -> Filled:
+def pinned(task: str, args: JsonTemplate) -> JsonTemplate:
     """Arguments that tell a request with credentials the origin that its definition writes, to be checked again."""
     origin = next((_origin(hole) for hole in args.holes if hole.where == ("url",)), None)
     if task != HTTP or origin is None:
@@ -67,10 +67,10 @@ def pinned(task: str, args: Filled) -> Filled:
     given = msgspec.json.decode(args.json)
     if not _has_credentials(given):
         return args
-    return Filled(msgspec.Raw(msgspec.json.encode({**given, "origin": origin})), args.holes)
+    return JsonTemplate(msgspec.Raw(msgspec.json.encode({**given, "origin": origin})), args.holes)
 
 
-def _is_element(hole: Hole, mapped: Collection[str]) -> bool:
+def _is_element(hole: Placeholder, mapped: Collection[str]) -> bool:
     return isinstance(hole.value, Item) and hole.where == (hole.value.name,) and hole.value.name in mapped
 
 
@@ -78,7 +78,7 @@ def _has_credentials(arguments: Any) -> bool:
     return isinstance(arguments, dict) and any(arguments.get(name) for name in (_SECRETS, "auth"))
 
 
-def _flaw(task: str, hole: Hole, has_credentials: bool) -> str | None:
+def _flaw(task: str, hole: Placeholder, has_credentials: bool) -> str | None:
     place, inside = str(hole.where[0]), hole.where[1:]
     if task == SHELL:
         return _flaw_of_shell(place, [str(part) for part in inside])
@@ -108,7 +108,7 @@ def _is_loading(name: str) -> bool:
     return name in _LOADING or name.startswith(_LOADING_BEGINNINGS) or name.lower().endswith("_proxy")
 
 
-def _origin(hole: Hole) -> str | None:
+def _origin(hole: Placeholder) -> str | None:
     """The origin that the definition of a URL with a hole writes out; None when it leaves any of it to values."""
     first = hole.value.parts[0] if isinstance(hole.value, Text) else None
     return literal_origin(first) if isinstance(first, str) else None

@@ -42,7 +42,7 @@ def check(graph: Graph) -> list[str]:
     return list(islice(_problems(graph), PROBLEM_LIMIT))
 
 
-class _Known(NamedTuple):
+class _KnownNames(NamedTuple):
     """What the names in a graph may name. Of parameters, None: it does not say which there are."""
 
     steps: dict[str, Step]
@@ -59,7 +59,7 @@ def _problems(graph: Graph) -> Iterator[str]:
             f"are the most. Map one step over a list instead"
         )
         return
-    known = _Known(graph.by_name, graph.params.get("properties", {} if not graph.params else None))
+    known = _KnownNames(graph.by_name, graph.params.get("properties", {} if not graph.params else None))
     twice = (name for name, count in Counter(step.name for step in graph.steps).items() if count > 1)
     yield from (f"two steps are named {name!r}" for name in twice)
     if graph.on and (needed := graph.params.get("required")):
@@ -72,7 +72,7 @@ def _problems(graph: Graph) -> Iterator[str]:
     yield from (f"a cycle: {' -> '.join(cycle)}" for cycle in find_cycles(parents))
 
 
-def _wrong_in(step: Step, known: _Known) -> Iterator[str]:
+def _wrong_in(step: Step, known: _KnownNames) -> Iterator[str]:
     what = f"step {step.name!r}"
     if not step.name or len(step.name) > NAME_LIMIT or not step.name.isprintable() or {"[", "]"} & set(step.name):
         yield f"{what}: a name is a printable text of 1 to {NAME_LIMIT} characters without brackets"
@@ -111,7 +111,7 @@ def _wrong_map(what: str, map: Map, *, is_approval: bool) -> Iterator[str]:
         yield f"{what} would have {count:,} instances; {INSTANCE_LIMIT:,} is the most"
 
 
-def _wrong_values(step: Step, known: _Known) -> Iterator[str]:
+def _wrong_values(step: Step, known: _KnownNames) -> Iterator[str]:
     """What is wrong with what a step is called with, what it is mapped over, and what its conditions look at."""
     parents, mapped = set(step.parents), step.map.over if step.map is not None else {}
     for hole in step.args.holes:
@@ -127,7 +127,7 @@ def _wrong_values(step: Step, known: _Known) -> Iterator[str]:
 def _wrong_value(
     what: str,
     value: Expression,
-    known: _Known,
+    known: _KnownNames,
     mapped: Collection[str] = (),
     parents: Collection[str] | None = None,
 ) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _wrong_value(
                     yield from _wrong_result(what, name, known, parents)
 
 
-def _wrong_result(what: str, name: str, known: _Known, parents: Collection[str] | None) -> Iterator[str]:
+def _wrong_result(what: str, name: str, known: _KnownNames, parents: Collection[str] | None) -> Iterator[str]:
     if name not in known.steps:
         yield f"{what} is the result of {name!r}, and there is no such step{_guess(name, known.steps)}"
     elif parents is not None and name not in parents:

@@ -21,7 +21,7 @@ _STRIDE = 720_720
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TenantTurns:
     """How a tenant stands: its weight, how many of its jobs wait, and its position (0: it was not here before)."""
 
     name: str
@@ -31,7 +31,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class TurnPlan:
     """How many jobs of each tenant are next, the new positions of those who took a turn, and the new clock.
 
     A position that is not beyond the clock says nothing any more, and its row can be forgotten. `order` names the
@@ -49,7 +49,7 @@ def read_weight(value: object) -> int:
     return read_whole("the weight of a tenant", value, 1, HEAVIEST)
 
 
-def take_turns(tenants: Iterable[Tenant], count: int, clock: int = 0) -> Turns:
+def take_turns(tenants: Iterable[TenantTurns], count: int, clock: int = 0) -> TurnPlan:
     """Give `count` turns to the tenants that wait, or as many as there are jobs."""
     line = [(max(tenant.position, clock), tenant.name, tenant) for tenant in tenants if tenant.waiting > 0]
     if len(line) == 1:
@@ -69,12 +69,12 @@ def take_turns(tenants: Iterable[Tenant], count: int, clock: int = 0) -> Turns:
             heapreplace(line, (positions[name], name, tenant))
         else:
             heappop(line)
-    return Turns(counts, positions, clock, tuple(order))
+    return TurnPlan(counts, positions, clock, tuple(order))
 
 
-def _alone(position: int, name: str, tenant: Tenant, count: int) -> Turns:
+def _alone(position: int, name: str, tenant: TenantTurns, count: int) -> TurnPlan:
     """All turns go to the only one who waits."""
     taken, stride = min(count, tenant.waiting), _STRIDE // tenant.weight
     if not taken:
-        return Turns({}, {}, position)
-    return Turns({name: taken}, {name: position + taken * stride}, position + (taken - 1) * stride, (name,) * taken)
+        return TurnPlan({}, {}, position)
+    return TurnPlan({name: taken}, {name: position + taken * stride}, position + (taken - 1) * stride, (name,) * taken)

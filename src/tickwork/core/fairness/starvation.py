@@ -24,7 +24,7 @@ def aged_before_us(now_us: int) -> int:
     return now_us - to_us(AGE)
 
 
-class Ageing:
+class StarvationGuard:
     """What one worker remembers of it from one claim to the next."""
 
     def __init__(self) -> None:

@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 from tickwork.core.ids import JobId
 from tickwork.core.limits import gcra
-from tickwork.core.limits.limits import Bound, Concurrency, Passage, Rate, Slot
+from tickwork.core.limits.limits import Bound, Concurrency, LimitKey, LimitUse, Rate
 
 
-class Candidate(NamedTuple):
+class AdmitRequest(NamedTuple):
     """A job that is next in its queue's order."""
 
     id: JobId
-    slots: tuple[Slot, ...]
+    slots: tuple[LimitUse, ...]
     run_at_us: int = 0
 
 
-class Turnstile(NamedTuple):
+class LimitSnapshot(NamedTuple):
     """How a limit stands for one key, under its lock.
 
     `live` is the weight that live leases hold, and `arrival_us` what the last claim returned for a rate. `first` is,
@@ -51,7 +51,7 @@ class Refusal:
     """What holds a candidate. `opens_at_us` None: it opens when a lease ends; `never`: when the limit is raised."""
 
     id: JobId
-    held_by: Passage
+    held_by: LimitKey
     opens_at_us: int | None
     never: bool = False
 
@@ -62,20 +62,20 @@ class Admission:
 
     admitted: tuple[JobId, ...]
     refused: tuple[Refusal, ...]
-    arrivals: dict[Passage, int]
+    arrivals: dict[LimitKey, int]
 
 
 def admit(
-    candidates: Sequence[Candidate],
-    turnstiles: Mapping[Passage, Turnstile],
+    candidates: Sequence[AdmitRequest],
+    turnstiles: Mapping[LimitKey, LimitSnapshot],
     now_us: int,
-    takes: Callable[[Candidate], bool] = lambda candidate: True,
+    takes: Callable[[AdmitRequest], bool] = lambda candidate: True,
 ) -> Admission:
     """Judge candidates in their order. A limit that is not among the turnstiles was removed, and holds nobody.
 
     `takes` says of one that may start whether it is wanted; if not, it is neither admitted nor refused.
     """
-    keepers = {name: _Keeper(name, turnstile, now_us) for name, turnstile in turnstiles.items()}
+    keepers = {name: _LimitAdmission(name, turnstile, now_us) for name, turnstile in turnstiles.items()}
     wants = [(candidate, _wanted(candidate.slots, keepers)) for candidate in candidates]
     if any(keeper.is_in_order for keeper in keepers.values()):
         _line_up(wants)
@@ -97,7 +97,7 @@ def admit(
     return Admission(tuple(admitted), tuple(refused), arrivals)
 
 
-class _Keeper:
+class _LimitAdmission:
     """A turnstile while candidates pass through it."""
 
     __slots__ = (
@@ -115,7 +115,7 @@ class _Keeper:
         "name",
     )
 
-    def __init__(self, name: Passage, turnstile: Turnstile, now_us: int) -> None:
+    def __init__(self, name: LimitKey, turnstile: LimitSnapshot, now_us: int) -> None:
         self.name = name
         self.first = turnstile.first
         self.head = turnstile.head
@@ -132,7 +132,7 @@ class _Keeper:
         self._is_closed = False
         self._closed_until_us = now_us
 
-    def hold(self, candidate: Candidate, weight: int) -> Refusal | None:
+    def hold(self, candidate: AdmitRequest, weight: int) -> Refusal | None:
         """Say what holds a candidate here; None: nothing does."""
         if weight > self._bound.heaviest:
             return Refusal(candidate.id, self.name, None, never=True)
@@ -145,7 +145,7 @@ class _Keeper:
             fits = opens_at_us <= self._now_us
         return None if fits and not self._is_closed else Refusal(candidate.id, self.name, opens_at_us)
 
-    def close(self, refusal: Refusal, candidate: Candidate) -> None:
+    def close(self, refusal: Refusal, candidate: AdmitRequest) -> None:
         """Let nobody pass a candidate that waits here; but one that came before its turn is in nobody's way."""
         if not refusal.never and self._is_first(candidate):
             self._is_closed = True
@@ -158,27 +158,27 @@ class _Keeper:
             self.arrival_us = gcra.arrival_after(self.arrival_us, weight, self._interval_us, self._now_us)
             self.moved = True
 
-    def _is_first(self, candidate: Candidate) -> bool:
+    def _is_first(self, candidate: AdmitRequest) -> bool:
         if self.head is not None:
             return candidate.id == self.head
         return self.first is None or (candidate.run_at_us, candidate.id) <= self.first
 
 
-_Wanted = list[tuple[_Keeper, int]]
+_Wanted = list[tuple[_LimitAdmission, int]]
 
 
-def _wanted(slots: Sequence[Slot], keepers: Mapping[Passage, _Keeper]) -> _Wanted:
+def _wanted(slots: Sequence[LimitUse], keepers: Mapping[LimitKey, _LimitAdmission]) -> _Wanted:
     """Return each turnstile on the way once, with all that is wanted of it."""
     if len(slots) == 1:
         keeper = keepers.get(slots[0].passage)
         return [] if keeper is None else [(keeper, slots[0].weight)]
-    weights: dict[Passage, int] = {}
+    weights: dict[LimitKey, int] = {}
     for slot in slots:
         weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
     return [(keepers[name], weight) for name, weight in weights.items() if name in keepers]
 
 
-def _line_up(wants: Iterable[tuple[Candidate, _Wanted]]) -> None:
+def _line_up(wants: Iterable[tuple[AdmitRequest, _Wanted]]) -> None:
     """Tell each sequence who is first: whoever is, also when a priority put another before it here."""
     for candidate, wanted in wants:
         for keeper, _ in wanted:

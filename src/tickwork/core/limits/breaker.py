@@ -17,9 +17,9 @@ from tickwork.core.duration import format_duration
 from tickwork.core.ids import JobId
 from tickwork.core.limits.limit_keys import read_key
 from tickwork.core.limits.limits import Bound
-from tickwork.core.limits.sliding_counter import Tally
+from tickwork.core.limits.sliding_counter import SlidingCounter
 from tickwork.core.option_parsing import LARGEST, read_span, read_whole, to_us
-from tickwork.core.versioned_json import Form
+from tickwork.core.versioned_json import VersionedJson
 
 _SHORTEST = timedelta(seconds=1)
 _LONGEST = timedelta(days=1)
@@ -65,7 +65,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class BreakerState(msgspec.Struct, frozen=True, array_like=True):
     """How a breaker stands; `open_until_us` None: closed."""
 
-    failed: Tally = Tally()
+    failed: SlidingCounter = SlidingCounter()
     open_until_us: int | None = None
     probe: JobId | None = None
     probe_until_us: int = 0
@@ -83,8 +83,8 @@ class BreakerState(msgspec.Struct, frozen=True, array_like=True):
         return until_us if now_us < until_us else None
 
 
-BREAKERS = Form("breaker", msgspec.json.Decoder(Breaker))
-BREAKER_STATES = Form("breaker_state", msgspec.json.Decoder(BreakerState))
+BREAKERS = VersionedJson("breaker", msgspec.json.Decoder(Breaker))
+BREAKER_STATES = VersionedJson("breaker_state", msgspec.json.Decoder(BreakerState))
 
 
 def start(rule: Breaker, state: BreakerState, job: JobId, now_us: int) -> BreakerState | None:

@@ -20,7 +20,7 @@ import msgspec
 from tickwork.core.limits.limit_keys import key_text, read_key, shortened
 from tickwork.core.limits.limits import Bound, Concurrency, Rate
 from tickwork.core.option_parsing import read_span
-from tickwork.core.versioned_json import Form
+from tickwork.core.versioned_json import VersionedJson
 
 _SHORTEST = timedelta(milliseconds=1)
 _LONGEST = timedelta(days=365)
@@ -64,7 +64,7 @@ class Throttle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
         _check_key(self.key)
 
 
-HABITS = Form("habit", msgspec.json.Decoder(Debounce | Throttle))
+HABITS = VersionedJson("habit", msgspec.json.Decoder(Debounce | Throttle))
 
 
 def options_of(

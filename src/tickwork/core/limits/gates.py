@@ -18,7 +18,7 @@ from tickwork.core.limits.limits import Rate, rate
 from tickwork.core.option_parsing import nearest, read_span, read_text, shown, to_us
 from tickwork.core.recurrence.rule import read_instant
 from tickwork.core.recurrence.zones.zone import EPOCH
-from tickwork.core.versioned_json import Form
+from tickwork.core.versioned_json import VersionedJson
 from tickwork.errors import InvalidOption
 
 Kind = Literal["drop", "pause", "divert", "slow"]  # the first one that matches a job is the one that holds
@@ -91,7 +91,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
 
-GATES = Form("gate", msgspec.json.Decoder(Gate))
+GATES = VersionedJson("gate", msgspec.json.Decoder(Gate))
 
 
 def read_gate(kind: str, given: Mapping[str, Any], now_us: int) -> Gate:

@@ -8,7 +8,7 @@ from datetime import datetime
 from tickwork.core.ids import JobId
 from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.gates import Gate
-from tickwork.core.limits.limits import Passage
+from tickwork.core.limits.limits import LimitKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Hold:
     is the job of a sequence that comes before it, has started, and waits for its next attempt, due at `head_due`.
     """
 
-    held_by: Passage
+    held_by: LimitKey
     rule: Rule | None
     gate: Gate | None
     opens_at: datetime | None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tickwork.core.limits.limits import Passage, Slot
+from tickwork.core.limits.limits import LimitKey, LimitUse
 from tickwork.core.placement.sticky import group_of
 
 _KEY_SIGN = "\x1e"
@@ -37,7 +37,7 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
     once. `broadcast`: it is one of many, for a worker each. `spot`: that of its key, if it sticks (see sticky).
     """
 
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[LimitUse, ...] = ()
     tenant: str | None = None
     needs: str = ""
     sequence: bool = False
@@ -58,7 +58,7 @@ class Lane(NamedTuple):
     needs: str = ""
     tenant: str = ""
     in_order: bool = False
-    held_by: Passage | None = None
+    held_by: LimitKey | None = None
     group: int | None = None
 
     @property
@@ -92,25 +92,25 @@ def returned_priority(priority: int, lane: str) -> int:
     return _RETURNED_PRIORITY if read_lane(lane).in_order else priority
 
 
-def held_lane(held_by: Passage, home: str) -> str:
+def held_lane(held_by: LimitKey, home: str) -> str:
     """Return the lane of a job that a turnstile holds."""
     return f"{held_prefix(held_by)}{home}"
 
 
-def held_prefix(held_by: Passage) -> str:
+def held_prefix(held_by: LimitKey) -> str:
     """Return how the lanes of a turnstile begin."""
     return f":{turnstile_name(held_by)}{_HOME_SIGN}"
 
 
-def turnstile_name(passage: Passage) -> str:
+def turnstile_name(passage: LimitKey) -> str:
     """Return the name by which a turnstile is stored."""
     return f"{passage.limit}{_KEY_SIGN}{passage.key}"
 
 
-def passage_of(name: str) -> Passage:
+def passage_of(name: str) -> LimitKey:
     """Return the turnstile that has this name."""
     limit, _, key = name.rpartition(_KEY_SIGN)
-    return Passage(limit, key)
+    return LimitKey(limit, key)
 
 
 @lru_cache(maxsize=1 << 14)

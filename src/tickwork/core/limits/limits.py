@@ -21,7 +21,7 @@ import msgspec
 from tickwork.core.duration import format_duration, parse_duration
 from tickwork.core.limits.limit_keys import bound_key, key_text, parameter_of, read_key, weight_of
 from tickwork.core.option_parsing import LARGEST, read_text, read_whole, shown, to_us
-from tickwork.core.versioned_json import Form
+from tickwork.core.versioned_json import VersionedJson
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption
 
 _SHORTEST_INTERVAL_US = 100
@@ -152,17 +152,17 @@ class Shared(LimitValue, frozen=True, tag="shared", kw_only=True):
 
 Bound = Concurrency | Rate
 AnyLimit = Concurrency | Rate | Shared
-LIMITS = Form("limits", msgspec.json.Decoder(tuple[AnyLimit, ...]))
+LIMITS = VersionedJson("limits", msgspec.json.Decoder(tuple[AnyLimit, ...]))
 
 
-class Passage(NamedTuple):
+class LimitKey(NamedTuple):
     """The name of a turnstile: a limit, and a key under it."""
 
     limit: str
     key: str
 
 
-class Slot(NamedTuple):
+class LimitUse(NamedTuple):
     """What a job takes of a turnstile while it runs (of a rate: when it starts)."""
 
     limit: str
@@ -170,14 +170,14 @@ class Slot(NamedTuple):
     weight: int
 
     @property
-    def passage(self) -> Passage:
+    def passage(self) -> LimitKey:
         return _passage(self.limit, self.key)
 
 
 @lru_cache(maxsize=16_384)
-def _passage(limit: str, key: str) -> Passage:
+def _passage(limit: str, key: str) -> LimitKey:
     """Claims ask for it again and again."""
-    return Passage(limit, key)
+    return LimitKey(limit, key)
 
 
 def read_limits(owner: str, given: Any, parameters: Collection[str] | None = None) -> tuple[AnyLimit, ...]:
@@ -198,7 +198,7 @@ def read_limits(owner: str, given: Any, parameters: Collection[str] | None = Non
 
 def slots_of(
     limits: Iterable[AnyLimit], arguments: Mapping[str, Any], tenant: str | None = None, labels: Sequence[str] = ()
-) -> tuple[Slot, ...]:
+) -> tuple[LimitUse, ...]:
     """Return what a job takes of limits that `read_limits` has named.
 
     `arguments` is the JSON of its arguments by parameter name, defaults included. Raises InvalidArguments for a key or
@@ -207,11 +207,11 @@ def slots_of(
     return tuple(_slot(limit, arguments, tenant, labels) for limit in limits)
 
 
-def _slot(limit: AnyLimit, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> Slot:
+def _slot(limit: AnyLimit, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> LimitUse:
     weight = weight_of(limit.weight, arguments)
     if weight > limit.heaviest:
         raise InvalidArguments(f"{_too_heavy(limit, weight)} The job could never start, and was not stored.")
-    return Slot(limit.name or "", key_text(limit.key, arguments, tenant, labels), weight)
+    return LimitUse(limit.name or "", key_text(limit.key, arguments, tenant, labels), weight)
 
 
 def _owned(owner: str, number: int, given: Any, parameters: Collection[str] | None) -> AnyLimit:

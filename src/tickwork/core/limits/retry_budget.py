@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import msgspec
 
-from tickwork.core.limits.sliding_counter import Tally
+from tickwork.core.limits.sliding_counter import SlidingCounter
 from tickwork.core.option_parsing import read_span, read_whole, to_us
 from tickwork.errors import InvalidOption
 
@@ -31,12 +31,12 @@ class RetryBudget(msgspec.Struct, frozen=True, kw_only=True):
         read_whole("the floor of a retry budget", self.floor, 1, 10_000)
 
 
-def started(budget: RetryBudget, starts: Tally, count: int, now_us: int) -> Tally:
+def started(budget: RetryBudget, starts: SlidingCounter, count: int, now_us: int) -> SlidingCounter:
     """Return the tally after `count` jobs have started, retries among them."""
     return starts.added(count, now_us, to_us(budget.window))
 
 
-def retries_a_second(budget: RetryBudget, starts: Tally, now_us: int) -> int:
+def retries_a_second(budget: RetryBudget, starts: SlidingCounter, now_us: int) -> int:
     """Return how many retries may come due in one second; rounded down, so that they are never more than the share."""
     lately = starts.total(now_us, to_us(budget.window))
     return max(budget.floor, int(budget.share * lately / budget.window.total_seconds()))

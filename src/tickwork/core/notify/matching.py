@@ -13,7 +13,7 @@ from tickwork.core.notify.rule import Notification
 OWN = "@notify"  # the collection of our own messages: of these nobody is told, else one that fails would make another
 
 
-class Sighting(msgspec.Struct, frozen=True, gc=False):
+class JobEvent(msgspec.Struct, frozen=True, gc=False):
     """A job as far as notifications look at it. `state` is None while it waits or runs."""
 
     job_id: JobId
@@ -31,7 +31,7 @@ class Sighting(msgspec.Struct, frozen=True, gc=False):
     discarded: bool
 
 
-class Case(msgspec.Struct, frozen=True, omit_defaults=True):
+class AlertCase(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something to be told. `job`: it is about this one, which is asked why when the message is written."""
 
     key: str
@@ -39,7 +39,7 @@ class Case(msgspec.Struct, frozen=True, omit_defaults=True):
     job: str | None = None
 
 
-def concerns(notification: Notification, seen: Sighting) -> bool:
+def concerns(notification: Notification, seen: JobEvent) -> bool:
     """Whether a notification is about this job. Steps are their run's matter, unless their task is asked for."""
     if seen.collection == OWN:
         return False
@@ -51,7 +51,7 @@ def concerns(notification: Notification, seen: Sighting) -> bool:
     return all(wanted is None or wanted == found for wanted, found in pairs)
 
 
-def is_case(notification: Notification, seen: Sighting, now: datetime) -> bool:
+def is_case(notification: Notification, seen: JobEvent, now: datetime) -> bool:
     """Whether what became of a job, or becomes of it, is what the notification is about."""
     match notification.on:
         case "failed":
@@ -68,14 +68,14 @@ def is_case(notification: Notification, seen: Sighting, now: datetime) -> bool:
             return False
 
 
-def _took(seen: Sighting, now: datetime) -> timedelta:
+def _took(seen: JobEvent, now: datetime) -> timedelta:
     return (seen.ended_at or now) - seen.run_at
 
 
-def cases_of(notification: Notification, sightings: Iterable[Sighting], now: datetime) -> list[Case]:
+def cases_of(notification: Notification, sightings: Iterable[JobEvent], now: datetime) -> list[AlertCase]:
     """The jobs among these that are cases, in their order."""
     return [
-        Case(seen.job_id, job=seen.job_id)
+        AlertCase(seen.job_id, job=seen.job_id)
         for seen in sightings
         if concerns(notification, seen) and is_case(notification, seen, now)
     ]

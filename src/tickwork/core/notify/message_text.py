@@ -9,7 +9,7 @@ from typing import Any
 from tickwork.core.duration import format_duration
 from tickwork.core.notify.channels import Line, Message
 from tickwork.core.notify.rule import FILTERS, Notification
-from tickwork.core.notify.state import Digest
+from tickwork.core.notify.state import AlertDigest
 
 _ONE_MANY = {
     "failed": ("1 job failed", "{} jobs failed"),
@@ -24,7 +24,7 @@ _ONE_MANY = {
 }
 
 
-def message_of(digest: Digest, whys: Mapping[str, str], link: str | None) -> Message:
+def message_of(digest: AlertDigest, whys: Mapping[str, str], link: str | None) -> Message:
     """Write a message. `whys` says why for each example about a job, `link` is where people find the server."""
     notification = digest.notification
     subject = f"{_headline(notification, digest.count)} ({notification.name})"

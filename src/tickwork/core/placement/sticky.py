@@ -45,7 +45,7 @@ def home_of(place: int, names: Iterable[str]) -> str | None:
     return max(names, key=lambda name: (score(place, name), name), default=None)
 
 
-class Neighbour(NamedTuple):
+class ClaimingWorker(NamedTuple):
     """A worker that claims jobs: of which queues, and what it has for them."""
 
     worker: str
@@ -53,10 +53,10 @@ class Neighbour(NamedTuple):
     offer: Offer
 
 
-class Neighbourhood:
+class ClaimingWorkers:
     """Who claims jobs at the time, and so where the groups have their homes."""
 
-    def __init__(self, neighbours: Sequence[Neighbour]) -> None:
+    def __init__(self, neighbours: Sequence[ClaimingWorker]) -> None:
         self._neighbours = neighbours
         self._workers = {one.worker for one in neighbours}
         self._able: dict[tuple[str, str], list[str]] = {}

@@ -9,7 +9,7 @@ import msgspec
 
 from tickwork.core.recurrence.cron_describe import cron_in_words
 from tickwork.core.recurrence.cron_parser import CronText, Dialect, read_cron
-from tickwork.core.recurrence.cron_search import CronWalls, cron_walls
+from tickwork.core.recurrence.cron_search import CronSearch, cron_walls
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones import wall_time
 from tickwork.core.recurrence.zones.wall_time import Dst, check_dst
@@ -80,7 +80,7 @@ class Cron(RuleValue, frozen=True, tag="cron", kw_only=True):
     def _text(self) -> CronText:
         return read_cron(self.expression, self.dialect, self.name or "")
 
-    def _walls(self) -> CronWalls:
+    def _walls(self) -> CronSearch:
         if self.needs_name:
             raise InvalidOption(
                 f"cron {self.expression!r}: H is spread by the name of the schedule; for a preview, say name='...'."
@@ -89,7 +89,7 @@ class Cron(RuleValue, frozen=True, tag="cron", kw_only=True):
 
 
 @lru_cache(maxsize=4096)
-def _walls(expression: str, dialect: Dialect, name: str) -> CronWalls:
+def _walls(expression: str, dialect: Dialect, name: str) -> CronSearch:
     walls = cron_walls(read_cron(expression, dialect, name))
     if walls is None:
         raise InvalidOption(f"cron {expression!r} is never due: no year has such a day. Check the day and the month.")

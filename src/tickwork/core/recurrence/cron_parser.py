@@ -80,10 +80,10 @@ def read_cron(text: str, dialect: Dialect, name: str) -> CronText:
     """Read an expression of the schedule of that name. Raises InvalidOption, which quotes the expression."""
     if dialect not in get_args(Dialect):
         raise InvalidOption(f"dialect must be one of {', '.join(map(repr, get_args(Dialect)))}, not {dialect!r}.")
-    return _Reader(text, dialect, name).read()
+    return _CronReader(text, dialect, name).read()
 
 
-class _Reader:
+class _CronReader:
     """Reads one expression; it is what every refusal quotes."""
 
     def __init__(self, text: str, dialect: Dialect, name: str) -> None:

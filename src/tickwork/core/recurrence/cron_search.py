@@ -21,7 +21,7 @@ _FIRST = datetime.combine(date(1969, 12, 30), time())
 _LAST = datetime.combine(date(8000, 1, 3), time())
 
 
-class _Sim(CronSim):
+class _CronSearch(CronSim):
     """CronSim with days such as 15W and L-3. It is made once for an expression and copied for each search."""
 
     def __init__(self, text: CronText) -> None:
@@ -53,11 +53,11 @@ class _Sim(CronSim):
         return next(sim, None)
 
 
-class CronWalls:
+class CronSearch:
     """The wall times of an expression."""
 
     def __init__(self, text: CronText) -> None:
-        self._sim = _Sim(text)
+        self._sim = _CronSearch(text)
         self._years = text.years
         self.follows_real_time = text.follows_real_time
 
@@ -87,10 +87,10 @@ class CronWalls:
 
 
 @lru_cache(maxsize=4096)
-def cron_walls(text: CronText) -> CronWalls | None:
+def cron_walls(text: CronText) -> CronSearch | None:
     """Return the wall times of an expression, or None if it can never match, like 31 February."""
     try:
-        walls = CronWalls(text)
+        walls = CronSearch(text)
     except CronSimError:
         return None
     return walls if walls.next(_FIRST) is not None else None

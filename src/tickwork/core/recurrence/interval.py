@@ -13,7 +13,7 @@ from itertools import pairwise
 import msgspec
 
 from tickwork.core.duration import format_duration, parse_duration
-from tickwork.core.recurrence.iso8601 import Step, read_repeating
+from tickwork.core.recurrence.iso8601 import IsoDuration, read_repeating
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, read_instant
 from tickwork.core.recurrence.zones.zone import EPOCH, HORIZON
 from tickwork.errors import InvalidOption
@@ -84,7 +84,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
         return self._count_until(instant, inclusive=False)
 
     def explain(self) -> str:
-        interval = str(Step(self.months, self.step))
+        interval = str(IsoDuration(self.months, self.step))
         often = "" if self.times is None else f", {self.times} times"
         since = "on the beat of 1970-01-01 00:00 UTC" if self.start is None else f"from {_shown(self.start)}"
         return f"Every {interval}{often}, {since}"
@@ -118,7 +118,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
             return HORIZON
 
     def _at(self, k: int) -> datetime:
-        return Step(self.months, self.step).added(self.start or EPOCH, k).astimezone(UTC)
+        return IsoDuration(self.months, self.step).added(self.start or EPOCH, k).astimezone(UTC)
 
 
 class After(RuleValue, frozen=True, tag="after", kw_only=True):

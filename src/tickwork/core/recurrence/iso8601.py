@@ -18,7 +18,7 @@ _DURATION = re.compile(
 _REPEAT = re.compile(r"R([0-9]{0,9})")
 
 
-class Step(NamedTuple):
+class IsoDuration(NamedTuple):
     """A distance in time: months by the calendar, and then an exact duration."""
 
     months: int
@@ -41,7 +41,7 @@ class Step(NamedTuple):
         return " and ".join(filter(None, (months, exact)))
 
 
-class Repeating(NamedTuple):
+class RepeatingInterval(NamedTuple):
     """A repeating interval as it was written. No `times`: without end."""
 
     step: timedelta
@@ -50,7 +50,7 @@ class Repeating(NamedTuple):
     times: int | None
 
 
-def read_repeating(text: str) -> Repeating:
+def read_repeating(text: str) -> RepeatingInterval:
     """Read `Rn/start/duration`, `Rn/start/end` or `Rn/duration/end`; n occurrences, or no end without n.
 
     Raises InvalidOption, which quotes the text.
@@ -66,27 +66,27 @@ def read_repeating(text: str) -> Repeating:
     if first.startswith("P"):
         return _ending(text, times, _duration(text, first), _instant(text, second))
     start = _instant(text, first)
-    step = _duration(text, second) if second.startswith("P") else Step(0, _instant(text, second) - start)
-    return _checked(text, Repeating(step.exact, step.months, start, times))
+    step = _duration(text, second) if second.startswith("P") else IsoDuration(0, _instant(text, second) - start)
+    return _checked(text, RepeatingInterval(step.exact, step.months, start, times))
 
 
-def _ending(text: str, times: int | None, step: Step, end: datetime) -> Repeating:
+def _ending(text: str, times: int | None, step: IsoDuration, end: datetime) -> RepeatingInterval:
     if times is None or step.months:
         _refuse(text, "with an end, say how often, and a duration without months or years; or give the start instead")
     try:
         start = end - step.exact * times
     except OverflowError:
         _refuse(text, "it would have to begin too long ago")
-    return _checked(text, Repeating(step.exact, 0, start, times))
+    return _checked(text, RepeatingInterval(step.exact, 0, start, times))
 
 
-def _checked(text: str, repeating: Repeating) -> Repeating:
+def _checked(text: str, repeating: RepeatingInterval) -> RepeatingInterval:
     if repeating.step < timedelta(milliseconds=1) and not repeating.months:
         _refuse(text, "the interval is shorter than 1 ms")
     return repeating
 
 
-def _duration(text: str, part: str) -> Step:
+def _duration(text: str, part: str) -> IsoDuration:
     found = _DURATION.fullmatch(part)
     if found is None:
         _refuse(text, f"{part!r} is not a duration; write one like PT10M, P1D or P1M")
@@ -98,7 +98,7 @@ def _duration(text: str, part: str) -> Step:
         _refuse(text, f"{part!r} is too long")
     if exact > timedelta(days=365_000) or years * 12 + months > 12_000:
         _refuse(text, f"{part!r} is too long")
-    return Step(years * 12 + months, exact)
+    return IsoDuration(years * 12 + months, exact)
 
 
 def _instant(text: str, part: str) -> datetime:

@@ -9,7 +9,7 @@ import msgspec
 
 from tickwork.core.recurrence.rrule_describe import rrule_in_words
 from tickwork.core.recurrence.rrule_parser import read_recurrence, read_rrule
-from tickwork.core.recurrence.rrule_search import RruleWalls, rrule_walls
+from tickwork.core.recurrence.rrule_search import RruleSearch, rrule_walls
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, read_instant
 from tickwork.core.recurrence.zones import wall_time
 from tickwork.core.recurrence.zones.wall_time import Dst, check_dst
@@ -83,7 +83,7 @@ class Rrule(RuleValue, frozen=True, tag="rrule", kw_only=True):
 
 
 @lru_cache(maxsize=4096)
-def _walls(rule: str, start: datetime | None, tz: str) -> RruleWalls:
+def _walls(rule: str, start: datetime | None, tz: str) -> RruleSearch:
     walls = rrule_walls(read_rrule(rule, tz), start or _EPOCH_WALL)
     if walls is None:
         raise InvalidOption(f"rrule {rule!r} is never due. Check the BY... parts, INTERVAL and UNTIL.")

@@ -202,23 +202,23 @@ def _refuse(text: str, reason: str) -> NoReturn:
     raise InvalidOption(f"rrule {shown!r}: {reason}.")
 
 
-class _Part(NamedTuple):
+class _RulePart(NamedTuple):
     field: str
     read: Callable[[str, str, str, str], object]
 
 
 _PARTS = {
-    "INTERVAL": _Part("interval", _whole(1, 1_000_000)),
-    "COUNT": _Part("count", _whole(1, _COUNT_LIMIT)),
-    "UNTIL": _Part("until", _until),
-    "WKST": _Part("week_start", _week_start),
-    "BYMONTH": _Part("months", _numbers(1, 12)),
-    "BYWEEKNO": _Part("weeks", _numbers(-53, 53)),
-    "BYYEARDAY": _Part("year_days", _numbers(-366, 366)),
-    "BYMONTHDAY": _Part("month_days", _numbers(-31, 31)),
-    "BYDAY": _Part("weekdays", _weekdays),
-    "BYHOUR": _Part("hours", _numbers(0, 23)),
-    "BYMINUTE": _Part("minutes", _numbers(0, 59)),
-    "BYSECOND": _Part("seconds", _numbers(0, 59)),
-    "BYSETPOS": _Part("positions", _numbers(-366, 366)),
+    "INTERVAL": _RulePart("interval", _whole(1, 1_000_000)),
+    "COUNT": _RulePart("count", _whole(1, _COUNT_LIMIT)),
+    "UNTIL": _RulePart("until", _until),
+    "WKST": _RulePart("week_start", _week_start),
+    "BYMONTH": _RulePart("months", _numbers(1, 12)),
+    "BYWEEKNO": _RulePart("weeks", _numbers(-53, 53)),
+    "BYYEARDAY": _RulePart("year_days", _numbers(-366, 366)),
+    "BYMONTHDAY": _RulePart("month_days", _numbers(-31, 31)),
+    "BYDAY": _RulePart("weekdays", _weekdays),
+    "BYHOUR": _RulePart("hours", _numbers(0, 23)),
+    "BYMINUTE": _RulePart("minutes", _numbers(0, 59)),
+    "BYSECOND": _RulePart("seconds", _numbers(0, 59)),
+    "BYSETPOS": _RulePart("positions", _numbers(-366, 366)),
 }

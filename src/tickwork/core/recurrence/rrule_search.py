@@ -41,15 +41,15 @@ _UNITS = {
 
 
 @lru_cache(maxsize=1024)
-def rrule_walls(rule: RruleText, start: datetime) -> RruleWalls | None:
+def rrule_walls(rule: RruleText, start: datetime) -> RruleSearch | None:
     """Return the wall times of a rule that begins at `start`, or None if there are none."""
     if is_hopeless(completed(rule, start), start):
         return None
-    walls = RruleWalls(rule, start)
+    walls = RruleSearch(rule, start)
     return walls if walls.next(start - TICK) is not None else None
 
 
-class RruleWalls:
+class RruleSearch:
     """The wall times of a rule."""
 
     def __init__(self, rule: RruleText, start: datetime) -> None:
@@ -57,7 +57,7 @@ class RruleWalls:
         self._rule = completed(rule, start)
         self._start = start
         self._until = rule.until or _END
-        self._periods = _Ruler(rule.freq, rule.interval, start, rule.week_start)
+        self._periods = _PeriodCounter(rule.freq, rule.interval, start, rule.week_start)
         self._counted: tuple[datetime, ...] | None = None
         if rule.count is not None:
             self._counted = tuple(islice(self._walk(), rule.count))
@@ -128,7 +128,7 @@ class RruleWalls:
         return None
 
 
-class _Walls:
+class _DayTimes:
     """Days times times of day, in order, without making them all. `indices` are those that BYSETPOS lets through."""
 
     def __init__(self, days: list[date], times: Sequence[time], positions: tuple[int, ...]) -> None:
@@ -144,13 +144,13 @@ class _Walls:
 
 
 @lru_cache(maxsize=1024)  # whoever asks for one occurrence of a period soon asks for the next one of it
-def _walls_in(rule: RruleText, begin: datetime) -> _Walls:
+def _walls_in(rule: RruleText, begin: datetime) -> _DayTimes:
     """Return what a completed rule gives in the period that begins there."""
     days = [day for day in days_of(rule.freq, begin, rule.months) if day_matches(rule, day)]
-    return _Walls(days, times_in(rule, begin), rule.positions)
+    return _DayTimes(days, times_in(rule, begin), rule.positions)
 
 
-class _Ruler:
+class _PeriodCounter:
     """Numbers the periods of a rule, from the one that its start lies in."""
 
     def __init__(self, freq: str, interval: int, start: datetime, week_start: int) -> None:

@@ -22,15 +22,15 @@ from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones.zone import TICK
 from tickwork.core.schedule.due import due_now, look_from, period
-from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.state import Standing, Waiting
+from tickwork.core.schedule.policy import SchedulePolicies
+from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence
 from tickwork.errors import InvalidOption
 
 RECHECK = timedelta(seconds=15)  # how soon it is noticed that a run which blocks the next ones has succeeded after all
 Period = tuple[datetime, datetime] | None
 
 
-class Action(StrEnum):
+class FireAction(StrEnum):
     START = "start"
     SKIP = "skip"
     QUEUE = "queue"  # it starts when what lives has ended
@@ -38,7 +38,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fire:
+class FireDecision:
     """What becomes of one occurrence. One that waits comes again, to start or to be skipped after all.
 
     The run starts at `run_at`, which lies after `scheduled_for` by the jitter or its place in the window, and not after
@@ -46,7 +46,7 @@ class Fire:
     """
 
     scheduled_for: datetime
-    action: Action
+    action: FireAction
     is_catchup: bool
     run_at: datetime
     expires_at: datetime | None
@@ -55,15 +55,15 @@ class Fire:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ScheduleDecision:
     """What to do now, how the schedule then stands, and when to look again.
 
     `wake_at` None: nothing more is due, unless `wakes_on_end`, when the end of a run is to be answered with another
     look. `passed_over` are the first and last of the missed occurrences that the catch-up policy gave up.
     """
 
-    fires: tuple[Fire, ...]
-    standing: Standing
+    fires: tuple[FireDecision, ...]
+    standing: ScheduleState
     wake_at: datetime | None
     wakes_on_end: bool = False
     passed_over: tuple[datetime, datetime] | None = None
@@ -72,18 +72,18 @@ class Decision:
 def decide(
     name: str,
     rule: RuleValue,
-    policies: Policies,
-    standing: Standing,
+    policies: SchedulePolicies,
+    standing: ScheduleState,
     now: datetime,
     calendars: Calendars = NO_CALENDARS,
-) -> Decision:
+) -> ScheduleDecision:
     """Judge everything that is due for a schedule at `now`, once."""
     if standing.paused:
-        return Decision((), standing, None)
+        return ScheduleDecision((), standing, None)
     rule = rule_of(name, rule, policies.start, policies.calendars)
     if standing.last_ended_at is not None and standing.last_ended_at > now:  # the store's clock was ahead then
         standing = msgspec.structs.replace(standing, last_ended_at=now)
-    judge = _Judge(name, policies, standing, now, lambda due: period(rule, due, calendars))
+    judge = _OccurrenceJudge(name, policies, standing, now, lambda due: period(rule, due, calendars))
     judge.start_waiting()
     if isinstance(rule, After):
         return _decide_after(rule, policies, now, judge)
@@ -97,11 +97,11 @@ def decide(
     waits = bool(after.waiting)
     if waits and standing.is_blocked:  # what it waits for has ended: a rerun is found by looking again
         wake_at, waits = min(filter(None, (wake_at, now + RECHECK))), False
-    return Decision(tuple(judge.fires), after, wake_at, waits, dues.passed_over)
+    return ScheduleDecision(tuple(judge.fires), after, wake_at, waits, dues.passed_over)
 
 
 def next_due(
-    name: str, rule: RuleValue, policies: Policies, standing: Standing, calendars: Calendars = NO_CALENDARS
+    name: str, rule: RuleValue, policies: SchedulePolicies, standing: ScheduleState, calendars: Calendars = NO_CALENDARS
 ) -> datetime | None:
     """Return the next occurrence of a schedule: from the last one that was handled, never from now."""
     rule = rule_of(name, rule, policies.start, policies.calendars)
@@ -112,13 +112,13 @@ def next_due(
     return _if_allowed(due, policies, standing)
 
 
-def _if_allowed(due: datetime | None, policies: Policies, standing: Standing) -> datetime | None:
+def _if_allowed(due: datetime | None, policies: SchedulePolicies, standing: ScheduleState) -> datetime | None:
     if due is None or (policies.end is not None and due > policies.end):
         return None
     return None if _has_all_runs(policies, standing.run_count + len(standing.waiting)) else due
 
 
-def _has_all_runs(policies: Policies, count: int) -> bool:
+def _has_all_runs(policies: SchedulePolicies, count: int) -> bool:
     return policies.max_runs is not None and count >= policies.max_runs
 
 
@@ -133,7 +133,7 @@ def rule_of(name: str, rule: RuleValue, start: datetime | None, calendars: tuple
     return all_of(own, except_on(*calendars))  # type: ignore[arg-type]
 
 
-def _due_after_end(rule: After, policies: Policies, standing: Standing) -> datetime | None:
+def _due_after_end(rule: After, policies: SchedulePolicies, standing: ScheduleState) -> datetime | None:
     """Return when a fixed delay is over: nobody knows while a run lives, and the first run waits for nothing."""
     if standing.live_count:
         return None
@@ -141,11 +141,11 @@ def _due_after_end(rule: After, policies: Policies, standing: Standing) -> datet
     return max(due, standing.handled_at + TICK, policies.start or due)
 
 
-def _decide_after(rule: After, policies: Policies, now: datetime, judge: _Judge) -> Decision:
+def _decide_after(rule: After, policies: SchedulePolicies, now: datetime, judge: _OccurrenceJudge) -> ScheduleDecision:
     """Judge a fixed delay, which may be late but is never missed."""
     standing = judge.standing()
     if standing.is_blocked:
-        return Decision((), standing, now + RECHECK)
+        return ScheduleDecision((), standing, now + RECHECK)
     due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
     if due is not None and due <= now:
         judge.judge(due, is_catchup=False)
@@ -153,16 +153,21 @@ def _decide_after(rule: After, policies: Policies, now: datetime, judge: _Judge)
         if not standing.live_count:  # it was skipped: the next one counts from here
             standing = msgspec.structs.replace(standing, last_ended_at=now)
         due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
-    return Decision(tuple(judge.fires), standing, due, wakes_on_end=standing.live_count > 0)
+    return ScheduleDecision(tuple(judge.fires), standing, due, wakes_on_end=standing.live_count > 0)
 
 
-class _Judge:
+class _OccurrenceJudge:
     """Judges occurrence by occurrence, keeping count of what then lives and waits."""
 
     def __init__(
-        self, name: str, policies: Policies, standing: Standing, now: datetime, period_of: Callable[[datetime], Period]
+        self,
+        name: str,
+        policies: SchedulePolicies,
+        standing: ScheduleState,
+        now: datetime,
+        period_of: Callable[[datetime], Period],
     ) -> None:
-        self.fires: list[Fire] = []
+        self.fires: list[FireDecision] = []
         self._period_of = period_of
         self._name = name
         self._policies = policies
@@ -172,7 +177,7 @@ class _Judge:
         self._run_count = standing.run_count
         self._waiting = list(standing.waiting)
 
-    def standing(self) -> Standing:
+    def standing(self) -> ScheduleState:
         return msgspec.structs.replace(
             self._standing,
             run_count=self._run_count,
@@ -185,9 +190,9 @@ class _Judge:
         while self._waiting and not self._standing.is_blocked and self._may_start:
             one = self._waiting.pop(0)
             if _has_all_runs(self._policies, self._run_count):
-                self._add(one.due_at, Action.SKIP, one.is_catchup, "it has had all of its runs")
+                self._add(one.due_at, FireAction.SKIP, one.is_catchup, "it has had all of its runs")
             else:
-                self._add(one.due_at, Action.START, one.is_catchup)
+                self._add(one.due_at, FireAction.START, one.is_catchup)
 
     @property
     def _may_start(self) -> bool:
@@ -199,69 +204,69 @@ class _Judge:
         if due in self._standing.started or _has_all_runs(self._policies, self._run_count + waiting):
             return
         action, reason = self._overlap(in_turn)
-        if action is Action.CANCEL_OLDER and not self._is_too_late(due):
+        if action is FireAction.CANCEL_OLDER and not self._is_too_late(due):
             self._give_way()
-            action = action if self._live_count else Action.START
+            action = action if self._live_count else FireAction.START
         self._add(due, action, is_catchup, reason)
 
     def _is_in_turn(self, is_catchup: bool) -> bool:
         """Whether it is one of the missed occurrences that all run, one after another."""
         return is_catchup and self._policies.catchup == "all"
 
-    def _replaceable(self) -> list[Waiting]:
+    def _replaceable(self) -> list[WaitingOccurrence]:
         """Return the occurrences that wait and give way to a later one."""
         if self._policies.overlap != "cancel":
             return []
         return [one for one in self._waiting if not self._is_in_turn(one.is_catchup)]
 
-    def _overlap(self, in_turn: bool) -> tuple[Action, str | None]:
+    def _overlap(self, in_turn: bool) -> tuple[FireAction, str | None]:
         """Return what the overlap policy says; `in_turn`: missed ones, which run one after another."""
         overlap = self._policies.overlap
         if overlap == "allow" or not (self._live_count or self._waiting or self._standing.is_blocked):
-            return Action.START, None
+            return FireAction.START, None
         if self._policies.wait_for_previous:
             if len(self._waiting) >= self._policies.catchup_limit:
-                return Action.SKIP, f"{len(self._waiting):,} wait already for the run before them to succeed"
-            return Action.QUEUE, "the run before it has not succeeded yet"
+                return FireAction.SKIP, f"{len(self._waiting):,} wait already for the run before them to succeed"
+            return FireAction.QUEUE, "the run before it has not succeeded yet"
         if in_turn:
-            return Action.QUEUE, None
+            return FireAction.QUEUE, None
         if overlap == "cancel":
-            return Action.CANCEL_OLDER, None
+            return FireAction.CANCEL_OLDER, None
         if overlap == "queue" and not self._waiting:
-            return Action.QUEUE, None
-        return Action.SKIP, "an earlier run lives" if overlap == "skip" else "another one is queued already"
+            return FireAction.QUEUE, None
+        return FireAction.SKIP, "an earlier run lives" if overlap == "skip" else "another one is queued already"
 
-    def _add(self, due: datetime, action: Action, is_catchup: bool, reason: str | None = None) -> None:
+    def _add(self, due: datetime, action: FireAction, is_catchup: bool, reason: str | None = None) -> None:
         run_at = due + self._delay(due)
         expires_at = None if self._policies.deadline is None else run_at + self._policies.deadline
-        if action is not Action.SKIP and self._is_too_late(due):
-            action, reason = Action.SKIP, "its deadline has passed"
-        if action is Action.QUEUE:
-            self._waiting.append(Waiting(due, is_catchup))
-        elif action is Action.CANCEL_OLDER:
-            self._waiting.insert(0, Waiting(due, is_catchup))
-        elif action is Action.START:
+        if action is not FireAction.SKIP and self._is_too_late(due):
+            action, reason = FireAction.SKIP, "its deadline has passed"
+        if action is FireAction.QUEUE:
+            self._waiting.append(WaitingOccurrence(due, is_catchup))
+        elif action is FireAction.CANCEL_OLDER:
+            self._waiting.insert(0, WaitingOccurrence(due, is_catchup))
+        elif action is FireAction.START:
             self._run_count += 1
             self._live_count += 1
-        interval = self._period_of(due) if action is Action.START else None
-        self.fires.append(Fire(due, action, is_catchup, run_at, expires_at, interval, reason))
+        interval = self._period_of(due) if action is FireAction.START else None
+        self.fires.append(FireDecision(due, action, is_catchup, run_at, expires_at, interval, reason))
 
     def _give_way(self) -> None:
         """Take back what this decision was to start, and skip what waits, for a later occurrence that cancels it.
 
         An occurrence has one fire in a decision, the last. Missed ones that all run wait for their turn instead.
         """
-        for fire in [fire for fire in self.fires if fire.action is Action.START]:
+        for fire in [fire for fire in self.fires if fire.action is FireAction.START]:
             self._run_count -= 1
             self._live_count -= 1
-            self._waiting.insert(0, Waiting(fire.scheduled_for, fire.is_catchup))
+            self._waiting.insert(0, WaitingOccurrence(fire.scheduled_for, fire.is_catchup))
             self.fires.remove(fire)
             if self._is_in_turn(fire.is_catchup):
-                self.fires.append(replace(fire, action=Action.QUEUE))
+                self.fires.append(replace(fire, action=FireAction.QUEUE))
         for one in self._replaceable():
             self._waiting.remove(one)
             self.fires = [fire for fire in self.fires if fire.scheduled_for != one.due_at]
-            self._add(one.due_at, Action.SKIP, one.is_catchup, "a later one came before it could start")
+            self._add(one.due_at, FireAction.SKIP, one.is_catchup, "a later one came before it could start")
 
     def _is_too_late(self, due: datetime) -> bool:
         deadline = self._policies.deadline

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidOption
 
 _NESTED = ("policies", "options")  # each of these is many fields
 
 
-def merge(base: Spec | None, current: Spec, declared: Spec) -> Spec:
+def merge(base: ScheduleSpec | None, current: ScheduleSpec, declared: ScheduleSpec) -> ScheduleSpec:
     """Return what a stored schedule becomes when code declares it. Without a base, code declares it for the first time.
 
     An edit and a declaration that do not go together, such as a jitter and a window, leave what code says.
@@ -28,7 +28,7 @@ def merge(base: Spec | None, current: Spec, declared: Spec) -> Spec:
         merged = {name: _merge(before[name], stored[name], said[name], nested=name in _NESTED) for name in said}
         if merged["target"] != current.target:
             merged["args"] = declared.args  # they belong to the target
-        return Spec(**merged)
+        return ScheduleSpec(**merged)
     except InvalidOption:
         return declared
 

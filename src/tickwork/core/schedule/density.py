@@ -20,8 +20,8 @@ from tickwork.core.recurrence.interval import After, Every
 from tickwork.core.recurrence.rule import Calendars, RuleValue
 from tickwork.core.recurrence.zones.zone import TICK, stretch_at
 from tickwork.core.schedule.decide import rule_of
-from tickwork.core.schedule.spec import Spec
-from tickwork.core.schedule.state import Standing
+from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.schedule.state import ScheduleState
 from tickwork.core.schedule.upcoming import missing_calendars, upcoming
 
 MINUTE = timedelta(minutes=1)
@@ -56,7 +56,7 @@ class Counter:
                 found[place] += count * often
         return found
 
-    def add(self, spec: Spec, standing: Standing) -> None:
+    def add(self, spec: ScheduleSpec, standing: ScheduleState) -> None:
         """Count a schedule; not one that is paused, or that misses a calendar."""
         if standing.paused or missing_calendars(spec, self._calendars):
             return
@@ -73,19 +73,19 @@ class Counter:
         else:
             self._bounded.update(self._within(self._known[rule], spec, standing))
 
-    def _rule(self, spec: Spec) -> RuleValue:
+    def _rule(self, spec: ScheduleSpec) -> RuleValue:
         """The rule of a schedule, which is known from here on."""
         rule = rule_of(spec.name, spec.rule, spec.policies.start, spec.policies.calendars)
         if rule not in self._known:
             self._known[rule] = self._of_rule(rule)
         return rule
 
-    def _within(self, counts: Counts, spec: Spec, standing: Standing) -> Counts:
+    def _within(self, counts: Counts, spec: ScheduleSpec, standing: ScheduleState) -> Counts:
         found = Tally({place: count for place, count in counts.items() if self._is_within(place, spec)})
         most = spec.policies.max_runs
         return found if most is None else _first(found, max(0, most - standing.run_count - len(standing.waiting)))
 
-    def _is_within(self, place: int, spec: Spec) -> bool:
+    def _is_within(self, place: int, spec: ScheduleSpec) -> bool:
         minute, policies = self._start + MINUTE * place, spec.policies
         has_begun = policies.start is None or minute + MINUTE > policies.start
         return has_begun and (policies.end is None or minute <= policies.end)

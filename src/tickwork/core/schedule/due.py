@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones.zone import TICK
-from tickwork.core.schedule.policy import Policies
-from tickwork.core.schedule.state import Standing
+from tickwork.core.schedule.policy import SchedulePolicies
+from tickwork.core.schedule.state import ScheduleState
 
 GRACE = timedelta(seconds=30)  # longer than 10,000 schedules need that are due in the same second
 _BATCH_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Dues:
+class DueOccurrences:
     """What is due: missed ones that are to run, then those that are on time, each in order.
 
     `passed_over` are the first and the last of the missed ones that do not run. `handled_at` is the last due instant
@@ -34,7 +34,9 @@ class Dues:
     upcoming: datetime | None
 
 
-def due_now(rule: RuleValue, policies: Policies, standing: Standing, now: datetime, calendars: Calendars) -> Dues:
+def due_now(
+    rule: RuleValue, policies: SchedulePolicies, standing: ScheduleState, now: datetime, calendars: Calendars
+) -> DueOccurrences:
     """Return what has come due since the last look."""
     low = look_from(policies, standing)
     high = now if policies.end is None else min(now, policies.end)
@@ -44,13 +46,13 @@ def due_now(rule: RuleValue, policies: Policies, standing: Standing, now: dateti
     on_time, upcoming = _walk(rule, rule.first_after(missed_until, calendars) if is_missed else first, high, calendars)
     newest = rule.last_before(missed_until + TICK, calendars) if is_missed else None
     if first is None or newest is None:
-        return Dues((), on_time, None, on_time[-1] if on_time else standing.handled_at, upcoming)
+        return DueOccurrences((), on_time, None, on_time[-1] if on_time else standing.handled_at, upcoming)
     missed = _to_catch_up(rule, policies, low, newest, bool(on_time), now, calendars)
     last = rule.last_before(missed[0], calendars) if missed else newest
     while first is not None and first in standing.started:  # a record of it is there
         first = rule.first_after(first, calendars)
     passed_over = (first, last) if first is not None and last is not None and last >= first else None
-    return Dues(missed, on_time, passed_over, on_time[-1] if on_time else newest, upcoming)
+    return DueOccurrences(missed, on_time, passed_over, on_time[-1] if on_time else newest, upcoming)
 
 
 def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) -> tuple[datetime, datetime] | None:
@@ -61,7 +63,7 @@ def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) 
     return None if before is None else (before, due)
 
 
-def look_from(policies: Policies, standing: Standing) -> datetime:
+def look_from(policies: SchedulePolicies, standing: ScheduleState) -> datetime:
     """Return the instant after which a schedule's next occurrence lies: the last handled one, or its start."""
     return standing.handled_at if policies.start is None else max(standing.handled_at, policies.start - TICK)
 
@@ -79,7 +81,7 @@ def _walk(
 
 def _to_catch_up(
     rule: RuleValue,
-    policies: Policies,
+    policies: SchedulePolicies,
     low: datetime,
     newest: datetime,
     is_superseded: bool,

@@ -25,7 +25,7 @@ Overlap = Literal["allow", "skip", "queue", "cancel"]
 _LONGEST = timedelta(days=365_000)
 
 
-class Policies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SchedulePolicies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a schedule does besides following its rule.
 
     - `catchup`: of the occurrences that were missed, run "all" (the newest `catchup_limit` of those not older than
@@ -66,7 +66,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise InvalidOption("jitter and window both say when a run starts after its occurrence: give one of them.")
 
 
-def read_policies(given: Mapping[str, Any]) -> Policies:
+def read_policies(given: Mapping[str, Any]) -> SchedulePolicies:
     """Check policies as a caller gives them; None means the default. Raises InvalidOption, which names the policy."""
     read = {}
     for name, value in given.items():
@@ -76,7 +76,7 @@ def read_policies(given: Mapping[str, Any]) -> Policies:
             raise InvalidOption(f"there is no policy {name!r}; {hint}")
         if value is not None:
             read[name] = _READERS[name](name, value)
-    return Policies(**read)
+    return SchedulePolicies(**read)
 
 
 def _one_of(kind: Any) -> Callable[[str, Any], Any]:

@@ -12,7 +12,7 @@ from tickwork.core.recurrence.zones.zone import day_start, local_date, stretch_a
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class PreviewedOccurrence:
     """An occurrence; `local` is what the clock of its zone shows, `clock_change` what happens to it on that day."""
 
     due_at: datetime
@@ -22,11 +22,11 @@ class Occurrence:
 
 def preview(
     rule: RuleValue, n: int, *, after: datetime, zone: str | None = None, calendars: Calendars = NO_CALENDARS
-) -> list[Occurrence]:
+) -> list[PreviewedOccurrence]:
     """Return the next `n` occurrences, on the clock of a zone; without one, of the rule's."""
     zone = zone or rule.zone
     dues = rule.next(n, after=after, calendars=calendars)
-    return [Occurrence(due, due.astimezone(ZoneInfo(zone)), clock_change(zone, due)) for due in dues]
+    return [PreviewedOccurrence(due, due.astimezone(ZoneInfo(zone)), clock_change(zone, due)) for due in dues]
 
 
 def clock_change(zone: str, instant: datetime) -> str | None:

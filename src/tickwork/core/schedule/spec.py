@@ -22,13 +22,13 @@ from tickwork.core.job_options import Options, read_option, schedule_name
 from tickwork.core.recurrence.combine import AnyRule, named
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.decide import rule_of
-from tickwork.core.schedule.policy import POLICIES, Policies, read_policies
+from tickwork.core.schedule.policy import POLICIES, SchedulePolicies, read_policies
 from tickwork.errors import InvalidInput, InvalidOption
 
 _VERSION = 1
 
 
-class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ScheduledJobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a schedule says of its jobs. None: as their task has it."""
 
     queue: str | None = None
@@ -50,7 +50,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 TargetKind = Literal["task", "dag"]
 
 
-class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a schedule is.
 
     `target` is the name of what it starts, which is a task or a dag; `args` are its arguments as the JSON that jobs
@@ -62,8 +62,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     rule: AnyRule
     kind: TargetKind = "task"
     args: str = "{}"
-    policies: Policies = msgspec.field(default_factory=Policies)
-    options: JobOptions = msgspec.field(default_factory=JobOptions)
+    policies: SchedulePolicies = msgspec.field(default_factory=SchedulePolicies)
+    options: ScheduledJobOptions = msgspec.field(default_factory=ScheduledJobOptions)
     paused: bool = False
     description: str | None = None
 
@@ -85,14 +85,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def new_spec(
     name: str, target: str, rule: RuleValue, args: bytes = b"{}", kind: TargetKind = "task", /, **given: Any
-) -> Spec:
+) -> ScheduleSpec:
     """Make a Spec from policies and job options as a caller gives them, all by name. Raises InvalidOption."""
     paused = read_paused(given.pop("paused", None))
     description = given.pop("description", None)
     if description is not None and not isinstance(description, str):
         raise InvalidOption(f"description must be a text, not {description!r}.")
     policies, rest = split_policies(given)
-    return Spec(
+    return ScheduleSpec(
         name=name,
         target=target,
         rule=cast("AnyRule", rule),
@@ -111,20 +111,20 @@ def split_policies(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return policies, {name: value for name, value in given.items() if name not in POLICIES}
 
 
-def read_job_options(given: Mapping[str, Any]) -> JobOptions:
+def read_job_options(given: Mapping[str, Any]) -> ScheduledJobOptions:
     """Check options for the jobs of a schedule. Raises InvalidOption, also for those that only one job can have."""
     read = {}
     for name, value in given.items():
         checked = read_option(name, value)
-        if name not in JobOptions.__struct_fields__:
+        if name not in ScheduledJobOptions.__struct_fields__:
             raise InvalidOption(
                 f"{name} is for a single job and does not go with a schedule, whose jobs share these options: "
-                f"{', '.join(JobOptions.__struct_fields__)}."
+                f"{', '.join(ScheduledJobOptions.__struct_fields__)}."
             )
         if isinstance(checked, datetime):
             raise InvalidOption(f"{name} of a schedule's jobs is a duration from when each is due, not {value!r}.")
         read[name] = checked
-    return JobOptions(**read)
+    return ScheduledJobOptions(**read)
 
 
 def read_paused(value: Any) -> bool:
@@ -134,13 +134,13 @@ def read_paused(value: Any) -> bool:
     return bool(value)
 
 
-def template(spec: Spec, definition: TaskDefinition | None) -> NewJob:
+def template(spec: ScheduleSpec, definition: TaskDefinition | None) -> NewJob:
     """Return what all jobs of a schedule have in common; each gets its id, its times and its tick."""
     return job_template(spec.target, spec.args, spec.options, definition)
 
 
 @lru_cache(maxsize=16_384)
-def job_template(target: str, args: str, said: JobOptions, definition: TaskDefinition | None) -> NewJob:
+def job_template(target: str, args: str, said: ScheduledJobOptions, definition: TaskDefinition | None) -> NewJob:
     """Return a job of a task or a dag with the options that differ from its own; it has no id yet."""
     over = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
     over["key_for"] = None  # the overlap policy says how many may live; these jobs have no key
@@ -159,14 +159,14 @@ def job_template(target: str, args: str, said: JobOptions, definition: TaskDefin
 
 class _StoredSpec(msgspec.Struct, frozen=True):
     version: int
-    spec: Spec
+    spec: ScheduleSpec
 
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_StoredSpec)
 
 
-def spec_json(spec: Spec) -> dict[str, Any]:
+def spec_json(spec: ScheduleSpec) -> dict[str, Any]:
     """Return a Spec in JSON's own types, with all policies and the rule in words, to be looked at."""
     said = msgspec.to_builtins(spec)
     return {
@@ -181,13 +181,13 @@ def spec_json(spec: Spec) -> dict[str, Any]:
     }
 
 
-def encode_spec(spec: Spec) -> str:
+def encode_spec(spec: ScheduleSpec) -> str:
     """Return a Spec as JSON, the same text for equal ones."""
     return _encoder.encode({"version": _VERSION, "spec": spec}).decode()
 
 
 @lru_cache(maxsize=16_384)
-def decode_spec(text: str) -> Spec:
+def decode_spec(text: str) -> ScheduleSpec:
     """Return the Spec that `encode_spec` was given. Raises InvalidInput for anything else."""
     try:
         stored = _decoder.decode(text)

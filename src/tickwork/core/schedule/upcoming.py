@@ -8,12 +8,12 @@ from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars
 from tickwork.core.recurrence.zones.zone import TICK
 from tickwork.core.schedule.decide import next_due, rule_of
-from tickwork.core.schedule.spec import Spec
-from tickwork.core.schedule.state import Standing
+from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.schedule.state import ScheduleState
 
 
 def upcoming(
-    spec: Spec, standing: Standing, n: int, now: datetime, calendars: Calendars = NO_CALENDARS
+    spec: ScheduleSpec, standing: ScheduleState, n: int, now: datetime, calendars: Calendars = NO_CALENDARS
 ) -> list[datetime]:
     """Return the next `n` occurrences, fewer if it ends. Of a fixed delay only the next, once it is known.
 
@@ -35,7 +35,7 @@ def upcoming(
     return [due for due in dues if policies.end is None or due <= policies.end]
 
 
-def state_of(spec: Spec, standing: Standing, now: datetime, calendars: Calendars = NO_CALENDARS) -> str:
+def state_of(spec: ScheduleSpec, standing: ScheduleState, now: datetime, calendars: Calendars = NO_CALENDARS) -> str:
     """Return "active", "paused", "troubled" while a calendar is missing, or "ended" when nothing is due any more."""
     if standing.paused:
         return "paused"
@@ -45,6 +45,6 @@ def state_of(spec: Spec, standing: Standing, now: datetime, calendars: Calendars
     return "active" if lives or standing.waiting or upcoming(spec, standing, 1, now, calendars) else "ended"
 
 
-def missing_calendars(spec: Spec, calendars: Calendars) -> list[str]:
+def missing_calendars(spec: ScheduleSpec, calendars: Calendars) -> list[str]:
     """Return the names of calendars that it heeds and that are not there."""
     return [name for name in spec.calendar_names if name not in calendars]

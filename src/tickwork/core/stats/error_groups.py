@@ -12,7 +12,7 @@ import msgspec
 from tickwork.core.ids import JobId
 
 
-class Failure(NamedTuple):
+class FailedJob(NamedTuple):
     """What is to be known of a failed job to put it with others."""
 
     id: JobId
@@ -22,7 +22,7 @@ class Failure(NamedTuple):
     queue: str = ""
 
 
-class Trouble(NamedTuple):
+class FailedEnd(NamedTuple):
     """An end that was no success: of a job, or of an attempt of one. `error` is the end of what it failed with.
 
     `is_run`: the job is a run of a dag. `is_dead`: it is a dead letter now.
@@ -41,7 +41,7 @@ class Trouble(NamedTuple):
 class FailurePage(msgspec.Struct, frozen=True):
     """Some failed jobs, and from where on to look for more; None: there are no more. There may be none in a page."""
 
-    failures: list[Failure]
+    failures: list[FailedJob]
     next: JobId | None
 
 
@@ -49,7 +49,7 @@ By = Literal["error", "task", "queue"]
 
 
 @dataclass
-class Cause:
+class ErrorGroup:
     """Jobs that were put together. The newest of them stands for all: its task, queue and last line of error."""
 
     task: str
@@ -61,20 +61,20 @@ class Cause:
     queue: str = ""
 
 
-class Causes:
+class ErrorGroups:
     """Jobs that were put together: by their task and error, which is their cause, or by task or queue alone."""
 
     def __init__(self, by: By = "error") -> None:
         self._by = by
-        self._found: dict[tuple[str, ...], Cause] = {}
+        self._found: dict[tuple[str, ...], ErrorGroup] = {}
 
-    def add(self, failures: Iterable[Failure]) -> None:
+    def add(self, failures: Iterable[FailedJob]) -> None:
         for one in failures:
             error = last_line(one.error)
             key = {"error": (one.task, error), "task": (one.task,), "queue": (one.queue,)}[self._by]
             cause = self._found.get(key)
             if cause is None:
-                cause = Cause(one.task, error, 0, one.id, one.ended_at, one.ended_at, one.queue)
+                cause = ErrorGroup(one.task, error, 0, one.id, one.ended_at, one.ended_at, one.queue)
                 self._found[key] = cause
             cause.count += 1
             if one.ended_at > cause.newest_at:
@@ -82,7 +82,7 @@ class Causes:
                 cause.newest_id, cause.newest_at = one.id, one.ended_at
             cause.oldest_at = min(cause.oldest_at, one.ended_at)
 
-    def most_frequent_first(self) -> list[Cause]:
+    def most_frequent_first(self) -> list[ErrorGroup]:
         return sorted(self._found.values(), key=lambda cause: -cause.count)
 
 

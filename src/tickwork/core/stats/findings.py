@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from tickwork.core.duration import format_duration
 from tickwork.core.job import QueueView, WorkerView
-from tickwork.core.stats.error_groups import Trouble, last_line
+from tickwork.core.stats.error_groups import FailedEnd, last_line
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
@@ -32,7 +32,7 @@ TITLE_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Matter:
+class Finding:
     """Something to look at. `page` and `query` are where: a page of the web UI, and what to ask it for."""
 
     kind: str
@@ -45,7 +45,7 @@ class Matter:
     query: str = ""
 
 
-class Queue(NamedTuple):
+class QueueFacts(NamedTuple):
     """What stands in a queue, how many workers serve it, and whether a gate pauses all of it."""
 
     view: QueueView
@@ -53,7 +53,7 @@ class Queue(NamedTuple):
     is_paused: bool
 
 
-class Overdue(NamedTuple):
+class OverdueSchedule(NamedTuple):
     """A schedule and since when somebody should have looked at it; or since when it is paused, by whom and why."""
 
     name: str
@@ -62,7 +62,7 @@ class Overdue(NamedTuple):
     why: str | None = None
 
 
-class Holding(NamedTuple):
+class HoldingLimit(NamedTuple):
     """A limit, breaker or gate, in words, and how many jobs it holds."""
 
     name: str
@@ -71,7 +71,7 @@ class Holding(NamedTuple):
     since: datetime | None = None
 
 
-class Approval(NamedTuple):
+class PendingApproval(NamedTuple):
     """A step of a run that waits for somebody's word. `text` is what it asks, where the run has made that up."""
 
     run_id: str
@@ -82,7 +82,7 @@ class Approval(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class StoreFacts:
     """What was read of a store, at one instant of its clock. Of each kind there may be a bounded number only.
 
     `failed` and `retried` are ends of jobs and attempts, the latest first; `dead` is how many dead letters there are.
@@ -90,34 +90,34 @@ class Scene:
     """
 
     now: datetime
-    queues: Sequence[Queue] = ()
+    queues: Sequence[QueueFacts] = ()
     workers: Sequence[WorkerView] = ()
     lease: timedelta = timedelta(seconds=30)
-    failed: Sequence[Trouble] = ()
-    retried: Sequence[Trouble] = ()
+    failed: Sequence[FailedEnd] = ()
+    retried: Sequence[FailedEnd] = ()
     dead: int = 0
     dead_since: datetime | None = None
     dead_causes: Sequence[tuple[str, str, int]] = ()
-    late_schedules: Sequence[Overdue] = ()
-    paused_schedules: Sequence[Overdue] = ()
-    gates: Sequence[Holding] = ()
-    limits: Sequence[Holding] = ()
-    breakers: Sequence[Holding] = ()
-    approvals: Sequence[Approval] = field(default=())
+    late_schedules: Sequence[OverdueSchedule] = ()
+    paused_schedules: Sequence[OverdueSchedule] = ()
+    gates: Sequence[HoldingLimit] = ()
+    limits: Sequence[HoldingLimit] = ()
+    breakers: Sequence[HoldingLimit] = ()
+    approvals: Sequence[PendingApproval] = field(default=())
     skew: timedelta = timedelta(0)
 
 
-def judge(scene: Scene) -> list[Matter]:
+def judge(scene: StoreFacts) -> list[Finding]:
     """Say what to look at: the most severe first, then what there is most of. At most LIMIT matters."""
     matters = [matter for look in _JUDGES for matter in look(scene)]
     return sorted(matters, key=lambda one: (SEVERITIES.index(one.severity), -one.count, one.kind, one.title))[:LIMIT]
 
 
-def _nobody_works(scene: Scene) -> Iterator[Matter]:
+def _nobody_works(scene: StoreFacts) -> Iterator[Finding]:
     due = [one.view for one in scene.queues if one.view.due and not one.is_paused]
     if due and not any(worker.serves for worker in scene.workers):
         count, since = sum(view.due for view in due), _first(view.oldest_due_at for view in due)
-        yield Matter(
+        yield Finding(
             "no_worker",
             "error",
             f"no worker is running, and {_jobs(count)} {_are(count)} due",
@@ -128,7 +128,7 @@ def _nobody_works(scene: Scene) -> Iterator[Matter]:
         )
 
 
-def _queues(scene: Scene) -> Iterator[Matter]:
+def _queues(scene: StoreFacts) -> Iterator[Finding]:
     """Queues that nobody serves, or where jobs wait long. Without any worker at all, that is told instead."""
     if not any(worker.serves for worker in scene.workers):
         return
@@ -141,75 +141,75 @@ def _queues(scene: Scene) -> Iterator[Matter]:
         if not workers and waited >= UNSERVED:
             title = f"no worker serves the queue {view.name}"
             detail = f"{told}. Start a worker that does: tickwork worker -q {view.name}"
-            yield Matter("queue_unserved", "error", title, detail, view.due, view.oldest_due_at, "jobs", query)
+            yield Finding("queue_unserved", "error", title, detail, view.due, view.oldest_due_at, "jobs", query)
         elif waited >= LATE:
             severity: Severity = "error" if waited >= VERY_LATE else "warning"
             title = f"the queue {view.name} does not keep up"
             detail = f"{told}. {workers} worker(s) serve it: start more, or look at what they are busy with."
-            yield Matter("queue_late", severity, title, detail, view.due, view.oldest_due_at, "jobs", query)
+            yield Finding("queue_late", severity, title, detail, view.due, view.oldest_due_at, "jobs", query)
 
 
-def _workers(scene: Scene) -> Iterator[Matter]:
+def _workers(scene: StoreFacts) -> Iterator[Finding]:
     for worker in scene.workers:
         beat_at = worker.lease_until - scene.lease
         silent = format_duration(max(timedelta(0), scene.now - beat_at))
         if worker.state == "lost":
             title = f"worker {worker.name} was lost"
             detail = f"It has been silent for {silent}; what it ran was queued again. Look at its host and its log."
-            yield Matter("worker_lost", "warning", title, detail, 1, beat_at, "workers", worker.id)
+            yield Finding("worker_lost", "warning", title, detail, 1, beat_at, "workers", worker.id)
         elif worker.state == "running" and scene.now - beat_at >= SILENT:
             title = f"worker {worker.name} has been silent for {silent}"
             detail = f"It holds {_jobs(worker.running)}, which others take over when its lease ends."
-            yield Matter(
+            yield Finding(
                 "worker_silent", "warning", title, detail, max(1, worker.running), beat_at, "workers", worker.id
             )
 
 
-def _failing(scene: Scene) -> Iterator[Matter]:
+def _failing(scene: StoreFacts) -> Iterator[Finding]:
     """Tasks whose jobs fail now, and dags whose runs do."""
     for (name, is_run), found in _by_task(one for one in scene.failed if one.state == "failed").items():
         since, while_ = found[-1].ended_at, format_duration(LATELY)
         if is_run:
             title = f"{_counted(len(found), 'run')} of the dag {name} failed in {while_}"
             query = f"state:failed dag:{_quoted(name)}"
-            yield Matter("run_failed", "error", _cut(title), _top_error(found), len(found), since, "runs", query)
+            yield Finding("run_failed", "error", _cut(title), _top_error(found), len(found), since, "runs", query)
         else:
             severity: Severity = "error" if len(found) >= MANY_FAILED else "warning"
             title = f"task {name} fails: {_jobs(len(found))} in {while_}"
             query = f"state:failed task:{_quoted(name)}"
-            yield Matter("failing", severity, _cut(title), _top_error(found), len(found), since, "jobs", query)
+            yield Finding("failing", severity, _cut(title), _top_error(found), len(found), since, "jobs", query)
 
 
-def _retrying(scene: Scene) -> Iterator[Matter]:
+def _retrying(scene: StoreFacts) -> Iterator[Finding]:
     tried = (one for one in scene.retried if one.state in ("failed", "timed_out", "lost"))
     for (task, _), found in _by_task(tried).items():
         jobs = len({one.id for one in found})
         severity: Severity = "warning" if jobs >= MANY_FAILED else "info"
         title = f"task {task}: {_jobs(jobs)} {'was' if jobs == 1 else 'were'} tried again in {format_duration(LATELY)}"
         query = f"state:retrying task:{_quoted(task)}"
-        yield Matter("retrying", severity, _cut(title), _top_error(found), jobs, found[-1].ended_at, "jobs", query)
+        yield Finding("retrying", severity, _cut(title), _top_error(found), jobs, found[-1].ended_at, "jobs", query)
 
 
-def _dead(scene: Scene) -> Iterator[Matter]:
+def _dead(scene: StoreFacts) -> Iterator[Finding]:
     if scene.dead:
         some = "; ".join(f"{count:,} of {task}: {error}" for task, error, count in scene.dead_causes[:3])
         title = f"{_counted(scene.dead, 'dead letter')} {'waits' if scene.dead == 1 else 'wait'} for somebody"
         detail = f"Redrive or discard them. The most frequent: {some}" if some else "Redrive or discard them."
-        yield Matter("dead", "warning", title, detail, scene.dead, scene.dead_since, "dead")
+        yield Finding("dead", "warning", title, detail, scene.dead, scene.dead_since, "dead")
 
 
-def _schedules(scene: Scene) -> Iterator[Matter]:
+def _schedules(scene: StoreFacts) -> Iterator[Finding]:
     for one in scene.late_schedules:
         late = scene.now - one.since
         if late >= OVERDUE:
             severity: Severity = "error" if late >= LATE else "warning"
             title = f"schedule {one.name} is late by {format_duration(late)}"
             detail = "Nobody has looked at it. Every worker and server fires schedules: is one running?"
-            yield Matter("schedule_late", severity, _cut(title), detail, 1, one.since, "schedules", one.name)
+            yield Finding("schedule_late", severity, _cut(title), detail, 1, one.since, "schedules", one.name)
     for one in scene.paused_schedules:
         told = " ".join(part for part in (f"by {one.by}" if one.by else "", f"({one.why})" if one.why else "") if part)
         detail = f"It was paused {told}".rstrip() + " and starts nothing until it is resumed."
-        yield Matter(
+        yield Finding(
             "schedule_paused",
             "info",
             _cut(f"schedule {one.name} is paused"),
@@ -221,40 +221,40 @@ def _schedules(scene: Scene) -> Iterator[Matter]:
         )
 
 
-def _flow(scene: Scene) -> Iterator[Matter]:
+def _flow(scene: StoreFacts) -> Iterator[Finding]:
     for one in scene.gates:
         title = f"the gate {one.name} is in force"
         detail = f"{one.said} It holds {_jobs(one.held)}."
-        yield Matter("gate", "info", _cut(title), detail, one.held, one.since, "gates", one.name)
+        yield Finding("gate", "info", _cut(title), detail, one.held, one.since, "gates", one.name)
     for one in scene.breakers:
         if one.held:
             title = f"the breaker {one.name} is open and holds {_jobs(one.held)}"
             detail = f"{one.said}. When its pause is over one job tries whether it works again."
-            yield Matter("breaker", "error", _cut(title), detail, one.held, one.since, "limits", one.name)
+            yield Finding("breaker", "error", _cut(title), detail, one.held, one.since, "limits", one.name)
     for one in scene.limits:
         if one.held >= MANY_HELD:
             title = f"the limit {one.name} holds {_jobs(one.held)}"
             detail = f"It lets through {one.said}. Raise it if what it protects can take more."
-            yield Matter("limit", "warning", _cut(title), detail, one.held, one.since, "limits", one.name)
+            yield Finding("limit", "warning", _cut(title), detail, one.held, one.since, "limits", one.name)
 
 
-def _approvals(scene: Scene) -> Iterator[Matter]:
+def _approvals(scene: StoreFacts) -> Iterator[Finding]:
     for one in scene.approvals:
         title = f"step {one.step} of a run of {one.dag} waits for approval"
         asks = "" if one.text is None else f"{_cut(one.text)} "
         detail = f"{asks}Approve it, or reject it: tickwork runs approve {one.run_id} {one.step}"
-        yield Matter("approval", "info", _cut(title), detail, 1, one.since, "runs", one.run_id)
+        yield Finding("approval", "info", _cut(title), detail, 1, one.since, "runs", one.run_id)
 
 
-def _clock(scene: Scene) -> Iterator[Matter]:
+def _clock(scene: StoreFacts) -> Iterator[Finding]:
     if abs(scene.skew) >= SKEWED:
         way = "ahead of" if scene.skew > timedelta(0) else "behind"
         title = f"the clock of this server is {format_duration(abs(scene.skew))} {way} the store's"
         detail = "Schedules and leases follow the store's clock; ids and logs do not. Set the clock by NTP."
-        yield Matter("clock", "warning", title, detail, 1, None, "settings")
+        yield Finding("clock", "warning", title, detail, 1, None, "settings")
 
 
-_JUDGES: tuple[Callable[[Scene], Iterator[Matter]], ...] = (
+_JUDGES: tuple[Callable[[StoreFacts], Iterator[Finding]], ...] = (
     _nobody_works,
     _queues,
     _workers,
@@ -268,14 +268,14 @@ _JUDGES: tuple[Callable[[Scene], Iterator[Matter]], ...] = (
 )
 
 
-def _by_task(troubles: Iterator[Trouble]) -> dict[tuple[str, bool], list[Trouble]]:
-    found: dict[tuple[str, bool], list[Trouble]] = {}
+def _by_task(troubles: Iterator[FailedEnd]) -> dict[tuple[str, bool], list[FailedEnd]]:
+    found: dict[tuple[str, bool], list[FailedEnd]] = {}
     for one in troubles:
         found.setdefault((one.task, one.is_run), []).append(one)
     return found
 
 
-def _top_error(troubles: Sequence[Trouble]) -> str:
+def _top_error(troubles: Sequence[FailedEnd]) -> str:
     """The error that most of them ended with."""
     counts: dict[str, int] = {}
     for one in troubles:

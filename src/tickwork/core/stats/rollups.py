@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MINUTE = timedelta(minutes=1)
 
 
-class Figures(msgspec.Struct):
+class RollupCounts(msgspec.Struct):
     """What happened: jobs that were stored, attempts that started, and how jobs ended.
 
     `retried` are attempts that failed while their job is tried again. `waits` is how long jobs waited from when they
@@ -57,14 +57,14 @@ class Figures(msgspec.Struct):
         """How many jobs ended, however they did."""
         return self.succeeded + self.failed + self.cancelled + self.dropped + self.expired
 
-    def add(self, other: Figures) -> None:
+    def add(self, other: RollupCounts) -> None:
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         merge(self.waits, other.waits)
         merge(self.runs, other.runs)
 
 
-class Place(NamedTuple):
+class RollupKey(NamedTuple):
     """Whose figures they are: of so many minutes from `minute` on, which is counted since the epoch."""
 
     span: int
@@ -73,7 +73,7 @@ class Place(NamedTuple):
     minute: int
 
 
-class Counted(NamedTuple):
+class CountedRows(NamedTuple):
     """So many rows of a store that are alike. `what` is a count, or `run`: how long attempts took.
 
     `digits` and `lead` tell a duration (see core/spread.py): of attempts that started, how long their jobs had waited.
@@ -88,19 +88,19 @@ class Counted(NamedTuple):
     rows: int
 
 
-def fold(counted: Iterable[Counted], now: datetime) -> dict[Place, Figures]:
+def fold(counted: Iterable[CountedRows], now: datetime) -> dict[RollupKey, RollupCounts]:
     """Put together what was counted, for each place that is kept."""
-    minutes: dict[tuple[str, str, int], Figures] = {}
+    minutes: dict[tuple[str, str, int], RollupCounts] = {}
     for one in counted:
-        _note(minutes.setdefault((one.queue, one.task, one.minute), Figures()), one)
-    places: dict[Place, Figures] = {}
+        _note(minutes.setdefault((one.queue, one.task, one.minute), RollupCounts()), one)
+    places: dict[RollupKey, RollupCounts] = {}
     for (queue, task, minute), figures in minutes.items():
         for place in _places(queue, task, minute, minute_of(now)):
-            places.setdefault(place, Figures()).add(figures)
+            places.setdefault(place, RollupCounts()).add(figures)
     return places
 
 
-def _note(figures: Figures, one: Counted) -> None:
+def _note(figures: RollupCounts, one: CountedRows) -> None:
     if one.what in COUNTS:
         setattr(figures, one.what, getattr(figures, one.what) + one.rows)
     spread = {"started": figures.waits, "run": figures.runs}.get(one.what)
@@ -108,14 +108,14 @@ def _note(figures: Figures, one: Counted) -> None:
         merge(spread, {step_of(one.digits, one.lead): one.rows})
 
 
-def _places(queue: str, task: str, minute: int, latest: int) -> Iterator[Place]:
+def _places(queue: str, task: str, minute: int, latest: int) -> Iterator[RollupKey]:
     keys = [(queue, task), (queue, ALL), (ALL, task)]
     if queue != RUN:
         keys.append((ALL, ALL))
     spans = [span for span, kept in KEPT.items() if minute > latest - kept // _MINUTE]
     for key in keys:
-        yield Place(EVER, *key, 0)
-        yield from (Place(span, *key, begin(minute, span)) for span in spans)
+        yield RollupKey(EVER, *key, 0)
+        yield from (RollupKey(span, *key, begin(minute, span)) for span in spans)
 
 
 def minute_of(instant: datetime) -> int:

@@ -88,7 +88,7 @@ def disguised(host: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedAddresses:
     """What an operator allows besides public addresses: hosts by their names, and networks."""
 
     hosts: frozenset[str] = frozenset()
@@ -147,7 +147,7 @@ def read_proxies(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(found)
 
 
-def read_allowed(text: str | None) -> Allowed:
+def read_allowed(text: str | None) -> AllowedAddresses:
     """Read a list such as `intranet.example.org, 10.1.0.0/16`. Raises InvalidInput."""
     hosts, networks = set(), []
     for one in re.split(r"[,\s]+", text or ""):
@@ -162,4 +162,4 @@ def read_allowed(text: str | None) -> Allowed:
                     f"intranet.example.org, 10.1.0.0/16."
                 ) from None
             hosts.add(one.lower().rstrip("."))
-    return Allowed(frozenset(hosts), tuple(networks))
+    return AllowedAddresses(frozenset(hosts), tuple(networks))

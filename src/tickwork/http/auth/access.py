@@ -18,10 +18,10 @@ from tickwork.core.arguments.payload import storable
 from tickwork.core.web.addresses import plain_address
 from tickwork.errors import StoreError
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Admits, Anybody
-from tickwork.store.admin.access import KeyView, SessionKind, SessionView
+from tickwork.http.framework.route import NoCredentials, RouteAccess
+from tickwork.store.admin.access import ApiKeyView, SessionKind, SessionView
 
-__all__ = ["NOBODY", "ROLES", "Access", "Caller", "Grant", "StoreAccess", "TokenAccess", "allowed", "is_loopback"]
+__all__ = ["NOBODY", "ROLES", "Access", "Caller", "StoreAccess", "TokenAccess", "TokenGrant", "allowed", "is_loopback"]
 
 COOKIE = "tickwork_session"
 ADDRESS_LIMIT = 100  # characters
@@ -48,7 +48,7 @@ NOBODY = Caller("nobody", frozenset())
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class TokenGrant:
     """What a token stands for, or a password, whose digest is then here."""
 
     caller: Caller
@@ -64,7 +64,7 @@ class Access(Protocol):
         Without `uses` it is only looked at, and a session that is not used ends as if nobody had asked.
         """
 
-    def grant(self, token: bytes) -> Grant | None:
+    def grant(self, token: bytes) -> TokenGrant | None:
         """Who has this token."""
 
 
@@ -79,14 +79,14 @@ class TokenAccess:
         found = None if given is None else self.grant(given)
         return None if found is None else found.caller
 
-    def grant(self, token: bytes) -> Grant | None:
+    def grant(self, token: bytes) -> TokenGrant | None:
         return self.of_session(digest_of(token))
 
-    def of_session(self, subject: str) -> Grant | None:
+    def of_session(self, subject: str) -> TokenGrant | None:
         """What a session of this token stands for: nothing, once there is another token."""
         if not hmac.compare_digest(subject.encode(), self._digest.encode()):
             return None
-        return Grant(Caller("dev", ROLES["admin"], subject=self._digest))
+        return TokenGrant(Caller("dev", ROLES["admin"], subject=self._digest))
 
 
 class StoreAccess:
@@ -112,7 +112,7 @@ class StoreAccess:
             refuse_foreign(request, must_tell=True)
         return caller
 
-    def grant(self, token: bytes) -> Grant | None:
+    def grant(self, token: bytes) -> TokenGrant | None:
         dev = None if self._dev is None else self._dev.grant(token)
         if dev is not None:  # also where TICKWORK_TOKEN is the token of a key with smaller scopes
             return dev
@@ -123,12 +123,12 @@ class StoreAccess:
         right = hmac.compare_digest(key.digest.encode(), read.digest.encode())
         return self._of_key(key) if right and key.is_live else None
 
-    def _of_key(self, key: KeyView) -> Grant:
+    def _of_key(self, key: ApiKeyView) -> TokenGrant:
         if key.is_stale:
             with suppress(StoreError):  # whoever only reads needs no store that can be written
                 self._app.store.use_api_key(key.id)
         scopes = granted(key.scopes)
-        return Grant(Caller(f"key:{key.name}", scopes, None, key.expires_at, kind="key", subject=key.id))
+        return TokenGrant(Caller(f"key:{key.name}", scopes, None, key.expires_at, kind="key", subject=key.id))
 
     def _of_cookie(self, digest: str, *, uses: bool) -> Caller | None:
         session = self._app.store.get_session(digest, IDLE)
@@ -181,9 +181,9 @@ def refuse_foreign(request: Request, *, must_tell: bool) -> None:
         )
 
 
-def is_open(scopes: frozenset[Scope], access: Admits, request: Request) -> bool:
+def is_open(scopes: frozenset[Scope], access: RouteAccess, request: Request) -> bool:
     """Whether a route needs nobody's permission: by the table, or by a server that only this machine can reach."""
-    if isinstance(access, Anybody):
+    if isinstance(access, NoCredentials):
         return True
     # A name that is not this machine's is that of a page which had its own name lead here; an address that is not this
     # machine's is told by a proxy on it.
@@ -191,9 +191,9 @@ def is_open(scopes: frozenset[Scope], access: Admits, request: Request) -> bool:
     return access in scopes and is_loopback(request.url.hostname or "") and is_loopback(came_from)
 
 
-def allowed(access: Admits, found: Caller | None) -> Caller:
+def allowed(access: RouteAccess, found: Caller | None) -> Caller:
     """The caller, if they may do that. Raises Problem: 401 when nobody said who asks, 403 when they may not."""
-    if isinstance(access, Anybody):
+    if isinstance(access, NoCredentials):
         return found or NOBODY
     if found is None:
         raise Problem(

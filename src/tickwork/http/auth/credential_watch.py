@@ -21,7 +21,7 @@ _KEPT = 1000
 Credentials = tuple[str | None, str | None, Scope]
 
 
-class Permits:
+class CredentialWatch:
     """Asks the store whether credentials still hold, once a second for all answers that depend on the same ones.
 
     For the event loop alone.
@@ -33,9 +33,9 @@ class Permits:
         self._clock = clock
         self._asked: dict[Credentials, tuple[float, asyncio.Task[Problem | None]]] = {}
 
-    def of(self, request: Request, scope: Scope) -> Permit:
+    def of(self, request: Request, scope: Scope) -> WatchedCredential:
         """The permit of a request that was let in just now."""
-        return Permit(self, request, scope, self._clock)
+        return WatchedCredential(self, request, scope, self._clock)
 
     async def refusal(self, request: Request, scope: Scope) -> Problem | None:
         """Why a request would not be let in any more; None where it would be, or the store cannot be asked."""
@@ -64,10 +64,10 @@ class Permits:
             self._asked = {key: one for key, one in self._asked.items() if now - one[0] < FRESH_S}
 
 
-class Permit:
+class WatchedCredential:
     """The leave of one caller to have a long answer. To have it is not to use a session: one that is idle ends."""
 
-    def __init__(self, permits: Permits, request: Request, scope: Scope, clock: Clock) -> None:
+    def __init__(self, permits: CredentialWatch, request: Request, scope: Scope, clock: Clock) -> None:
         self._permits = permits
         self._request = request
         self._scope = scope

@@ -17,7 +17,7 @@ from tickwork.errors import StoreError
 from tickwork.http.auth.access import NOBODY, Access, address_of
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Route
-from tickwork.store.admin.access import Change, audit_value
+from tickwork.store.admin.access import AuditRow, audit_value
 from tickwork.store.base import Store
 
 EACH_MINUTE = 30  # of each kind, which a server records one by one
@@ -85,7 +85,7 @@ class RefusedCalls:
         about = {"request_id": request_id, "address": address_of(request)}
         try:
             who = storable(self._name(request))
-            self._store.record_changes([Change(who, ACTION, route.name, None, audit_value(said), **about)])
+            self._store.record_changes([AuditRow(who, ACTION, route.name, None, audit_value(said), **about)])
         except StoreError as error:
             _log.error("request %s was refused, and that could not be recorded: %s", request_id, error)
 
@@ -105,6 +105,6 @@ class RefusedCalls:
         return _MINUTE_S
 
 
-def _counted(action: str, target: str, said: dict[str, int]) -> Change | None:
+def _counted(action: str, target: str, said: dict[str, int]) -> AuditRow | None:
     """The row that tells how many were left out; None: there were none."""
-    return Change("server", action, target, None, audit_value(said)) if said["count"] else None
+    return AuditRow("server", action, target, None, audit_value(said)) if said["count"] else None

@@ -18,7 +18,7 @@ HOOKS_LIMIT = 1000  # with a record waiting
 TOLD_EVERY_S = 60.0  # of each hook that cannot work
 
 
-class Refusals:
+class RefusedDeliveries:
     """The refused deliveries that wait to be recorded: the last one of each hook."""
 
     def __init__(self, store: Store) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 
 import uvicorn
 
-from tickwork.http.connections.limits import Connection, Connections
+from tickwork.http.connections.limits import ClientConnection, Connections
 from tickwork.http.connections.timeouts import HEAD_WAIT_S, PIECE
 
 _log = logging.getLogger("tickwork.http")
@@ -90,7 +90,7 @@ class BoundedServer(uvicorn.Server):
         self._beginning.add(beginning)
         beginning.add_done_callback(partial(self._begun, client, connection))
 
-    async def _begin(self, client: socket.socket, connection: Connection) -> None:
+    async def _begin(self, client: socket.socket, connection: ClientConnection) -> None:
         """Hand a connection to its protocol."""
         loop = asyncio.get_running_loop()
         tls = self.config.ssl
@@ -113,7 +113,7 @@ class BoundedServer(uvicorn.Server):
             transport.abort()
             raise
 
-    def _begun(self, client: socket.socket, connection: Connection, beginning: asyncio.Task[None]) -> None:
+    def _begun(self, client: socket.socket, connection: ClientConnection, beginning: asyncio.Task[None]) -> None:
         """Drop a connection that did not get as far as its protocol. The others are dropped when they are lost."""
         self._beginning.discard(beginning)
         error = None if beginning.cancelled() else beginning.exception()
@@ -122,7 +122,7 @@ class BoundedServer(uvicorn.Server):
             self._connections.leave(connection)
             client.close()
 
-    def _protocol(self, loop: asyncio.AbstractEventLoop, connection: Connection) -> asyncio.Protocol:
+    def _protocol(self, loop: asyncio.AbstractEventLoop, connection: ClientConnection) -> asyncio.Protocol:
         made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config,
             server_state=self.server_state,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from starlette.requests import ClientDisconnect, Request
 
-from tickwork.http.connections.capacity import Room, Share
+from tickwork.http.connections.capacity import Capacity, CapacityShare
 from tickwork.http.framework.problems import Problem
 
 BODY_WAIT_S = 15.0  # a body that takes longer to arrive is given up
@@ -19,12 +19,12 @@ STRANGE_BYTES = 16 * 1024 * 1024
 _FULL = "this server holds as much of the bodies of requests as it may."
 
 
-def known_room() -> Room:
-    return Room(KNOWN_BYTES, _FULL)
+def known_room() -> Capacity:
+    return Capacity(KNOWN_BYTES, _FULL)
 
 
-def strange_room() -> Room:
-    return Room(STRANGE_BYTES, _FULL)
+def strange_room() -> Capacity:
+    return Capacity(STRANGE_BYTES, _FULL)
 
 
 def small_size(request: Request) -> int | None:
@@ -36,7 +36,7 @@ def small_size(request: Request) -> int | None:
     return int(length)
 
 
-async def read_json(request: Request, limit: int, share: Share | None) -> bytes:
+async def read_json(request: Request, limit: int, share: CapacityShare | None) -> bytes:
     """Return the body of a request, which is JSON. Raises Problem for anything else."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -54,7 +54,7 @@ def check_head(request: Request, limit: int) -> None:
         raise _too_large(limit)
 
 
-async def read_bytes(request: Request, limit: int, share: Share | None) -> bytes:
+async def read_bytes(request: Request, limit: int, share: CapacityShare | None) -> bytes:
     """Return the body of a request. Raises Problem when it is too large or too slow, or there is no room for it.
 
     It is counted in `share`; without that, the caller has counted it.
@@ -70,7 +70,7 @@ async def read_bytes(request: Request, limit: int, share: Share | None) -> bytes
     return bytes(data)
 
 
-async def skip_bytes(request: Request, limit: int, room: Room) -> int:
+async def skip_bytes(request: Request, limit: int, room: Capacity) -> int:
     """Read a body and keep nothing of it; return its size. It is refused where `read_bytes` would refuse it."""
 
     size = 0

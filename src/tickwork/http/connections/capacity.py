@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tickwork.http.framework.problems import Problem
 
 
-class Room:
+class Capacity:
     """So much of something may be held at once. It is checked and counted in one step, so a burst cannot pass it.
 
     For the event loop alone.
@@ -39,10 +39,10 @@ class Room:
         return Problem(503, self._code, f"{self._full} Nothing was done.", headers={"Retry-After": "5"})
 
 
-class Share:
+class CapacityShare:
     """What one request holds of a room."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Capacity) -> None:
         self._room = room
         self._held = 0
 
@@ -59,9 +59,9 @@ class Share:
 
 
 @contextmanager
-def sharing(room: Room) -> Iterator[Share]:
+def sharing(room: Capacity) -> Iterator[CapacityShare]:
     """A share of a room, which is given back at the end."""
-    share = Share(room)
+    share = CapacityShare(room)
     try:
         yield share
     finally:

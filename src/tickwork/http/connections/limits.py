@@ -47,7 +47,7 @@ def connection_limits(
 
 
 @dataclass(eq=False, slots=True)
-class Connection:
+class ClientConnection:
     """A connection of a client. `close` closes it at once, without sending what was not sent yet."""
 
     address: str
@@ -55,11 +55,11 @@ class Connection:
 
 
 @dataclass(slots=True)
-class _Group:
+class _AddressGroup:
     """The connections of one address. `waiting` begins with the one that has waited longest."""
 
     count: int = 0
-    waiting: dict[Connection, None] = field(default_factory=dict)
+    waiting: dict[ClientConnection, None] = field(default_factory=dict)
 
 
 class Connections:
@@ -67,14 +67,14 @@ class Connections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._open: set[Connection] = set()
-        self._waiting: dict[Connection, None] = {}
-        self._groups: dict[str, _Group] = defaultdict(_Group)
+        self._open: set[ClientConnection] = set()
+        self._waiting: dict[ClientConnection, None] = {}
+        self._groups: dict[str, _AddressGroup] = defaultdict(_AddressGroup)
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def admit(self, host: str, close: Callable[[], None]) -> Connection | None:
+    def admit(self, host: str, close: Callable[[], None]) -> ClientConnection | None:
         """Add a connection, and close another one if a cap is reached; None if none of them can be closed."""
         address = network_of(host)
         group = self._groups.get(address, _NO_GROUP)
@@ -84,26 +84,26 @@ class Connections:
             has_room = len(self._open) < self.limits.total or self._close_first(self._waiting)
         if not has_room:
             return None
-        connection = Connection(address, close)
+        connection = ClientConnection(address, close)
         self._open.add(connection)
         self._groups[address].count += 1
         self.waits(connection)
         return connection
 
-    def waits(self, connection: Connection) -> None:
+    def waits(self, connection: ClientConnection) -> None:
         """Note that a connection waits for its client from now on."""
         if connection in self._open:
             for waiting in (self._waiting, self._groups[connection.address].waiting):
                 waiting.pop(connection, None)
                 waiting[connection] = None
 
-    def is_served(self, connection: Connection) -> None:
+    def is_served(self, connection: ClientConnection) -> None:
         """Note that the next thing to happen to a connection is up to the server."""
         if connection in self._open:
             self._waiting.pop(connection, None)
             self._groups[connection.address].waiting.pop(connection, None)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ClientConnection) -> None:
         """Forget a connection that is closed. It may be forgotten already."""
         if connection not in self._open:
             return
@@ -119,7 +119,7 @@ class Connections:
         while count > 0 and self._close_first(self._waiting):
             count -= 1
 
-    def _close_first(self, waiting: dict[Connection, None]) -> bool:
+    def _close_first(self, waiting: dict[ClientConnection, None]) -> bool:
         """Close the connection that has waited longest. It is forgotten now, before its socket is closed."""
         first = next(iter(waiting), None)
         if first is None:
@@ -129,4 +129,4 @@ class Connections:
         return True
 
 
-_NO_GROUP = _Group()
+_NO_GROUP = _AddressGroup()

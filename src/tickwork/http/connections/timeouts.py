@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tickwork.core.web.addresses import plain_address
-from tickwork.http.connections.limits import Connection, Connections
+from tickwork.http.connections.limits import ClientConnection, Connections
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
@@ -59,7 +59,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
 
     _piece = bytearray(PIECE)
 
-    def __init__(self, *args: Any, connections: Connections, connection: Connection, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, connections: Connections, connection: ClientConnection, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._among = connections
         self._connection = connection

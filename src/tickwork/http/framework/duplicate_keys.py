@@ -22,7 +22,7 @@ _ARRAY = msgspec.json.Decoder(list[Raw])
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Repeated(Exception):
+class _DuplicateKey(Exception):
     """Ends a parser at the first key that is there twice."""
 
 
@@ -70,11 +70,11 @@ def _first(data: bytes) -> str | None:
     def read(pairs: list[tuple[str, Any]]) -> None:
         counts = Counter(key for key, _ in pairs)
         if len(counts) < len(pairs):
-            raise _Repeated(next(key for key, count in counts.items() if count > 1))
+            raise _DuplicateKey(next(key for key, count in counts.items() if count > 1))
 
     try:
         json.loads(data, object_pairs_hook=read, parse_int=_nothing, parse_float=_nothing)
-    except _Repeated as repeated:
+    except _DuplicateKey as repeated:
         return str(repeated)
     return None
 

@@ -12,7 +12,14 @@ from starlette.responses import Response
 
 from tickwork.http.framework.conditional import tells_unchanged
 from tickwork.http.framework.problems import TYPE, ProblemBody
-from tickwork.http.framework.route import IDEMPOTENCY_HEADER, IDEMPOTENCY_KEY_LIMIT, Answer, Anybody, Route, Scope
+from tickwork.http.framework.route import (
+    IDEMPOTENCY_HEADER,
+    IDEMPOTENCY_KEY_LIMIT,
+    HandlerResult,
+    NoCredentials,
+    Route,
+    Scope,
+)
 from tickwork.version import VERSION
 
 _REFERENCE = "#/components/schemas/{name}"
@@ -46,10 +53,12 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 def body_kind(returns: Any) -> Any:
     """What a handler's answer is as JSON, by its hint: None when it has no body, or one of its own making."""
-    if returns in (None, type(None), Answer) or (isinstance(returns, type) and not issubclass(returns, msgspec.Struct)):
+    if returns in (None, type(None), HandlerResult) or (
+        isinstance(returns, type) and not issubclass(returns, msgspec.Struct)
+    ):
         return None
     if isinstance(returns, types.UnionType):
-        kinds = [kind for kind in typing.get_args(returns) if kind not in (Answer, Response)]
+        kinds = [kind for kind in typing.get_args(returns) if kind not in (HandlerResult, Response)]
         return kinds[0] if len(kinds) == 1 else returns
     return returns
 
@@ -70,7 +79,7 @@ def _operation(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
         "tags": [route.group],
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": _responses(route, schemas),
-        "security": [] if isinstance(route.access, Anybody) else [{"bearer": []}, {"session": []}],
+        "security": [] if isinstance(route.access, NoCredentials) else [{"bearer": []}, {"session": []}],
     }
     if isinstance(route.access, Scope):
         operation["x-scope"] = route.access.value

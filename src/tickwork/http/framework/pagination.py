@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from tickwork.http.framework.problems import Fault, Problem
+from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Struct
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
@@ -35,4 +35,4 @@ def name_after(query: PageQuery) -> str:
 
 def bad_cursor() -> Problem:
     said = "it is not a next_cursor of this list"
-    return Problem(422, "invalid", f"cursor: {said}.", faults=[Fault(said, parameter="cursor")])
+    return Problem(422, "invalid", f"cursor: {said}.", faults=[ProblemDetail(said, parameter="cursor")])

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tickwork.core.ids import JobId
-from tickwork.core.job import JobFilter, JobState, Waiting
+from tickwork.core.job import JobFilter, JobState, QueuedReason
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Struct
 
@@ -33,8 +33,8 @@ class StateWord(StrEnum):
     EXPIRED = "expired"
 
     @property
-    def waits(self) -> Waiting | None:
-        return next((one for one in Waiting if one.value == self.value), None)
+    def waits(self) -> QueuedReason | None:
+        return next((one for one in QueuedReason if one.value == self.value), None)
 
     @property
     def state(self) -> JobState:

@@ -17,7 +17,7 @@ TYPE = "application/problem+json"
 _PREFIX = "urn:tickwork:problem:"
 
 
-class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProblemDetail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is wrong with one place of a request. `pointer` is a JSON pointer into its body, or into a text in it.
 
     `line` is that of such a text; `start` and `end` are from which to before which character of it.
@@ -40,7 +40,7 @@ class ProblemBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     code: str
     detail: str
     request_id: str = ""
-    errors: list[Fault] = []
+    errors: list[ProblemDetail] = []
 
 
 class Problem(Exception):
@@ -52,7 +52,7 @@ class Problem(Exception):
         code: str,
         detail: str,
         *,
-        faults: list[Fault] | None = None,
+        faults: list[ProblemDetail] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
@@ -112,10 +112,10 @@ def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool, inside:
         place = f"{place or '$'}.{unknown[1]}"
         text = f"there is no such {'field' if of_body else 'parameter'}{meant(unknown[1], known)}"
     if of_body:
-        fault = Fault(text, pointer=pointer_of(place))
+        fault = ProblemDetail(text, pointer=pointer_of(place))
         where = fault.pointer or "the body"
     else:
-        fault = Fault(text, parameter=place.removeprefix("$.") or None)
+        fault = ProblemDetail(text, parameter=place.removeprefix("$.") or None)
         where = fault.parameter or "the parameters"
     return Problem(422, "invalid", f"{where}: {text}. Nothing was done.", faults=[fault])
 

@@ -17,7 +17,18 @@ import msgspec
 from tickwork.core.access.scopes import Scope
 from tickwork.errors import check
 
-__all__ = ["ANYBODY", "SOMEBODY", "Admits", "Answer", "Anybody", "Route", "Routes", "Scope", "Somebody", "Struct"]
+__all__ = [
+    "ANY_CREDENTIALS",
+    "NO_CREDENTIALS",
+    "AnyCredentials",
+    "HandlerResult",
+    "NoCredentials",
+    "Route",
+    "RouteAccess",
+    "Routes",
+    "Scope",
+    "Struct",
+]
 
 API = "/api/v1"
 BODY_LIMIT = 1024 * 1024
@@ -26,24 +37,24 @@ IDEMPOTENCY_KEY_LIMIT = 255  # characters
 _PARAMETER = re.compile(r"{(\w+)(?::path)?}")
 
 
-class Anybody:
+class NoCredentials:
     """Stands for the scope of a route that asks nobody who they are."""
 
 
-class Somebody:
+class AnyCredentials:
     """Stands for the scope of a route for everybody who says who they are, whatever they may do."""
 
 
-ANYBODY = Anybody()
-SOMEBODY = Somebody()
-Admits = Scope | Somebody | Anybody
+NO_CREDENTIALS = NoCredentials()
+ANY_CREDENTIALS = AnyCredentials()
+RouteAccess = Scope | AnyCredentials | NoCredentials
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True):
     """The base of every body and of every set of parameters: closed, so that a misspelt field is refused."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HandlerResult(msgspec.Struct, frozen=True):
     """What a handler gives back when the body alone does not say it."""
 
     body: Any = None
@@ -65,7 +76,7 @@ class Route:
 
     method: str
     path: str
-    access: Admits
+    access: RouteAccess
     handler: Callable[..., Any]
     summary: str
     group: str
@@ -90,7 +101,7 @@ class Route:
     @property
     def takes_idempotency_key(self) -> bool:
         """Whether a repeated request gets the answer of the first: a POST with credentials whose answer is kept."""
-        return self.method == "POST" and self.is_repeatable and not isinstance(self.access, Anybody)
+        return self.method == "POST" and self.is_repeatable and not isinstance(self.access, NoCredentials)
 
     @property
     def name(self) -> str:
@@ -109,24 +120,24 @@ class Routes:
         self.prefix = prefix
         self.all: list[Route] = []
 
-    def get(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+    def get(self, path: str, access: RouteAccess, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("GET", path, access, more)
 
-    def post(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+    def post(self, path: str, access: RouteAccess, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("POST", path, access, more)
 
-    def put(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+    def put(self, path: str, access: RouteAccess, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("PUT", path, access, more)
 
-    def patch(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+    def patch(self, path: str, access: RouteAccess, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("PATCH", path, access, more)
 
-    def delete(self, path: str, access: Admits, **more: Any) -> Callable[[Handler], Handler]:
+    def delete(self, path: str, access: RouteAccess, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("DELETE", path, access, more)
 
-    def _add(self, method: str, path: str, access: Admits, more: dict[str, Any]) -> Callable[[Handler], Handler]:
+    def _add(self, method: str, path: str, access: RouteAccess, more: dict[str, Any]) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
-            check(isinstance(access, Admits), f"The handler {handler.__name__} does not say who may call it.")
+            check(isinstance(access, RouteAccess), f"The handler {handler.__name__} does not say who may call it.")
             hints = get_type_hints(handler)
             names = tuple(_PARAMETER.findall(path))
             taken = [name for name in inspect.signature(handler).parameters if name not in ("call", "query", "body")]

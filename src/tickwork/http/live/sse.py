@@ -7,21 +7,21 @@ from collections.abc import AsyncIterator
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
-from tickwork.http.connections.capacity import Room
+from tickwork.http.connections.capacity import Capacity
 
 LISTENERS = 500  # of /stream
 FOLLOWERS = 200  # of logs of jobs, which are looked for one by one
 PING_S = 15
 
 
-def listeners_room() -> Room:
+def listeners_room() -> Capacity:
     full = f"{LISTENERS} pages listen to this server already. Close some, or look again every few seconds."
-    return Room(LISTENERS, full, "too-many-listeners")
+    return Capacity(LISTENERS, full, "too-many-listeners")
 
 
-def followers_room() -> Room:
+def followers_room() -> Capacity:
     full = f"{FOLLOWERS} logs are followed on this server already. Try again in a while, or read pages of the log."
-    return Room(FOLLOWERS, full, "too-many-followers")
+    return Capacity(FOLLOWERS, full, "too-many-followers")
 
 
 class EventStream(EventSourceResponse):
@@ -30,7 +30,7 @@ class EventStream(EventSourceResponse):
     The connection is closed when its client does not take them (connection.py).
     """
 
-    def __init__(self, events: AsyncIterator[ServerSentEvent], room: Room) -> None:
+    def __init__(self, events: AsyncIterator[ServerSentEvent], room: Capacity) -> None:
         super().__init__(events, ping=PING_S)
         self._room = room
 

@@ -17,7 +17,7 @@ from random import Random
 from starlette.concurrency import run_in_threadpool
 
 from tickwork.clock import Clock
-from tickwork.http.live.stream_events import Event, News, Place, changed, hello, place_of, reset
+from tickwork.http.live.stream_events import StreamChange, StreamEvent, StreamPosition, changed, hello, place_of, reset
 from tickwork.http.live.wait_jobs import stops
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Store
@@ -32,7 +32,7 @@ MOST = 1_000  # happenings of a kind that a look reads
 KEPT = 60  # events; who is further behind begins anew
 
 
-class Stream:
+class ChangeStream:
     """Looks while anybody listens, and keeps the last events for those who have not sent them on yet."""
 
     def __init__(self, store: Store, clock: Clock, rng: Random) -> None:
@@ -43,12 +43,12 @@ class Stream:
         self._beginning = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._told: dict[Key, float] = {}  # what was told, and until when it is remembered
-        self._events: deque[Event] = deque(maxlen=KEPT)
+        self._events: deque[StreamEvent] = deque(maxlen=KEPT)
         self._sent = 0  # events so far
         self._more = asyncio.Event()
-        self._place: Place | None = None
+        self._place: StreamPosition | None = None
 
-    async def begin(self, stopping: asyncio.Event) -> Place:
+    async def begin(self, stopping: asyncio.Event) -> StreamPosition:
         """Look from now on, unless that is so already; return up to where changes were told.
 
         Raises StoreError when the store does not answer.
@@ -59,7 +59,7 @@ class Stream:
                 self._looking = asyncio.create_task(self._look(self._place, stopping))
             return self._place
 
-    async def listen(self, cursor: str | None, stopping: asyncio.Event) -> AsyncGenerator[Event | None, None]:
+    async def listen(self, cursor: str | None, stopping: asyncio.Event) -> AsyncGenerator[StreamEvent | None, None]:
         """Tell what changes from now on, and first what did since a cursor. None: nothing did for a while.
 
         It ends when the server stops.
@@ -93,26 +93,26 @@ class Stream:
         except TimeoutError:
             return
 
-    async def _since(self, cursor: str, place: Place) -> Event | None:
+    async def _since(self, cursor: str, place: StreamPosition) -> StreamEvent | None:
         """What changed since a cursor, as one event; or that this cannot be told. None: nothing did."""
         before = place_of(cursor)
         if before is None or not timedelta(0) <= place.at - before.at <= RESUMES:
             return reset(place)
         found = await run_in_threadpool(self._store.happenings, before.at - LATE, MOST)
-        news = [News(one, one.keys) for one in found.happenings]
+        news = [StreamChange(one, one.keys) for one in found.happenings]
         return reset(place) if found.is_partial else changed(found, news, before, place)
 
     # -- the looks
 
-    def _first(self) -> Place:
+    def _first(self) -> StreamPosition:
         """Where looks begin. What is found there was so before anybody listened."""
         topics = self._store.topics()
         found = self._store.happenings(self._store.now() - LATE, MOST)
         self._told = {}
         self._news(found)
-        return Place(found.at, topics)
+        return StreamPosition(found.at, topics)
 
-    async def _look(self, place: Place, stopping: asyncio.Event) -> None:
+    async def _look(self, place: StreamPosition, stopping: asyncio.Event) -> None:
         topics_at, wait_s = self._clock.monotonic() + TOPICS_S, LOOK_S
         while not await stops(stopping, wait_s) and self._listeners:
             now = self._clock.monotonic()
@@ -127,10 +127,10 @@ class Stream:
         self._place = None
         self._call()
 
-    async def _look_once(self, before: Place, *, with_topics: bool) -> Place:
+    async def _look_once(self, before: StreamPosition, *, with_topics: bool) -> StreamPosition:
         topics = await run_in_threadpool(self._store.topics) if with_topics else before.topics
         found = await run_in_threadpool(self._store.happenings, before.at - LATE, MOST)
-        place = Place(found.at, topics)
+        place = StreamPosition(found.at, topics)
         is_late = place.at - before.at > RESUMES
         event = reset(place) if is_late else changed(found, self._news(found), before, place)
         self._place = place
@@ -140,7 +140,7 @@ class Stream:
             self._call()
         return place
 
-    def _news(self, found: Changes) -> list[News]:
+    def _news(self, found: Changes) -> list[StreamChange]:
         """What was not told yet. What is found is remembered for as long as it can be found again."""
         now = self._clock.monotonic()
         news = []
@@ -148,7 +148,7 @@ class Stream:
             fresh = [key for key in one.keys if key not in self._told]
             self._told.update(dict.fromkeys(one.keys, now + 2 * LATE.total_seconds()))
             if fresh:
-                news.append(News(one, fresh))
+                news.append(StreamChange(one, fresh))
         self._told = {key: until for key, until in self._told.items() if until > now}
         return news
 

@@ -11,7 +11,7 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.http.framework.route import Struct
-from tickwork.store.reads.change_feed import TOPICS, Changes, Happening, Key
+from tickwork.store.reads.change_feed import TOPICS, Changes, JobChange, Key
 from tickwork.store.row_codec import from_us, to_us
 from tickwork.version import VERSION
 
@@ -60,7 +60,7 @@ class ResetBody(Struct):
     at: datetime
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event as it is sent. A listener that is cut off goes on from the last one that had an id."""
 
     name: str
@@ -68,7 +68,7 @@ class Event(NamedTuple):
     id: str | None
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """Up to where changes were told: an instant of the store, and how its topics stood."""
 
     at: datetime
@@ -80,7 +80,7 @@ class Place(NamedTuple):
         return f"{to_us(self.at):0{_INSTANT}x}" + "".join(self.topics[topic] for topic in TOPICS)
 
 
-def place_of(cursor: str) -> Place | None:
+def place_of(cursor: str) -> StreamPosition | None:
     """The place that a cursor stands for; None when it is none."""
     instant, marks = cursor[:_INSTANT], cursor[_INSTANT:]
     is_whole = len(instant) == _INSTANT and len(marks) == _MARK * len(TOPICS)
@@ -90,28 +90,30 @@ def place_of(cursor: str) -> Place | None:
         at = from_us(int(instant, 16))
     except (ValueError, OverflowError):
         return None
-    return Place(at, {topic: marks[n * _MARK : (n + 1) * _MARK] for n, topic in enumerate(TOPICS)})
+    return StreamPosition(at, {topic: marks[n * _MARK : (n + 1) * _MARK] for n, topic in enumerate(TOPICS)})
 
 
-class News(NamedTuple):
+class StreamChange(NamedTuple):
     """Something that happened, and by which keys it is new."""
 
-    happening: Happening
+    happening: JobChange
     keys: list[Key]
 
 
-def hello(place: Place, *, resumes: bool) -> Event:
+def hello(place: StreamPosition, *, resumes: bool) -> StreamEvent:
     """The first event. One that goes on from a cursor has no id: what comes before it was not told yet."""
     data = _json(HelloBody(place.at, VERSION, place.cursor))
-    return Event("hello", data, None if resumes else place.cursor)
+    return StreamEvent("hello", data, None if resumes else place.cursor)
 
 
-def reset(place: Place) -> Event:
+def reset(place: StreamPosition) -> StreamEvent:
     """That changes may have been missed."""
-    return Event("reset", _json(ResetBody(place.at)), place.cursor)
+    return StreamEvent("reset", _json(ResetBody(place.at)), place.cursor)
 
 
-def changed(found: Changes, news: Sequence[News], before: Place, place: Place) -> Event | None:
+def changed(
+    found: Changes, news: Sequence[StreamChange], before: StreamPosition, place: StreamPosition
+) -> StreamEvent | None:
     """What is new since another place; None: nothing is."""
     topics = [topic for topic in TOPICS if before.topics[topic] != place.topics[topic]]
     if not news and not topics:
@@ -121,15 +123,15 @@ def changed(found: Changes, news: Sequence[News], before: Place, place: Place) -
     is_partial = (bool(news) and found.is_partial) or len(ids) > IDS or len(runs) > RUNS
     failed = sum(one.happening.kind == "failed" for one in news)
     body = ChangesBody(found.at, _counts(news), failed, ids[:IDS], runs[:RUNS], topics, is_partial)
-    return Event("changes", _json(body), place.cursor)
+    return StreamEvent("changes", _json(body), place.cursor)
 
 
-def _counts(news: Sequence[News]) -> JobCounts:
+def _counts(news: Sequence[StreamChange]) -> JobCounts:
     kinds = Counter(kind for kind, _, _ in {key for one in news for key in one.keys})
     return JobCounts(kinds["created"], kinds["started"], kinds["ended"])
 
 
-def _runs(one: Happening) -> list[str]:
+def _runs(one: JobChange) -> list[str]:
     return ([one.job_id] if one.is_run else []) + ([one.run_id] if one.run_id else [])
 
 

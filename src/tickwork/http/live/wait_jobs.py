@@ -23,7 +23,7 @@ async def stops(stopping: asyncio.Event, within_s: float) -> bool:
     return True
 
 
-class Watch:
+class JobWaits:
     """Looks for the ends of all jobs that somebody waits for, ten times a second while anybody does."""
 
     def __init__(self) -> None:

@@ -19,17 +19,17 @@ from tickwork.core.job import RUN, Claimed
 from tickwork.core.outcome import Failed, Released
 from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.errors import LeaseLost
-from tickwork.http.remote.finish import Ends
-from tickwork.store.base import LEASE, Store, Worker
-from tickwork.store.limits import Reach
-from tickwork.store.remote_leases import FIRST, DueWork, Grant
+from tickwork.http.remote.finish import RemoteFinisher
+from tickwork.store.base import LEASE, Store, WorkerRegistration
+from tickwork.store.limits import LimitedCapacity
+from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant
 from tickwork.version import VERSION
 
 ALONE_RETRY = timedelta(seconds=5)  # until a job that must be alone is offered again to those who hold leases
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedJobs:
     """What somebody would do: jobs of these queues, the first one first, and of these tasks; of none: of any.
 
     Tickwork's own tasks have to be named. What `offer` has is for all jobs that are taken with it.
@@ -53,7 +53,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class LeaseRequest:
     """Who asks: the name of a worker, how long a lease shall be, and how many jobs it takes at most.
 
     `lessee` is the caller who sent the request, as the audit log knows it.
@@ -66,7 +66,7 @@ class Asker:
 
 
 @dataclass(frozen=True, slots=True)
-class Leased:
+class LeasedAttempt:
     """An attempt that somebody is to make, and until when it is theirs."""
 
     job: Claimed
@@ -74,10 +74,10 @@ class Leased:
     lease_until: datetime
 
 
-class Claimer:
+class RemoteClaimer:
     """Claims under a lease of the server's own, which is renewed when it is needed and costs nothing until then."""
 
-    def __init__(self, store: Store, ends: Ends, clock: Clock) -> None:
+    def __init__(self, store: Store, ends: RemoteFinisher, clock: Clock) -> None:
         self._store = store
         self._ends = ends
         self._clock = clock
@@ -87,7 +87,9 @@ class Claimer:
     def due(self, queues: Sequence[str]) -> DueWork:
         return self._store.due_work(queues)
 
-    def claim(self, wanted: Wanted, due: Collection[str], askers: Sequence[Asker]) -> list[list[Leased]]:
+    def claim(
+        self, wanted: WantedJobs, due: Collection[str], askers: Sequence[LeaseRequest]
+    ) -> list[list[LeasedAttempt]]:
         """Claim for those who ask, the first one first; return what each of them got.
 
         Should the store fail on the way, nobody gets anything, and what was claimed comes back when its lease ends.
@@ -98,7 +100,7 @@ class Claimer:
             return [[] for _ in askers]
         try:
             me = self._leased()
-            claims = self._store.claim_jobs(me, wanted.queues, tasks, room, reach=Reach(room, wanted.offer))
+            claims = self._store.claim_jobs(me, wanted.queues, tasks, room, reach=LimitedCapacity(room, wanted.offer))
             return self._granted(me, wanted, self._sound(claims.jobs), askers)
         except LeaseLost:
             self._me = None
@@ -107,7 +109,7 @@ class Claimer:
             self._me = None
             raise
 
-    def give_back(self, leased: Sequence[Leased]) -> None:
+    def give_back(self, leased: Sequence[LeasedAttempt]) -> None:
         """Whoever asked is gone: queue what was claimed for them again, at once and uncharged."""
         for one in leased:
             self._ends.end(one.job, Released(), one.worker)
@@ -119,7 +121,7 @@ class Claimer:
             return self._me
         if self._me is None or not self._store.renew_lease(self._me, LEASE):
             self._me = WorkerId(f"server/{secrets.token_hex(8)}")
-            me = Worker(self._me, socket.gethostname(), os.getpid(), VERSION, (), (), slots=0)
+            me = WorkerRegistration(self._me, socket.gethostname(), os.getpid(), VERSION, (), (), slots=0)
             self._store.register_worker(me, (), LEASE)
         self._until = now + LEASE.total_seconds()
         return self._me
@@ -132,20 +134,22 @@ class Claimer:
         return [job for job in jobs if job.flaw is None]
 
     def _granted(
-        self, me: WorkerId, wanted: Wanted, jobs: Sequence[Claimed], askers: Sequence[Asker]
-    ) -> list[list[Leased]]:
+        self, me: WorkerId, wanted: WantedJobs, jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]
+    ) -> list[list[LeasedAttempt]]:
         dealt = self._deal(jobs, askers)
         grants = [
             (job, _grant(job, asker, wanted)) for asker, given in zip(askers, dealt, strict=True) for job in given
         ]
         until = self._store.grant_leases(me, [grant for _, grant in grants]) if grants else {}
         leased = {
-            job.job_id: Leased(job, grant.worker, until[job.job_id]) for job, grant in grants if job.job_id in until
+            job.job_id: LeasedAttempt(job, grant.worker, until[job.job_id])
+            for job, grant in grants
+            if job.job_id in until
         }
         self._ends.started(one.job for one in leased.values())
         return [[leased[job.job_id] for job in given if job.job_id in leased] for given in dealt]
 
-    def _deal(self, jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed]]:
+    def _deal(self, jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]) -> list[list[Claimed]]:
         """Deal jobs to those who ask. A job that must run alone goes to a worker that gets and holds no other."""
         exclusive = [job for job in jobs if job.is_exclusive]
         if not exclusive:
@@ -167,7 +171,7 @@ class Claimer:
         return dealt
 
 
-def _deal(jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed]]:
+def _deal(jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]) -> list[list[Claimed]]:
     dealt: list[list[Claimed]] = []
     at = 0
     for one in askers:
@@ -176,7 +180,7 @@ def _deal(jobs: Sequence[Claimed], askers: Sequence[Asker]) -> list[list[Claimed
     return dealt
 
 
-def _grant(job: Claimed, asker: Asker, wanted: Wanted) -> Grant:
+def _grant(job: Claimed, asker: LeaseRequest, wanted: WantedJobs) -> LeaseGrant:
     worker = WorkerId(f"{asker.name}/{secrets.token_hex(8)}")
     serves = (wanted.queues, wanted.tasks, asker.lease, wanted.offer)
-    return Grant(job.job_id, job.claim, worker, asker.name, asker.lessee, *serves)
+    return LeaseGrant(job.job_id, job.claim, worker, asker.name, asker.lessee, *serves)

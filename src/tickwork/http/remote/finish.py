@@ -12,26 +12,26 @@ from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.outcome import Ending, decide
-from tickwork.observe.counters import Tally
+from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import ATTEMPTS, WAIT
 from tickwork.store.base import Finish, Store
 from tickwork.store.remote_leases import RemoteAttempt
 from tickwork.worker.breaker_reports import breaker_ends
-from tickwork.worker.retry_budget import Retries
+from tickwork.worker.retry_budget import QueueRetryBudgets
 
 TIDY = 50  # so many leases of attempts that have ended are forgotten together; a crash leaves them to the pruner
 _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
-class Ends:
+class RemoteFinisher:
     """Ends attempts. Its calls may come from any thread."""
 
-    def __init__(self, store: Store, clock: Clock, rng: Random, tally: Tally) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: Random, tally: Counters) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng
         self._lock = threading.Lock()
-        self._retries = Retries(rng)
+        self._retries = QueueRetryBudgets(rng)
         self._tally = tally
         self._over: list[WorkerId] = []
 

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any, TypeVar
 
 from tickwork.clock import Clock
-from tickwork.http.remote.claimer import Asker, Claimer, Leased, Wanted
-from tickwork.http.remote.finish import Ends
-from tickwork.observe.counters import Tally
+from tickwork.http.remote.claimer import LeasedAttempt, LeaseRequest, RemoteClaimer, WantedJobs
+from tickwork.http.remote.finish import RemoteFinisher
+from tickwork.observe.counters import Counters
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Store, Waiter
 
@@ -31,7 +31,7 @@ SCARCE_SHARE = 30  # what was not found among jobs of others is looked for in at
 _numbers = count()
 
 
-class _Poll:
+class _WaitingPoll:
     """One request that waits. `once`: the next look answers it, whatever that brings. `gone`: nobody hears the answer.
 
     `served`: a claim for it is under way, whose end it has to wait for.
@@ -39,54 +39,54 @@ class _Poll:
 
     __slots__ = ("answer", "asker", "gone", "number", "once", "served")
 
-    def __init__(self, asker: Asker, once: bool) -> None:
+    def __init__(self, asker: LeaseRequest, once: bool) -> None:
         self.asker = asker
         self.once = once
         self.number = next(_numbers)
-        self.answer: asyncio.Future[list[Leased]] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[list[LeasedAttempt]] = asyncio.get_running_loop().create_future()
         self.served = False
         self.gone = False
 
-    def give(self, leased: list[Leased]) -> None:
+    def give(self, leased: list[LeasedAttempt]) -> None:
         if not self.answer.done():
             self.answer.set_result(leased)
 
 
-class _Group:
+class _PollGroup:
     """Those who want the same, in the order in which they came."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedJobs) -> None:
         self.wanted = wanted
-        self.polls: list[_Poll] = []
+        self.polls: list[_WaitingPoll] = []
         self.not_before = 0.0
 
-    def next(self) -> list[_Poll]:
+    def next(self) -> list[_WaitingPoll]:
         """Who is served next: all of them, or the first one, where what it offers is its own."""
         waiting = [poll for poll in self.polls if not poll.answer.done()]
         return waiting[:1] if self.wanted.offer.resources else waiting
 
 
-class Hub:
+class LongPolls:
     """Serves long polls. It starts with the first of them, and ends with its event loop, or when it is closed."""
 
-    def __init__(self, store: Store, clock: Clock, rng: Random, tally: Tally) -> None:
-        self.ends = Ends(store, clock, rng, tally)
+    def __init__(self, store: Store, clock: Clock, rng: Random, tally: Counters) -> None:
+        self.ends = RemoteFinisher(store, clock, rng, tally)
         self._store = store
         self._clock = clock
-        self._claimer = Claimer(store, self.ends, clock)
+        self._claimer = RemoteClaimer(store, self.ends, clock)
         self._backoff = Backoff("leases over REST", rng)
-        self._groups: dict[tuple[object, ...], _Group] = {}
+        self._groups: dict[tuple[object, ...], _PollGroup] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tickwork-hub")
         self._called = asyncio.Event()  # by the store, or by somebody new
         self._asked = asyncio.Event()  # by somebody new
-        self._fresh: list[_Group] = []  # where somebody new waits
+        self._fresh: list[_PollGroup] = []  # where somebody new waits
         self._look_at = 0.0  # when to look for everybody
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
     async def poll(
-        self, wanted: Wanted, asker: Asker, wait_s: float, gone: Coroutine[Any, Any, object]
-    ) -> list[Leased]:
+        self, wanted: WantedJobs, asker: LeaseRequest, wait_s: float, gone: Coroutine[Any, Any, object]
+    ) -> list[LeasedAttempt]:
         """Wait for jobs, at most so long, and until whoever asks is `gone`: they get nothing.
 
         Raises StoreError when it is not to wait, and the store does not answer.
@@ -125,12 +125,12 @@ class Hub:
 
     # -- who waits
 
-    def _enter(self, wanted: Wanted, asker: Asker, *, once: bool) -> _Poll:
-        poll = _Poll(asker, once)
+    def _enter(self, wanted: WantedJobs, asker: LeaseRequest, *, once: bool) -> _WaitingPoll:
+        poll = _WaitingPoll(asker, once)
         if self._stopped:
             poll.give([])
             return poll
-        group = self._groups.setdefault(wanted.key, _Group(wanted))
+        group = self._groups.setdefault(wanted.key, _PollGroup(wanted))
         group.polls.append(poll)
         self._fresh.append(group)
         if self._running is None or self._running.done():
@@ -139,7 +139,7 @@ class Hub:
         self._called.set()
         return poll
 
-    def _leave(self, wanted: Wanted, poll: _Poll) -> None:
+    def _leave(self, wanted: WantedJobs, poll: _WaitingPoll) -> None:
         """Nobody waits there any more. What they were given and do not hear of is given back."""
         if not poll.answer.done():
             poll.gone = True
@@ -151,7 +151,7 @@ class Hub:
             if not group.polls:
                 del self._groups[wanted.key]
 
-    def _give_back(self, leased: Sequence[Leased]) -> None:
+    def _give_back(self, leased: Sequence[LeasedAttempt]) -> None:
         if leased:
             give_back = self._claimer.give_back
             asyncio.get_running_loop().run_in_executor(self._thread, give_back, leased).add_done_callback(_report)
@@ -209,7 +209,7 @@ class Hub:
         wait_s = await self._look([group for group in groups if group.polls])
         self._look_at = min(self._look_at, self._clock.monotonic() + wait_s)
 
-    async def _look(self, groups: list[_Group]) -> float:
+    async def _look(self, groups: list[_PollGroup]) -> float:
         """Look once for those who wait there; return in how many seconds to look again."""
         groups = sorted(dict.fromkeys(groups), key=lambda group: group.polls[0].number)
         looked_for = [poll for group in groups for poll in group.polls]
@@ -227,7 +227,7 @@ class Hub:
                 poll.give([])
         return max(0.0, min(waits))
 
-    async def _serve(self, group: _Group, due: set[str]) -> float:
+    async def _serve(self, group: _PollGroup, due: set[str]) -> float:
         """Claim for those of a group; return in how many seconds that may bring more."""
         began = self._clock.monotonic()
         if began < group.not_before:
@@ -251,7 +251,7 @@ class Hub:
         group.not_before = ended + (ended - began) * SCARCE_SHARE
         return group.not_before - ended
 
-    def _deliver(self, group: _Group, poll: _Poll, leased: list[Leased]) -> None:
+    def _deliver(self, group: _PollGroup, poll: _WaitingPoll, leased: list[LeasedAttempt]) -> None:
         if poll.gone or poll.answer.done():
             self._give_back(leased)
         elif leased or poll.once or self._stopped:

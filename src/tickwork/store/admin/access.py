@@ -25,7 +25,7 @@ Instant = Callable[[Any], datetime]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyView:
+class ApiKeyView:
     """An API key, without its secret. `is_stale`: that it is in use was not noted lately."""
 
     id: str
@@ -74,14 +74,14 @@ class SessionView:
     is_stale: bool
 
 
-class Origin(NamedTuple):
+class SessionOrigin(NamedTuple):
     """Where a session began: the address of the browser, and what it calls itself."""
 
     address: str = ""
     agent: str = ""
 
 
-NOWHERE = Origin()
+NOWHERE = SessionOrigin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ class OpenSession:
     kind: SessionKind
     subject: str
     key_name: str | None
-    origin: Origin
+    origin: SessionOrigin
     created_at: datetime
     used_at: datetime
     expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AuditRow:
     """What somebody did, for the audit log. `before` and `after` are JSON."""
 
     who: str
@@ -117,7 +117,7 @@ class AuditView:
 
     id: int
     at: datetime
-    change: Change
+    change: AuditRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunRequest:
     """A request to carry out. `first_at` is when it was first seen; `began_at` tells this try from others."""
 
     first_at: datetime
@@ -158,7 +158,7 @@ class SecretView:
     set_by: str
 
 
-class Sealed(NamedTuple):
+class SealedSecret(NamedTuple):
     """A secret as it is stored, and what may use it."""
 
     text: str
@@ -170,13 +170,13 @@ class AccessVerbs(Protocol):
 
     def put_api_key(
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
-    ) -> KeyView | None:
+    ) -> ApiKeyView | None:
         """Store an API key; None when one that was not revoked has this name."""
 
-    def get_api_key(self, id: str) -> KeyView | None:
+    def get_api_key(self, id: str) -> ApiKeyView | None:
         """Return a key, live or not."""
 
-    def api_keys(self) -> list[KeyView]:
+    def api_keys(self) -> list[ApiKeyView]:
         """Return all keys, the newest first."""
 
     def use_api_key(self, id: str) -> None:
@@ -211,7 +211,7 @@ class AccessVerbs(Protocol):
         lasts: timedelta,
         password: str | None = None,
         *,
-        origin: Origin = NOWHERE,
+        origin: SessionOrigin = NOWHERE,
     ) -> bool:
         """Begin a session. That of a user only while `password` is still theirs; False when it is not."""
 
@@ -252,13 +252,13 @@ class AccessVerbs(Protocol):
         Between it and the end, what they replace is not replaced: what is read then is how it was before.
         """
 
-    def record_changes(self, changes: Sequence[Change]) -> None:
+    def record_changes(self, changes: Sequence[AuditRow]) -> None:
         """Add rows to the audit log."""
 
     def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
         """Return rows of the audit log, the newest first, from just below the id `before` on."""
 
-    def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> Begun | KeptAnswer:
+    def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
         """Take on a request, unless one of this caller with the same key was answered, or is in flight.
 
         One that has been in flight for as long as `given_up` is taken on again, if its digest is the same.
@@ -278,10 +278,10 @@ class AccessVerbs(Protocol):
     def store_id(self) -> str:
         """Return what tells this store from all others, made when it is first asked for. It is no secret."""
 
-    def put_secret(self, name: str, sealed: Sealed, by: str) -> None:
+    def put_secret(self, name: str, sealed: SealedSecret, by: str) -> None:
         """Store a secret, or a new value of it. It was sealed before: the store cannot read it."""
 
-    def get_secret(self, name: str) -> Sealed | None:
+    def get_secret(self, name: str) -> SealedSecret | None:
         """Return a secret as it is stored."""
 
     def secrets(self) -> list[SecretView]:
@@ -297,11 +297,11 @@ class AccessVerbs(Protocol):
         """
 
 
-def key_view(row: Any, instant: Instant) -> KeyView:
+def key_view(row: Any, instant: Instant) -> ApiKeyView:
     id, name, digest, scopes, created_at, by, expires_at, used_at, revoked_at, is_expired, is_stale = row
     expires, used, revoked = (None if at is None else instant(at) for at in (expires_at, used_at, revoked_at))
     known = (id, name, digest, decode_names(scopes), instant(created_at), by)
-    return KeyView(*known, expires, used, revoked, bool(is_expired), bool(is_stale))
+    return ApiKeyView(*known, expires, used, revoked, bool(is_expired), bool(is_stale))
 
 
 def user_view(row: Any, instant: Instant) -> UserView:
@@ -322,16 +322,16 @@ def open_session(row: Any, instant: Instant) -> OpenSession:
         kind=kind,
         subject=subject,
         key_name=key_name,
-        origin=Origin(address, agent),
+        origin=SessionOrigin(address, agent),
         created_at=instant(created_at),
         used_at=instant(used_at),
         expires_at=instant(expires_at),
     )
 
 
-def sealed(row: Any) -> Sealed:
+def sealed(row: Any) -> SealedSecret:
     text, uses = row
-    return Sealed(text, decode_names(uses))
+    return SealedSecret(text, decode_names(uses))
 
 
 def secret_view(row: Any, instant: Instant) -> SecretView:
@@ -342,7 +342,7 @@ def secret_view(row: Any, instant: Instant) -> SecretView:
 def audit_view(row: Any, instant: Instant) -> AuditView:
     id, at, who, action, target, before, after, request_id, address = row
     was, became = (None if text is None else text.encode() for text in (before, after))
-    return AuditView(id, instant(at), Change(who, action, target, was, became, request_id, address))
+    return AuditView(id, instant(at), AuditRow(who, action, target, was, became, request_id, address))
 
 
 def kept_answer(row: Any) -> KeptAnswer:
@@ -373,7 +373,7 @@ def audit_value(value: Any) -> bytes | None:
     return msgspec.json.encode({"truncated": shown, "sha256": hashlib.sha256(data).hexdigest()})
 
 
-def change_row(change: Change) -> dict[str, str | None]:
+def change_row(change: AuditRow) -> dict[str, str | None]:
     """A change as both stores take it."""
     return {
         "who": change.who,

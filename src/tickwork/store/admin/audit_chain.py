@@ -22,7 +22,7 @@ PAGE = 1000
 NOT_LINKED_YET = timedelta(minutes=1)
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """A place in the chain. `number` counts from 1, `at` is that of the row."""
 
     number: int
@@ -35,22 +35,22 @@ class Link(NamedTuple):
 class LinkedRow(NamedTuple):
     """A link, and its row as it stands in the audit log now; None: it was deleted."""
 
-    link: Link
+    link: ChainLink
     row: AuditView | None
 
 
-class Head(NamedTuple):
+class ChainHead(NamedTuple):
     """The last link of a chain. A copy that is kept elsewhere proves later that what came before it is unchanged."""
 
     number: int
     hash: str
 
 
-class Checked(NamedTuple):
+class ChainCheck(NamedTuple):
     """What a check of the chain found. `trouble` says what does not fit first; None: all does."""
 
     rows: int
-    head: Head | None
+    head: ChainHead | None
     trouble: str | None
 
 
@@ -93,19 +93,19 @@ def link_hash(previous: str, number: int, audit_id: int, at_us: int, digest: str
     return hashlib.sha256(msgspec.json.encode([previous, number, audit_id, at_us, digest])).hexdigest()
 
 
-def next_links(last: Head, rows: Sequence[tuple[int, AuditView]]) -> list[Link]:
+def next_links(last: ChainHead, rows: Sequence[tuple[int, AuditView]]) -> list[ChainLink]:
     """Return the links of rows, each with its instant, that follow a chain whose last link is known."""
-    links: list[Link] = []
+    links: list[ChainLink] = []
     number, previous = last
     for at_us, row in rows:
         number += 1
         digest = row_digest(row.id, at_us, row)
         previous = link_hash(previous, number, row.id, at_us, digest)
-        links.append(Link(number, row.id, at_us, digest, previous))
+        links.append(ChainLink(number, row.id, at_us, digest, previous))
     return links
 
 
-def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: Head | None = None) -> Checked:
+def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: ChainHead | None = None) -> ChainCheck:
     """Check every link and every row; stop at the first one that does not fit. `known` must be a link of the chain."""
     now = store.now()
     kept_us = to_us(now - AUDIT_KEPT)
@@ -119,22 +119,26 @@ def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: Head | Non
         if trouble is None and known is not None and link.number == known.number and link.hash != known.hash:
             trouble = f"link {link.number} is not the one that was known before: the chain was written anew."
         if trouble is not None:
-            return Checked(rows, last, trouble)
+            return ChainCheck(rows, last, trouble)
         rows += one.row is not None
-        last = Head(link.number, link.hash)
+        last = ChainHead(link.number, link.hash)
     if last is not None and last.number == first > 1:
-        return Checked(rows, last, _cut_off(first))
+        return ChainCheck(rows, last, _cut_off(first))
     if known is not None and last is not None and known.number < first:
         said = (
             f"link {known.number}, which was known before, is not there any more: give a head of less than a year ago."
         )
-        return Checked(rows, last, said)
+        return ChainCheck(rows, last, said)
     if known is not None and (last is None or last.number < known.number):
-        return Checked(rows, last, f"link {known.number}, which was known before, is not there: the end was cut off.")
+        return ChainCheck(
+            rows, last, f"link {known.number}, which was known before, is not there: the end was cut off."
+        )
     late = [row for row in store.unlinked_changes(1) if abs(row.at - now) > NOT_LINKED_YET]
     if late:  # one of a time still to come is not linked either, and would stand before those that should be
-        return Checked(rows, last, f"{_named(late[0])} has no link: it was added beside the chain, or no service runs.")
-    return Checked(rows, last, None)
+        return ChainCheck(
+            rows, last, f"{_named(late[0])} has no link: it was added beside the chain, or no service runs."
+        )
+    return ChainCheck(rows, last, None)
 
 
 class ToMicroseconds(Protocol):
@@ -150,7 +154,7 @@ def _all(store: AuditChainVerbs) -> Iterator[LinkedRow]:
         after = page[-1].link.number
 
 
-def _trouble_of(one: LinkedRow, last: Head | None, to_us: ToMicroseconds, kept_us: int) -> str | None:
+def _trouble_of(one: LinkedRow, last: ChainHead | None, to_us: ToMicroseconds, kept_us: int) -> str | None:
     link, row = one
     if last is not None and link.number != last.number + 1:
         return f"link {last.number + 1} is missing."

@@ -22,7 +22,7 @@ class HookView:
     edited_at: datetime
 
 
-class Thing(NamedTuple):
+class DeclaredThing(NamedTuple):
     """Something that a file declares."""
 
     kind: Kind
@@ -60,11 +60,11 @@ class HookVerbs(Protocol):
 class DeclaredVerbs(Protocol):
     """The verbs that know which files things were declared in."""
 
-    def mark_declared(self, source: str, things: Iterable[Thing]) -> None:
+    def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
         """Note that things are declared by a source. What another one declared before is taken over."""
 
-    def declared_by(self, source: str) -> list[Thing]:
+    def declared_by(self, source: str) -> list[DeclaredThing]:
         """Return what a source has declared, by kind and name."""
 
-    def forget_declared(self, things: Iterable[Thing]) -> None:
+    def forget_declared(self, things: Iterable[DeclaredThing]) -> None:
         """Note that nothing declares these things any more."""

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from tickwork.core.job import NewJob
 from tickwork.core.notify.channels import Channel
-from tickwork.core.notify.matching import Sighting
+from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import Notification
-from tickwork.core.notify.state import Mark, Watch
+from tickwork.core.notify.state import AlertState, EndedMark
 from tickwork.errors import InvalidInput
 
 
@@ -23,7 +23,7 @@ class NotificationView:
     """A notification and how it stands. `version` is raised by every write, and named by every move."""
 
     notification: Notification
-    watch: Watch
+    watch: AlertState
     version: int
     look_at: datetime
 
@@ -44,7 +44,7 @@ class NotificationMove:
 
     name: str
     version: int
-    watch: Watch
+    watch: AlertState
     look_at: datetime
     jobs: tuple[NewJob, ...] = ()
 
@@ -80,14 +80,14 @@ class NotifyVerbs(Protocol):
         """Store how one stands after a look, and its messages, in one transaction; False: another look was first."""
 
     def ended_jobs(
-        self, after: Mark, until: datetime, limit: int, *, badly: bool, task: str | None = None
-    ) -> list[Sighting]:
+        self, after: EndedMark, until: datetime, limit: int, *, badly: bool, task: str | None = None
+    ) -> list[JobEvent]:
         """Return jobs that ended after a mark until an instant, in that order; `badly`: those that did not succeed."""
 
-    def running_jobs(self, limit: int) -> list[Sighting]:
+    def running_jobs(self, limit: int) -> list[JobEvent]:
         """Return jobs that run now."""
 
-    def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[Sighting]:
+    def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[JobEvent]:
         """Return jobs that wait in a queue, whatever holds them, and are due since that time."""
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:

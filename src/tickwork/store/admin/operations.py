@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from tickwork.core.bulk_operation import Change, Operation, OperationState
+from tickwork.core.bulk_operation import BulkChange, BulkOperation, OperationState
 from tickwork.core.ids import WorkerId
 
 KEPT = timedelta(days=30)
@@ -15,7 +15,7 @@ KEPT = timedelta(days=30)
 Ask = Literal["quiet", "stop"]
 
 
-class Step(msgspec.Struct, frozen=True):
+class OperationStep(msgspec.Struct, frozen=True):
     """How far an operation is after a page. It counts if `number` is the step that was not yet taken."""
 
     id: str
@@ -31,22 +31,22 @@ class Step(msgspec.Struct, frozen=True):
 class OperationVerbs(Protocol):
     """The verbs of operations. Each is safe to run twice."""
 
-    def put_operation(self, id: str, change: Change, by: str) -> Operation:
+    def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
         """Store an operation, to be carried out from now on. One of this id that is there is left as it is.
 
         Of jobs that are made later, it touches none.
         """
 
-    def operation(self, id: str) -> Operation | None:
+    def operation(self, id: str) -> BulkOperation | None:
         """Return an operation."""
 
-    def operations(self, limit: int, before: str | None = None) -> list[Operation]:
+    def operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
         """Return operations, the newest first, from just below `before` on."""
 
-    def lease_operation(self, lease: timedelta) -> Operation | None:
+    def lease_operation(self, lease: timedelta) -> BulkOperation | None:
         """Return the oldest operation that is not through and that nobody carries on, for as long as the lease."""
 
-    def step_operation(self, step: Step, lease: timedelta) -> bool:
+    def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
         """Store how far an operation is, and renew its lease; False when it was cancelled, or another took the step.
 
         The page itself was done before, and what is done to a job twice is done once.

@@ -6,23 +6,34 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tickwork.core.ids import JobId
-from tickwork.core.limits.admit import Candidate, admit
+from tickwork.core.limits.admit import AdmitRequest, admit
 from tickwork.core.limits.breaker import Breaker, BreakerState
 from tickwork.core.limits.breaker import start as start_breaker
 from tickwork.core.limits.gates import Gate, JobFacts, gate_for
 from tickwork.core.limits.lanes import Flow, Lane, held_lane, read_lane
-from tickwork.core.limits.limits import Concurrency, Passage, Slot
+from tickwork.core.limits.limits import Concurrency, LimitKey, LimitUse
 from tickwork.core.placement.needs import take_in_order
-from tickwork.store.claim.types import Applicant, Asked, Ground, Look, Stile, Verdict, Wanting, gate_passage
-from tickwork.store.limits import Reach
+from tickwork.store.claim.types import (
+    Candidate,
+    ClaimPlan,
+    ClaimRequest,
+    ClaimTx,
+    LimitState,
+    Snapshot,
+    Wanting,
+    gate_passage,
+)
+from tickwork.store.limits import LimitedCapacity
 
 
-def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applicant]) -> tuple[Verdict, list[JobId]]:
-    verdict = Verdict()
+def judge(
+    ground: ClaimTx, look: Snapshot, asked: ClaimRequest, applicants: Sequence[Candidate]
+) -> tuple[ClaimPlan, list[JobId]]:
+    verdict = ClaimPlan()
     dropped: list[JobId] = []
-    paused: list[tuple[Applicant, Gate]] = []
+    paused: list[tuple[Candidate, Gate]] = []
     wanting: list[Wanting] = []
-    gates: dict[Passage, Gate] = {}
+    gates: dict[LimitKey, Gate] = {}
     for applicant in applicants:
         gate = gate_for(facts_of(applicant), look.gates, look.now_us) if look.gates else None
         slots = applicant.flow.slots if applicant.flow else ()
@@ -39,7 +50,7 @@ def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applica
             if gate.kind == "pause":
                 paused.append((applicant, gate))
             else:
-                wanting.append((applicant, (*slots, Slot(*gate_passage(gate), 1))))
+                wanting.append((applicant, (*slots, LimitUse(*gate_passage(gate), 1))))
     held = [_lane(one).held_by for one in applicants if one.lane.startswith(":")]
     picked = Counter(passage for passage in held if passage is not None)
     picked.update(dict.fromkeys(look.empty, 0))
@@ -53,7 +64,7 @@ def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applica
             _park(verdict, applicant, gate_passage(gate), gate.until_us, stiles)
     for applicant in aside:
         _mark(verdict, applicant, None, stiles)
-    room = _Room(asked, _fitting(wanting, asked.reach), stiles, ground.now_us)
+    room = _WorkerRoom(asked, _fitting(wanting, asked.reach), stiles, ground.now_us)
     if asked.reach.prefetch:
         room.share_prefetch(_others_due(look, applicants))
     _admit(verdict, ground.now_us, room, stiles)
@@ -61,18 +72,18 @@ def judge(ground: Ground, look: Look, asked: Asked, applicants: Sequence[Applica
     return verdict, dropped
 
 
-def _others_due(look: Look, applicants: Sequence[Applicant]) -> int:
+def _others_due(look: Snapshot, applicants: Sequence[Candidate]) -> int:
     """Return how many lanes of held jobs that may start now were not picked from."""
     picked = {one.lane for one in applicants}
     held = {head.lane for head in look.heads if head.lane.startswith(":") and head.run_at_us <= look.now_us}
     return len(held - picked)
 
 
-def _admit(verdict: Verdict, now_us: int, room: _Room, stiles: dict[Passage, Stile]) -> None:
+def _admit(verdict: ClaimPlan, now_us: int, room: _WorkerRoom, stiles: dict[LimitKey, LimitState]) -> None:
     """Let through whom limits and breakers let through and the worker has room for; park whom they do not."""
     turnstiles = {name: one for name, stile in stiles.items() if (one := stile.turnstile) is not None}
     by_id = room.by_id
-    candidates = [Candidate(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in by_id.values()]
+    candidates = [AdmitRequest(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in by_id.values()]
     admission = admit(candidates, turnstiles, now_us, room.takes)
     for job_id in admission.admitted:
         applicant, _ = by_id[job_id]
@@ -90,17 +101,17 @@ def _admit(verdict: Verdict, now_us: int, room: _Room, stiles: dict[Passage, Sti
             verdict.full[refusal.held_by] = live[refusal.held_by]
 
 
-def _once(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+def _once(slots: tuple[LimitUse, ...]) -> tuple[LimitUse, ...]:
     """The slots with each turnstile once: a task and its queue may name the same limit."""
     if len(slots) < 2:
         return slots
-    weights: dict[Passage, int] = {}
+    weights: dict[LimitKey, int] = {}
     for slot in slots:
         weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
-    return slots if len(weights) == len(slots) else tuple(Slot(*passage, w) for passage, w in weights.items())
+    return slots if len(weights) == len(slots) else tuple(LimitUse(*passage, w) for passage, w in weights.items())
 
 
-def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> Counter[Passage]:
+def _live_after(verdict: ClaimPlan, stiles: Mapping[LimitKey, LimitState]) -> Counter[LimitKey]:
     """What is live of each limit when this round has started its jobs."""
     live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
     for applicant, slots in verdict.starts:
@@ -111,7 +122,7 @@ def _live_after(verdict: Verdict, stiles: Mapping[Passage, Stile]) -> Counter[Pa
     return live
 
 
-class _Room:
+class _WorkerRoom:
     """What a worker has room for, while jobs are let through one after the other.
 
     A worker may ask for more jobs than it has free slots. Jobs with a flow are among these only where that takes little
@@ -121,18 +132,20 @@ class _Room:
     slot is for that one.
     """
 
-    def __init__(self, asked: Asked, wanting: Sequence[Wanting], stiles: Mapping[Passage, Stile], now_us: int) -> None:
+    def __init__(
+        self, asked: ClaimRequest, wanting: Sequence[Wanting], stiles: Mapping[LimitKey, LimitState], now_us: int
+    ) -> None:
         self.by_id = {applicant.job_id: (applicant, slots) for applicant, slots in wanting}
         self._left = asked.room
         self._slots = asked.reach.slots
         self._prefetch = asked.reach.prefetch
         self._stiles = stiles
-        self._taken: dict[Passage, int] = {}
+        self._taken: dict[LimitKey, int] = {}
         self._limited_prefetch = 0
-        self.breakers = _Breakers(stiles, now_us)
-        self.broken: list[tuple[Applicant, tuple[Passage, int]]] = []
+        self.breakers = _BreakerAdmission(stiles, now_us)
+        self.broken: list[tuple[Candidate, tuple[LimitKey, int]]] = []
 
-    def takes(self, candidate: Candidate) -> bool:
+    def takes(self, candidate: AdmitRequest) -> bool:
         applicant, slots = self.by_id[candidate.id]
         flow = applicant.flow
         if (held := self.breakers.holds(slots)) is not None:
@@ -153,14 +166,14 @@ class _Room:
                 self._taken[passage] = self._taken.get(passage, 0) + slot.weight
         return True
 
-    def _may_be_early(self, flow: Flow, slots: Sequence[Slot]) -> bool:
+    def _may_be_early(self, flow: Flow, slots: Sequence[LimitUse]) -> bool:
         if flow.needs or (flow.tenant is not None and self._slots + self._prefetch <= 0):
             return False
         if self._prefetch and flow.slots and self._slots + self._limited_prefetch <= 0:
             return False
         return self._leaves_room(slots, self._taken)
 
-    def _leaves_room(self, slots: Sequence[Slot], taken: Mapping[Passage, int]) -> bool:
+    def _leaves_room(self, slots: Sequence[LimitUse], taken: Mapping[LimitKey, int]) -> bool:
         """Return whether these keys are free, or stay half empty, if these slots are taken beside what was `taken`."""
         for slot in slots:
             passage = slot.passage
@@ -180,7 +193,7 @@ class _Room:
         These are among those that were picked, and there are `others`.
         """
         startable = others
-        taken: dict[Passage, int] = {}
+        taken: dict[LimitKey, int] = {}
         for applicant, slots in self.by_id.values():
             if applicant.flow is not None and applicant.flow.slots and self._leaves_room(slots, taken):
                 startable += 1
@@ -189,17 +202,17 @@ class _Room:
         self._limited_prefetch = min(self._prefetch, max(0, startable - max(0, self._slots)) // 2)
 
 
-class _Breakers:
+class _BreakerAdmission:
     """The breakers on the way, while jobs pass through them."""
 
-    def __init__(self, stiles: Mapping[Passage, Stile], now_us: int) -> None:
+    def __init__(self, stiles: Mapping[LimitKey, LimitState], now_us: int) -> None:
         self._now_us = now_us
         self._rules = {name: stile.rule for name, stile in stiles.items() if isinstance(stile.rule, Breaker)}
         self._states = {name: stiles[name].breaker for name in self._rules}
-        self.changed: dict[Passage, BreakerState] = {}
+        self.changed: dict[LimitKey, BreakerState] = {}
         self.probes: set[JobId] = set()
 
-    def holds(self, slots: Sequence[Slot]) -> tuple[Passage, int] | None:
+    def holds(self, slots: Sequence[LimitUse]) -> tuple[LimitKey, int] | None:
         """Return the breaker that lets nothing through now, and until when."""
         if not self._rules:
             return None
@@ -209,7 +222,7 @@ class _Breakers:
                 return passage, opens_at_us
         return None
 
-    def start(self, job_id: JobId, slots: Sequence[Slot]) -> None:
+    def start(self, job_id: JobId, slots: Sequence[LimitUse]) -> None:
         """Let a job through, as none of them holds it. Through a half-open one goes a single probe."""
         if not self._rules:
             return
@@ -219,13 +232,13 @@ class _Breakers:
                 self._states[passage] = self.changed[passage] = state
                 self.probes.add(job_id)
 
-    def _on_the_way(self, slots: Sequence[Slot]) -> list[Passage]:
+    def _on_the_way(self, slots: Sequence[LimitUse]) -> list[LimitKey]:
         return [one for slot in slots if (one := slot.passage) in self._rules]
 
 
 def _fitting(
-    wanting: Sequence[tuple[Applicant, tuple[Slot, ...]]], reach: Reach
-) -> Sequence[tuple[Applicant, tuple[Slot, ...]]]:
+    wanting: Sequence[tuple[Candidate, tuple[LimitUse, ...]]], reach: LimitedCapacity
+) -> Sequence[tuple[Candidate, tuple[LimitUse, ...]]]:
     """Those whose needs the worker can meet together; the others stay where they are."""
     needs = [applicant.flow.needs if applicant.flow else "" for applicant, _ in wanting]
     if not any(needs):
@@ -235,7 +248,11 @@ def _fitting(
 
 
 def _park(
-    verdict: Verdict, applicant: Applicant, held_by: Passage, opens_at_us: int | None, stiles: dict[Passage, Stile]
+    verdict: ClaimPlan,
+    applicant: Candidate,
+    held_by: LimitKey,
+    opens_at_us: int | None,
+    stiles: dict[LimitKey, LimitState],
 ) -> None:
     """Put a job aside. The first of a sequence that something else holds leaves a marker: nobody passes it by."""
     lane = held_lane(held_by, applicant.home)
@@ -247,7 +264,9 @@ def _park(
         _mark(verdict, applicant, held_by, stiles)
 
 
-def _mark(verdict: Verdict, applicant: Applicant, held_by: Passage | None, stiles: dict[Passage, Stile]) -> None:
+def _mark(
+    verdict: ClaimPlan, applicant: Candidate, held_by: LimitKey | None, stiles: dict[LimitKey, LimitState]
+) -> None:
     """Have nobody pass by a job of a sequence that something else than the sequence puts aside."""
     place = (applicant.run_at_us, applicant.job_id)
     for slot in applicant.flow.slots if applicant.flow is not None else ():
@@ -259,7 +278,7 @@ def _mark(verdict: Verdict, applicant: Applicant, held_by: Passage | None, stile
         stiles[slot.passage] = stile._replace(marker=first)
 
 
-def _close(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Passage, Stile]) -> None:
+def _close(verdict: ClaimPlan, picked: Mapping[LimitKey, int], stiles: Mapping[LimitKey, LimitState]) -> None:
     """Close the turnstiles that were open and now hold nothing, or are full: later claims need not look at them.
 
     An attempt that ran before this round may end before its commit. What it leaves is seen afterwards, by `full`.
@@ -278,14 +297,14 @@ def _close(verdict: Verdict, picked: Mapping[Passage, int], stiles: Mapping[Pass
                 verdict.full[passage] = live[passage]
 
 
-def _passes_on(verdict: Verdict, gate: Gate) -> None:
+def _passes_on(verdict: ClaimPlan, gate: Gate) -> None:
     verdict.passed_on[gate.name] = verdict.passed_on.get(gate.name, 0) + 1
 
 
-def facts_of(applicant: Applicant) -> JobFacts:
+def facts_of(applicant: Candidate) -> JobFacts:
     flow = applicant.flow or Flow()
     return JobFacts(applicant.task, applicant.queue, flow.tenant, applicant.collection, applicant.labels, flow.diverted)
 
 
-def _lane(applicant: Applicant) -> Lane:
+def _lane(applicant: Candidate) -> Lane:
     return read_lane(applicant.lane)

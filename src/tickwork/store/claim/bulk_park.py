@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tickwork.core.limits.lanes import read_lane
-from tickwork.store.claim.scan_cursor import Errand, Scouts
-from tickwork.store.claim.types import Applicant, Ground, Park, Place, Verdict
+from tickwork.store.claim.scan_cursor import ScanCursors, ScanTask
+from tickwork.store.claim.types import Candidate, ClaimPlan, ClaimTx, Park, Place
 
 MANY = 64  # so many of a kind that are held make a mass
 _MASSES = 4  # in a round
@@ -39,16 +39,16 @@ def _masses_of(parks: Sequence[Park]) -> list[Park]:
 
 
 @dataclass(slots=True)
-class Masses:
+class BulkPark:
     """The masses that a worker has met in its last round, and who looks behind them."""
 
-    _scouts: Scouts = field(default_factory=Scouts)
+    _scouts: ScanCursors = field(default_factory=ScanCursors)
     _waits: bool = False
 
     def __bool__(self) -> bool:
         return bool(self._scouts)
 
-    def to_move(self, verdict: Verdict) -> list[Park]:
+    def to_move(self, verdict: ClaimPlan) -> list[Park]:
         """Which masses to put aside in a round. What starts in it waits for that at most every other time."""
         self._waits = bool(verdict.starts and self._scouts) and not self._waits
         return [] if self._waits else _masses_of(verdict.parks)
@@ -59,15 +59,15 @@ class Masses:
             self._met(masses if count >= MANY else (), graces_us, now_us)
 
     def _met(self, masses: Sequence[Park], graces_us: Mapping[Place, int], now_us: int) -> None:
-        kinds: dict[Place, tuple[Applicant, ...]] = {}
+        kinds: dict[Place, tuple[Candidate, ...]] = {}
         for applicant, _ in masses:
             kinds[applicant.place] = (*kinds.get(applicant.place, ()), applicant)
         errands = {
-            place: Errand((alike[-1].run_at_us, alike[-1].job_id), alike, graces_us.get(place, 0), SCOUTED, WALK)
+            place: ScanTask((alike[-1].run_at_us, alike[-1].job_id), alike, graces_us.get(place, 0), SCOUTED, WALK)
             for place, alike in kinds.items()
         }
         self._scouts.send(errands, now_us)
 
-    def look_behind(self, ground: Ground, now_us: int) -> list[Applicant]:
+    def look_behind(self, ground: ClaimTx, now_us: int) -> list[Candidate]:
         """Pick what is of another kind, a bit further on than the last time."""
         return self._scouts.walk(ground, now_us)

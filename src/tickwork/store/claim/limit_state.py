@@ -10,8 +10,8 @@ import msgspec
 from tickwork.core.limits.breaker import Breaker, BreakerState, Rule
 from tickwork.core.limits.lanes import passage_of
 from tickwork.core.limits.limits import Rate
-from tickwork.store.claim.types import State, Stile
-from tickwork.store.limits import KeyView
+from tickwork.store.claim.types import LimitState, State
+from tickwork.store.limits import LimitKeyView
 from tickwork.store.row_codec import decode_rule
 
 
@@ -20,23 +20,23 @@ def encode_state(state: State) -> str:
     return msgspec.json.encode(state).decode()
 
 
-def stile(rule: Rule | None, live: int, state: str | None) -> Stile:
+def stile(rule: Rule | None, live: int, state: str | None) -> LimitState:
     """A turnstile with the state that goes with its rule; one that was of another rule says nothing."""
     if state is None or rule is None:
-        return Stile(rule, live)
+        return LimitState(rule, live)
     if isinstance(rule, Breaker):
-        return Stile(rule, live, breaker=_state_of(state, BreakerState, BreakerState()))
+        return LimitState(rule, live, breaker=_state_of(state, BreakerState, BreakerState()))
     if isinstance(rule, Rate):
-        return Stile(rule, live, arrival_us=_state_of(state, int, 0))
-    return Stile(rule, live, marker=_state_of(state, tuple[int, str], None))
+        return LimitState(rule, live, arrival_us=_state_of(state, int, 0))
+    return LimitState(rule, live, marker=_state_of(state, tuple[int, str], None))
 
 
 def key_view(
     name: str, rule: str | None, state: str | None, live: int, held: int, opens_at: datetime | None
-) -> KeyView:
+) -> LimitKeyView:
     """A key of a limit, for those who look."""
     known = stile(decode_rule(rule), live, state)
-    return KeyView(passage_of(name).key, live, held, opens_at, known.breaker)
+    return LimitKeyView(passage_of(name).key, live, held, opens_at, known.breaker)
 
 
 def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:

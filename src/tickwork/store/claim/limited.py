@@ -21,21 +21,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tickwork.core.fairness.fair_turns import Tenant, take_turns
+from tickwork.core.fairness.fair_turns import TenantTurns, take_turns
 from tickwork.core.fairness.starvation import AGE, aged_before_us
 from tickwork.core.ids import JobId
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.gates import Gate, JobFacts, gate_for
 from tickwork.core.limits.lanes import Flow, Lane, read_lane
-from tickwork.core.limits.limits import Passage
+from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import Offer, needs_of, servable, taken_of
-from tickwork.core.placement.sticky import GRACE_US, PATIENCE_US, Neighbourhood
+from tickwork.core.placement.sticky import GRACE_US, PATIENCE_US, ClaimingWorkers
 from tickwork.store import row_codec
 from tickwork.store.claim.admission import facts_of, judge
-from tickwork.store.claim.bulk_park import MANY, Masses
-from tickwork.store.claim.sparse_scan import PLACES, Search
-from tickwork.store.claim.types import Applicant, Asked, Ground, Head, Look, Wish
-from tickwork.store.limits import Reach
+from tickwork.store.claim.bulk_park import MANY, BulkPark
+from tickwork.store.claim.sparse_scan import PLACES, SparseScan
+from tickwork.store.claim.types import Candidate, ClaimRequest, ClaimTx, LaneHead, PickRequest, Snapshot
+from tickwork.store.limits import LimitedCapacity
 
 PAGE = 1000
 OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
@@ -63,52 +63,54 @@ class TurnKeeper:
     by_age: bool = False
     early: int = _EARLY
     is_guarded: bool = False
-    masses: dict[Sequence[str], Masses] = field(default_factory=dict)
-    searches: dict[Sequence[str], Search] = field(default_factory=dict)
-    homes: Neighbourhood = field(default_factory=lambda: Neighbourhood([]))
+    masses: dict[Sequence[str], BulkPark] = field(default_factory=dict)
+    searches: dict[Sequence[str], SparseScan] = field(default_factory=dict)
+    homes: ClaimingWorkers = field(default_factory=lambda: ClaimingWorkers([]))
     homes_at_us: int | None = None
 
-    def search_for(self, asked: Asked, places: int) -> Search | None:
+    def search_for(self, asked: ClaimRequest, places: int) -> SparseScan | None:
         """The search that goes on, if one is asked for and of use; else it is over."""
         if asked.reach.search and places <= PLACES:
-            return self.searches.setdefault(asked.tasks, Search())
+            return self.searches.setdefault(asked.tasks, SparseScan())
         self.searches.pop(asked.tasks, None)
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RoundResult:
     """What came of a round. `dropped` are to be ended; `wants_more`: another one may find something.
 
     `next_us` is when something is due, or opens, that was not there for this one at `now_us`. `put_aside`: most of what
     was picked is held, so there may be much more of that. `is_near`: there is no need to search.
     """
 
-    started: Sequence[Applicant] = ()
+    started: Sequence[Candidate] = ()
     dropped: Sequence[JobId] = ()
     wants_more: bool = False
     next_us: int | None = None
     now_us: int = 0
-    full: Mapping[Passage, int] = field(default_factory=dict)
+    full: Mapping[LimitKey, int] = field(default_factory=dict)
     put_aside: bool = False
     is_near: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ClaimResult:
     """What came of all rounds of a claim: in how many seconds another may find something; None: nothing is known of."""
 
     again_s: float | None
     is_near: bool = False
 
     @classmethod
-    def to_its_end(cls, last: Round) -> Played:
+    def to_its_end(cls, last: RoundResult) -> ClaimResult:
         """After this round there is nothing more to take for now."""
         again_s = None if last.next_us is None else max(0.0, (last.next_us - last.now_us) / 1e6)
         return cls(again_s, last.is_near)
 
 
-def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked, monotonic: Callable[[], float]) -> Played:
+def play_rounds(
+    play_one: Callable[[ClaimRequest, bool], RoundResult], asked: ClaimRequest, monotonic: Callable[[], float]
+) -> ClaimResult:
     """Play rounds until the worker has what it asked for, nothing more can start, or it took long."""
     hurry = False
     until = monotonic() + _LONG_S
@@ -117,15 +119,15 @@ def play_rounds(play_one: Callable[[Asked, bool], Round], asked: Asked, monotoni
         hurry = played.put_aside
         asked = asked.after(played.started)
         if asked.room <= 0:
-            return Played(None, played.is_near)
+            return ClaimResult(None, played.is_near)
         if not played.wants_more:
-            return Played.to_its_end(played)
+            return ClaimResult.to_its_end(played)
         if monotonic() > until:
             break
-    return Played(0.0, played.is_near)
+    return ClaimResult(0.0, played.is_near)
 
 
-def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Round:
+def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool) -> RoundResult:
     """Play one round. `hurry`: the last one had to put much aside, so pick more."""
     look = ground.look()
     turns.is_guarded = look.is_guarded
@@ -134,7 +136,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     next_us = _earliest(look.opens_at_us, *(head.from_us for head in heads if head.from_us > look.now_us))
     if any(head.grace_us for head in due):  # others may stand behind them that are still left to somebody
         next_us = _earliest(next_us, look.now_us + GRACE_US)
-    masses = turns.masses.setdefault(asked.tasks, Masses())
+    masses = turns.masses.setdefault(asked.tasks, BulkPark())
     scope = _scope(asked, turns.early, masses, due, hurry=hurry)
     wishes = _wishes(due, look, asked, turns, scope)
     search = turns.search_for(asked, len(due))
@@ -154,7 +156,7 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     if not applicants and not look.empty:
         if due:  # what stands there is for others; behind it may be something that is not due yet
             next_us = _earliest(next_us, ground.next_due_us([head.place for head in due]))
-        return Round(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
+        return RoundResult(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
     verdict, dropped = judge(ground, look, asked, applicants)
     verdict.masses = masses.to_move(verdict)
     masses.moved(verdict.masses, ground.apply(verdict), {head.place: head.grace_us for head in due}, look.now_us)
@@ -168,10 +170,10 @@ def play(ground: Ground, asked: Asked, turns: TurnKeeper, *, hurry: bool) -> Rou
     _learn(turns, asked, started, is_full=is_full)
     puts_aside = 2 * aside > len(applicants)
     wants_more = (did or lags) and not is_full
-    return Round(started, dropped, wants_more, next_us, look.now_us, verdict.full, puts_aside, is_near)
+    return RoundResult(started, dropped, wants_more, next_us, look.now_us, verdict.full, puts_aside, is_near)
 
 
-class _Scope(NamedTuple):
+class _PickBounds(NamedTuple):
     """How many to pick, and how many of a lane for jobs with a flow. `evenly`: so that what is picked to be put aside
     of one lane leaves some for the others."""
 
@@ -180,15 +182,15 @@ class _Scope(NamedTuple):
     evenly: bool = False
 
 
-def _scope(asked: Asked, early: int, masses: Masses, due: Sequence[Head], *, hurry: bool) -> _Scope:
+def _scope(asked: ClaimRequest, early: int, masses: BulkPark, due: Sequence[LaneHead], *, hurry: bool) -> _PickBounds:
     if not hurry and not masses:
         room = _room_to_pick(due, asked)
-        return _Scope(room, min(room, max(0, asked.reach.slots + 2 * asked.reach.prefetch) + early))
+        return _PickBounds(room, min(room, max(0, asked.reach.slots + 2 * asked.reach.prefetch) + early))
     room = 2 * MANY if masses else max(asked.room, _MOST)
-    return _Scope(room, room, evenly=True)
+    return _PickBounds(room, room, evenly=True)
 
 
-def _room_to_pick(due: Sequence[Head], asked: Asked) -> int:
+def _room_to_pick(due: Sequence[LaneHead], asked: ClaimRequest) -> int:
     """Return how many jobs to pick: as many as are asked for, unless some are to be prefetched and there are limits.
 
     Half of the limited jobs that could start is left to other workers (see judging.py). Where limits hold them, the
@@ -203,7 +205,7 @@ def _room_to_pick(due: Sequence[Head], asked: Asked) -> int:
     return asked.room if held < len(due) else min(asked.room, slots + max(0, held - slots) // 2)
 
 
-def _learn(turns: TurnKeeper, asked: Asked, started: Sequence[Applicant], *, is_full: bool) -> None:
+def _learn(turns: TurnKeeper, asked: ClaimRequest, started: Sequence[Candidate], *, is_full: bool) -> None:
     """Learn how many jobs with a flow can be taken ahead of free slots."""
     early = sum(one.flow is not None for one in started) - max(0, asked.reach.slots)
     if is_full:
@@ -244,14 +246,14 @@ def sweep(gate: Gate, read: Callable[[HeldPlace], HeldPage], drop: Callable[[Seq
         last = page.last
 
 
-class Fate(NamedTuple):
+class ClaimForecast(NamedTuple):
     """Where a claim would leave a job, and when that opens (None: when a lease ends)."""
 
-    held_by: Passage
+    held_by: LimitKey
     opens_at_us: int | None
 
 
-def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passage | None) -> Fate | None:
+def foresee(ground: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: LimitKey | None) -> ClaimForecast | None:
     """Say what would hold a due job at a new worker's claim of all that is due, and apply nothing; None: nothing would.
 
     `held_by` is what holds it so far. It is one round, with the room for all; of far too many jobs the first count.
@@ -259,8 +261,8 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     look = ground.look()
     slows = any(gate.kind == "slow" for gate in look.gates)
     due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
-    asked = Asked(queues, (), _FORESEEN, Reach(_FORESEEN, _all_that_is_needed(due)))
-    wishes = _wishes(due, look, asked, TurnKeeper(), _Scope(_FORESEEN, _FORESEEN))
+    asked = ClaimRequest(queues, (), _FORESEEN, LimitedCapacity(_FORESEEN, _all_that_is_needed(due)))
+    wishes = _wishes(due, look, asked, TurnKeeper(), _PickBounds(_FORESEEN, _FORESEEN))
     picked = _in_turn(ground.pick([wish._replace(most=wish.of_group) for wish in wishes.in_turn]), wishes.order)
     sent = [_diverted(applicant, look) for applicant in picked]
     pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
@@ -268,12 +270,12 @@ def foresee(ground: Ground, queues: Sequence[str], job_id: JobId, held_by: Passa
     verdict, dropped = judge(ground, look, asked, applicants)
     for applicant, lane in verdict.parks:
         if applicant.job_id == job_id and (held := read_lane(lane).held_by) is not None:
-            return Fate(held, verdict.opens.get(held))
+            return ClaimForecast(held, verdict.opens.get(held))
     gone = {*dropped, *(one.job_id for one, _ in verdict.starts)}
-    return None if held_by is None or job_id in gone else Fate(held_by, verdict.opens.get(held_by))
+    return None if held_by is None or job_id in gone else ClaimForecast(held_by, verdict.opens.get(held_by))
 
 
-def _diverted(applicant: Applicant, look: Look) -> Applicant:
+def _diverted(applicant: Candidate, look: Snapshot) -> Candidate:
     """The job as it applies again after a gate has sent it elsewhere."""
     gate = gate_for(facts_of(applicant), look.gates, look.now_us)
     if gate is None or gate.kind != "divert":
@@ -282,7 +284,7 @@ def _diverted(applicant: Applicant, look: Look) -> Applicant:
     return applicant._replace(queue=gate.to or "", flow=flow)
 
 
-def _all_that_is_needed(heads: Iterable[Head]) -> Offer:
+def _all_that_is_needed(heads: Iterable[LaneHead]) -> Offer:
     """What a worker would have that could run all of these at once."""
     needs = [needs_of(read_lane(head.lane).needs) for head in heads]
     things = frozenset(thing for one in needs for thing in one.things)
@@ -292,75 +294,79 @@ def _all_that_is_needed(heads: Iterable[Head]) -> Offer:
 # -- what to pick
 
 
-def _is_servable(head: Head, asked: Asked) -> bool:
+def _is_servable(head: LaneHead, asked: ClaimRequest) -> bool:
     lane = read_lane(head.lane)
     if lane.held_by is not None and asked.reach.slots + asked.reach.prefetch <= 0:
         return False  # what was held is not taken ahead of short jobs
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 
-def _left_to_others(heads: list[Head], ground: Ground, turns: TurnKeeper, now_us: int) -> list[Head]:
+def _left_to_others(heads: list[LaneHead], ground: ClaimTx, turns: TurnKeeper, now_us: int) -> list[LaneHead]:
     """Give others the time to take what sticks to them. What was held goes to whoever comes first."""
     lanes = [read_lane(head.lane) for head in heads]
     if all(lane.group is None for lane in lanes):
         return heads
     if turns.homes_at_us is None or now_us - turns.homes_at_us > _KNOWN_US:
-        turns.homes, turns.homes_at_us = Neighbourhood(ground.neighbours()), now_us
+        turns.homes, turns.homes_at_us = ClaimingWorkers(ground.neighbours()), now_us
     return [
         head._replace(grace_us=GRACE_US) if _is_anothers(lane, ground.worker, turns.homes) else head
         for head, lane in zip(heads, lanes, strict=True)
     ]
 
 
-def _is_anothers(lane: Lane, worker: str, homes: Neighbourhood) -> bool:
+def _is_anothers(lane: Lane, worker: str, homes: ClaimingWorkers) -> bool:
     if lane.group is None or lane.held_by is not None:
         return False
     return homes.is_anothers(worker, lane.group, lane.queue, lane.needs)
 
 
-class _Part(NamedTuple):
+class _PlacePick(NamedTuple):
     """The jobs of a place that are picked together; `order` compares it with the others of its tenant.
 
     In a round by age a place has two: its aged jobs, and behind all of these the rest, which goes by urgency.
     """
 
     order: tuple[Any, ...]
-    head: Head
+    head: LaneHead
     grace_us: int
     after_us: int
 
 
-class _Wishes(NamedTuple):
+class _PickRequests(NamedTuple):
     """Of the tenants whose turn it is, and of others should these have nothing that the worker can run.
 
     `order` names the tenant of each turn.
     """
 
-    in_turn: list[Wish]
-    others: Callable[[], list[Wish]] = list
+    in_turn: list[PickRequest]
+    others: Callable[[], list[PickRequest]] = list
     order: Sequence[str] = ()
 
 
-def _pick(ground: Ground, wishes: _Wishes, room: int) -> list[Applicant]:
+def _pick(ground: ClaimTx, wishes: _PickRequests, room: int) -> list[Candidate]:
     picked = ground.pick(wishes.in_turn) if wishes.in_turn else []
     if len(picked) < room and (others := wishes.others()):
         picked += ground.pick(others)[: room - len(picked)]
     return picked
 
 
-def _search(search: Search, ground: Ground, wishes: _Wishes, room: int, now_us: int, asked: Asked) -> list[Applicant]:
+def _search(
+    search: SparseScan, ground: ClaimTx, wishes: _PickRequests, room: int, now_us: int, asked: ClaimRequest
+) -> list[Candidate]:
     wanted = [wish for wish in (*wishes.in_turn, *wishes.others()) if wish.most > 0]
     return search.pick(ground, wanted, room, now_us, ends_only=asked.reach.search == "ends")
 
 
-def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, scope: _Scope) -> _Wishes:
+def _wishes(
+    due: Sequence[LaneHead], look: Snapshot, asked: ClaimRequest, turns: TurnKeeper, scope: _PickBounds
+) -> _PickRequests:
     """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest."""
     if not due:
-        return _Wishes([])
+        return _PickRequests([])
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
     needs = {read_lane(head.lane).needs for head in due}
     fits = {text: fit for fit, text in enumerate(servable(asked.reach.offer, needs))} if needs != {""} else {"": 0}
-    places: dict[str, list[_Part]] = {}
+    places: dict[str, list[_PlacePick]] = {}
     turns.by_age = not turns.by_age
     aged_us = aged_before_us(look.now_us)
     for head in due:
@@ -370,28 +376,28 @@ def _wishes(due: Sequence[Head], look: Look, asked: Asked, turns: TurnKeeper, sc
         urgency = (ranks[lane.queue], head.priority, fits[lane.needs], is_anothers, head.run_at_us)
         is_aged = turns.by_age and head.run_at_us <= aged_us
         if is_aged:
-            parts.append(_Part((False, head.run_at_us), head, max(head.grace_us, row_codec.duration_us(AGE)), 0))
-        parts.append(_Part((True, *urgency), head, head.grace_us, aged_us if is_aged else 0))
-    line = [Tenant(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
+            parts.append(_PlacePick((False, head.run_at_us), head, max(head.grace_us, row_codec.duration_us(AGE)), 0))
+        parts.append(_PlacePick((True, *urgency), head, head.grace_us, aged_us if is_aged else 0))
+    line = [TenantTurns(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
     taken = take_turns(line, scope.room, turns.clock)
     counts = taken.counts
 
-    def wishes(counts: Mapping[str, int], first: int) -> list[Wish]:
+    def wishes(counts: Mapping[str, int], first: int) -> list[PickRequest]:
         shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
         return [
-            Wish(group, count, *head.place, min(shares[name], _most(head, scope.flows)), grace_us, after_us)
+            PickRequest(group, count, *head.place, min(shares[name], _most(head, scope.flows)), grace_us, after_us)
             for group, (name, count) in enumerate(counts.items(), first)
             for _, head, grace_us, after_us in sorted(places[name], key=lambda part: part.order)
         ]
 
-    def others() -> list[Wish]:
+    def others() -> list[PickRequest]:
         behind = sorted((tenant.position, tenant.name) for tenant in line if tenant.name not in counts)
         return wishes({name: 1 for _, name in behind}, len(counts))
 
-    return _Wishes(wishes(counts, 0), others, taken.order)
+    return _PickRequests(wishes(counts, 0), others, taken.order)
 
 
-def _in_turn(applicants: list[Applicant], order: Sequence[str]) -> list[Applicant]:
+def _in_turn(applicants: list[Candidate], order: Sequence[str]) -> list[Candidate]:
     """Put applicants into the order of turns: a worker may have room for the first of them only.
 
     Those of a tenant stay in their order. More than there are turns come last.
@@ -399,7 +405,7 @@ def _in_turn(applicants: list[Applicant], order: Sequence[str]) -> list[Applican
     tenants = [read_lane(one.lane).tenant for one in applicants]
     if len(set(tenants)) < 2:
         return applicants
-    waiting: dict[str, deque[Applicant]] = {}
+    waiting: dict[str, deque[Candidate]] = {}
     for tenant, applicant in zip(tenants, applicants, strict=True):
         waiting.setdefault(tenant, deque()).append(applicant)
     in_turn = [waiting[tenant].popleft() for tenant in order if waiting.get(tenant)]
@@ -407,7 +413,7 @@ def _in_turn(applicants: list[Applicant], order: Sequence[str]) -> list[Applican
     return [*in_turn, *(one for one in applicants if one.job_id not in taken)]
 
 
-def _most(head: Head, flows: int) -> int:
+def _most(head: LaneHead, flows: int) -> int:
     """How many jobs of a place could start at best."""
     if isinstance(head.rule, Breaker):
         return 1
@@ -415,7 +421,7 @@ def _most(head: Head, flows: int) -> int:
     return min(most, flows) if ":" in head.lane else most
 
 
-def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mapping[str, int], slots: int) -> None:
+def _took_turns(turns: TurnKeeper, started: Sequence[Candidate], weights: Mapping[str, int], slots: int) -> None:
     """Note who took a turn.
 
     What starts ahead of free slots takes none. These are never a tenant's: to count them would move the clock on, and
@@ -426,7 +432,7 @@ def _took_turns(turns: TurnKeeper, started: Sequence[Applicant], weights: Mappin
         counts[read_lane(lane).tenant] += count
     counts[_NO_TENANT] -= max(0, len(started) - max(0, slots))
     tenants = [
-        Tenant(name, count, weights.get(name, 1), turns.positions.get(name, 0)) for name, count in counts.items()
+        TenantTurns(name, count, weights.get(name, 1), turns.positions.get(name, 0)) for name, count in counts.items()
     ]
     taken = take_turns(tenants, len(started), turns.clock)
     turns.clock = taken.clock

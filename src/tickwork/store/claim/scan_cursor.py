@@ -10,31 +10,31 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.store.claim.types import Applicant, Ground, Place, Position, Scout
+from tickwork.store.claim.types import Candidate, ClaimTx, LaneScan, Place, Position
 
 _LATE_US = 30_000  # a job may be stored so much later than its time says
 _AGAIN_US = 1_000_000  # how often to set out anew for those that were stored later than that
 _BEHIND_US = 250_000  # who lags by more leaps to the end of the line
 
 
-class Errand(NamedTuple):
-    """What to look for in a place: jobs of other kinds than these, behind a position; the rest as for `Scout`."""
+class ScanTask(NamedTuple):
+    """What to look for in a place: jobs of other kinds than these, behind a position; the rest as for `LaneScan`."""
 
     start: Position
-    kinds: tuple[Applicant, ...]
+    kinds: tuple[Candidate, ...]
     grace_us: int
     most: int
     walk: int
 
 
-class _Pair(NamedTuple):
+class _CursorPair(NamedTuple):
     """The scouts of a place. `went_far`: the second one has walked in vain since it set out; None: not at all yet.
 
     `lags`: the first one has not come to the end of the line.
     """
 
-    at_end: Scout
-    on_way: Scout
+    at_end: LaneScan
+    on_way: LaneScan
     went_far: bool | None = None
     lags: bool = False
 
@@ -47,7 +47,7 @@ class _Pair(NamedTuple):
         """When the second one sets out again, if it has arrived."""
         return self.on_way.after[0] + _delay_us(self.on_way) + _AGAIN_US
 
-    def sent(self, anew: _Pair, now_us: int) -> _Pair:
+    def sent(self, anew: _CursorPair, now_us: int) -> _CursorPair:
         """The pair as it goes on when it is told what a new one is told."""
         if max(self.at_end.after[0], self.on_way.until_us or 0) > now_us - _LATE_US:
             return anew  # the store's clock was set back
@@ -61,26 +61,26 @@ class _Pair(NamedTuple):
         return self._replace(at_end=at_end, on_way=on_way)
 
 
-class Scouts:
+class ScanCursors:
     """The scouts of one worker, out for one thing."""
 
     def __init__(self) -> None:
-        self._pairs: dict[Place, _Pair] = {}
+        self._pairs: dict[Place, _CursorPair] = {}
 
     def __bool__(self) -> bool:
         return bool(self._pairs)
 
-    def send(self, errands: Mapping[Place, Errand], now_us: int) -> None:
+    def send(self, errands: Mapping[Place, ScanTask], now_us: int) -> None:
         """Have two scouts in each of these places, and none in others. Those that are on their way go on."""
-        pairs: dict[Place, _Pair] = {}
+        pairs: dict[Place, _CursorPair] = {}
         for place, (start, kinds, grace_us, most, walk) in errands.items():
-            on_way = Scout(*place, kinds, start, None, grace_us, most, walk)
+            on_way = LaneScan(*place, kinds, start, None, grace_us, most, walk)
             end_us = now_us - _delay_us(on_way)
-            anew = _Pair(on_way._replace(after=(end_us, "")), on_way._replace(until_us=end_us))
+            anew = _CursorPair(on_way._replace(after=(end_us, "")), on_way._replace(until_us=end_us))
             pairs[place] = self._pairs[place].sent(anew, now_us) if place in self._pairs else anew
         self._pairs = pairs
 
-    def walk(self, ground: Ground, now_us: int, *, ends_only: bool = False) -> list[Applicant]:
+    def walk(self, ground: ClaimTx, now_us: int, *, ends_only: bool = False) -> list[Candidate]:
         """Pick what they are out for, a bit further on than the last time. `ends_only`: who is on its way rests."""
         ends = [pair.at_end for pair in self._pairs.values()]
         ways = [pair.on_way for pair in self._pairs.values() if not (ends_only or pair.arrived)]
@@ -95,7 +95,7 @@ class Scouts:
             self._pairs[scout.place] = moved
         return list({one.job_id: one for found, _ in reports for one in found}.values())
 
-    def hold_back(self, passed_by: Iterable[Applicant]) -> None:
+    def hold_back(self, passed_by: Iterable[Candidate]) -> None:
         """Have these found again, which were found and left where they stand."""
         for one in passed_by:
             pair, before = self._pairs.get(one.place), (one.run_at_us, str(UUID(int=UUID(one.job_id).int - 1)))
@@ -124,11 +124,11 @@ class Scouts:
         return min((pair.again_us for pair in self._pairs.values()), default=now_us + _AGAIN_US)
 
 
-def _delay_us(scout: Scout) -> int:
+def _delay_us(scout: LaneScan) -> int:
     """How long after its time a job is sure to be seen."""
     return max(_LATE_US, scout.grace_us)
 
 
-def _moved(scout: Scout, reached: Position | None, now_us: int) -> Scout:
+def _moved(scout: LaneScan, reached: Position | None, now_us: int) -> LaneScan:
     reached = (scout.limit_us(now_us), "") if reached is None else reached
     return scout._replace(after=max(scout.after, min(reached, (now_us - _delay_us(scout), ""))))

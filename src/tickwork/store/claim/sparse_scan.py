@@ -11,8 +11,8 @@ from collections.abc import Sequence, Set
 
 from tickwork.core.ids import JobId
 from tickwork.core.limits.lanes import read_lane
-from tickwork.store.claim.scan_cursor import Errand, Scouts
-from tickwork.store.claim.types import Applicant, Ground, Place, Position, Wish
+from tickwork.store.claim.scan_cursor import ScanCursors, ScanTask
+from tickwork.store.claim.types import Candidate, ClaimTx, PickRequest, Place, Position
 
 PLACES = 32  # where there are more, each of them takes its time, and a search would take more
 WALK = 2000  # so many are looked at in a round, in all places together: in one or two milliseconds
@@ -20,12 +20,12 @@ LEAST = 100  # but so many in each
 _FRONT: Position = (0, "")
 
 
-class Search:
+class SparseScan:
     """How far one worker has come for one set of tasks."""
 
     def __init__(self) -> None:
-        self._scouts = Scouts()
-        self._found: list[Applicant] = []
+        self._scouts = ScanCursors()
+        self._found: list[Candidate] = []
 
     @property
     def is_near(self) -> bool:
@@ -38,8 +38,8 @@ class Search:
         return self._scouts.lags
 
     def pick(
-        self, ground: Ground, wishes: Sequence[Wish], room: int, now_us: int, *, ends_only: bool
-    ) -> list[Applicant]:
+        self, ground: ClaimTx, wishes: Sequence[PickRequest], room: int, now_us: int, *, ends_only: bool
+    ) -> list[Candidate]:
         """As `Ground.pick`, of what it has not seen yet, and up to so many. `ends_only`: of what has just come."""
         self.took(set())  # of a round that was not stored
         far = [wish for wish in wishes if not read_lane(wish.lane).is_strict]
@@ -47,7 +47,7 @@ class Search:
         picked = ground.pick(near) if near else []
         walk = max(LEAST, WALK // max(1, len(far)))
         # Of two wishes for a place the second one is for all that is younger: its grace is the one that counts.
-        errands = {one.place: Errand(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
+        errands = {one.place: ScanTask(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
         self._scouts.send(errands, now_us)
         self._found = self._scouts.walk(ground, now_us, ends_only=ends_only)
         return _wanted([*picked, *self._found], wishes, now_us)[:room]
@@ -62,13 +62,13 @@ class Search:
         self._found = []
 
 
-def _wanted(found: Sequence[Applicant], wishes: Sequence[Wish], now_us: int) -> list[Applicant]:
+def _wanted(found: Sequence[Candidate], wishes: Sequence[PickRequest], now_us: int) -> list[Candidate]:
     """Those that wishes have room for, in their order."""
     by_place: dict[Place, list[int]] = {}
     for rank, wish in enumerate(wishes):
         by_place.setdefault(wish.place, []).append(rank)
 
-    def rank_of(one: Applicant) -> int:
+    def rank_of(one: Candidate) -> int:
         ranks = by_place[one.place]
         return next((rank for rank in ranks if wishes[rank].covers(one.run_at_us, now_us)), ranks[-1])
 

@@ -14,8 +14,8 @@ from typing import TypeVar
 from tickwork.core.ids import first_id
 from tickwork.store.clock_repair import NOTICED
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
-from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.rows import utc
 from tickwork.store.row_codec import duration_us
 
@@ -39,9 +39,9 @@ _REPAIRS = (
 class PostgresClock:
     """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
-    _notifier: Notifier
+    _notifier: WakeNotifier
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def check_clock(self) -> timedelta | None:

@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 from tickwork.core.dag.graph import Graph, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId, WorkerId, is_id
-from tickwork.core.job import Claimed, JobView, MapPlace
-from tickwork.core.stats.findings import Approval
+from tickwork.core.job import Claimed, JobView, MapIndex
+from tickwork.core.stats.findings import PendingApproval
 from tickwork.store import row_codec
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
-from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import id_document, instant, utc
-from tickwork.store.postgres.runs import Place, PostgresRuns, pairs_of, place_of, standing_of
+from tickwork.store.postgres.runs import PostgresRuns, RunMembership, pairs_of, place_of, standing_of
 from tickwork.store.runs import run_lifecycle, step_jobs
-from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.runs.step_jobs import ResultRow
 
 T = TypeVar("T")
@@ -30,16 +30,16 @@ class PostgresDags:
     """A part of PostgresStore: the verbs. What it needs of the rest are its transactions, and a way to wake workers."""
 
     _sql: dict[str, str]
-    _notifier: Notifier
-    _graphs: Graphs
+    _notifier: WakeNotifier
+    _graphs: GraphCache
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def _open_freed(self, names: Sequence[str]) -> bool:
         raise NotImplementedError
 
-    def _move_runs(self, work: Callable[[PostgresRuns], T], pool: Pool | None = None) -> T:
+    def _move_runs(self, work: Callable[[PostgresRuns], T], pool: VerbPool | None = None) -> T:
         """Run `work` as a transaction that moves runs, and wake the workers where something was released or is free."""
 
         def inside(session: Session) -> tuple[T, PostgresRuns]:
@@ -55,7 +55,7 @@ class PostgresDags:
             self._notifier.call()
         return result
 
-    def _places(self, ids: Collection[str]) -> list[Place]:
+    def _places(self, ids: Collection[str]) -> list[RunMembership]:
         """What jobs have to do with runs; none for plain ones."""
         known = array([one for one in ids if is_id(one)])
         return [place_of(row) for row in self._perform(lambda session: session.run("parts", ids=known))]
@@ -179,9 +179,9 @@ class PostgresDags:
             for step, idx, job_id, state, attempt, start, end in rows
         ]
 
-    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapPlace]:
+    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapIndex]:
         rows = self._perform(lambda session: session.run("map_places", ids=array([one for one in ids if is_id(one)])))
-        return {JobId(job_id): MapPlace(index, count) for job_id, index, count in rows}
+        return {JobId(job_id): MapIndex(index, count) for job_id, index, count in rows}
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
         if not is_id(run_id):
@@ -206,9 +206,9 @@ class PostgresDags:
         rows = self._perform(lambda session: session.run("assets"))
         return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
 
-    def waiting_approvals(self, limit: int) -> list[Approval]:
+    def waiting_approvals(self, limit: int) -> list[PendingApproval]:
         rows = self._perform(lambda session: session.run("waiting_approvals", limit=limit))
-        return [Approval(run, dag, step, text, utc(since)) for run, dag, step, text, since in rows]
+        return [PendingApproval(run, dag, step, text, utc(since)) for run, dag, step, text, since in rows]
 
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))

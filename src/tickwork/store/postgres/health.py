@@ -13,9 +13,9 @@ from psycopg.rows import dict_row
 
 from tickwork.clock import Clock
 from tickwork.core.duration import format_duration
-from tickwork.store.base import Health
-from tickwork.store.postgres.connection.connector import Server
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.base import StoreHealth
+from tickwork.store.postgres.connection.connector import Connector
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.store.postgres.sql_statements import statements
 
 _CLOCK_TROUBLE = timedelta(seconds=5)
@@ -23,7 +23,9 @@ _TRANSACTION_TROUBLE = timedelta(minutes=1)
 _DEAD_TROUBLE = 100_000
 
 
-def examine(connection: Connection, schema: str, server: Server, clock: Clock, now: datetime | None) -> Health:
+def examine(
+    connection: PgConnection, schema: str, server: Connector, clock: Clock, now: datetime | None
+) -> StoreHealth:
     """Look at the server and at our tables. `clock` is this host's; `now` stands in for the server's in tests."""
     asked = clock.wall_us()
     facts = _read(connection, schema, "health", now)[0]
@@ -31,7 +33,7 @@ def examine(connection: Connection, schema: str, server: Server, clock: Clock, n
     offset = f"{format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's"
     holders = _read(connection, schema, "oldest_transactions")
     tables = _read(connection, schema, "table_sizes")
-    return Health(
+    return StoreHealth(
         facts={
             "store": f"PostgreSQL {facts['version']}, {server.where}, schema {schema}",
             "durability": _durability(facts),
@@ -46,7 +48,7 @@ def examine(connection: Connection, schema: str, server: Server, clock: Clock, n
     )
 
 
-def _read(connection: Connection, schema: str, statement: str, now: datetime | None = None) -> list[dict[str, Any]]:
+def _read(connection: PgConnection, schema: str, statement: str, now: datetime | None = None) -> list[dict[str, Any]]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(statements(schema)[statement].encode(), {"schema": schema, "now": now}).fetchall()
 

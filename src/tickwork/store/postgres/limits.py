@@ -17,29 +17,29 @@ from tickwork.core.job import Claimed
 from tickwork.core.limits.breaker import Breaker, end
 from tickwork.core.limits.gates import GATES, Gate
 from tickwork.core.limits.lanes import held_prefix, lane_range, read_lane, turnstile_name
-from tickwork.core.limits.limits import Passage
+from tickwork.core.limits.limits import LimitKey
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
 from tickwork.store.claim import limit_state, limited
-from tickwork.store.claim.limited import Fate, HeldPage, Round, TurnKeeper
-from tickwork.store.claim.types import Asked, gate_passage
-from tickwork.store.limits import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
+from tickwork.store.claim.limited import ClaimForecast, HeldPage, RoundResult, TurnKeeper
+from tickwork.store.claim.types import ClaimRequest, gate_passage
+from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
 from tickwork.store.postgres import params
-from tickwork.store.postgres.claim.cursor import Bounds, Overs
-from tickwork.store.postgres.claim.round import PostgresGround, named
+from tickwork.store.postgres.claim.cursor import ClaimCursor, ReleasedHolds
+from tickwork.store.postgres.claim.round import PostgresClaimTx, named
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows, Statement
-from tickwork.store.postgres.connection.verb_pool import Pool
-from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.dags import PostgresDags
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import id_document, sooner, utc
 from tickwork.store.row_codec import from_us, to_us
-from tickwork.store.shared_transaction import Here
+from tickwork.store.shared_transaction import ThreadTransaction
 
 T = TypeVar("T")
 Finishing = Callable[[datetime | None], Sequence[Statement]]
-PlayedOn = tuple[PostgresGround, Round]
+PlayedOn = tuple[PostgresClaimTx, RoundResult]
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
@@ -48,17 +48,17 @@ _LOCKS = re.compile(
 )
 
 
-class PostgresFlow(PostgresDags):
+class PostgresLimits(PostgresDags):
     """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
     _sql: dict[str, str]
-    _notifier: Notifier
+    _notifier: WakeNotifier
     _turns: dict[WorkerId, TurnKeeper]
-    _overs: Overs
-    _here: Here[Session]
+    _overs: ReleasedHolds
+    _here: ThreadTransaction[Session]
     _new_claim: Callable[[], ClaimId]
 
-    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
+    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> ClaimCursor:
         raise NotImplementedError
 
     def _now(self) -> datetime | None:
@@ -67,31 +67,31 @@ class PostgresFlow(PostgresDags):
     def _monotonic(self) -> float:
         raise NotImplementedError
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     # -- claims
 
-    def _claim_guarded(self, worker: WorkerId, asked: Asked, finishing: Finishing | None = None) -> GuardedClaim:
+    def _claim_guarded(self, worker: WorkerId, asked: ClaimRequest, finishing: Finishing | None = None) -> LimitedClaim:
         """Claim in rounds, each a transaction; the first one stores endings before it looks. Raises LeaseLost."""
-        claim = GuardedClaim(self, worker, self._new_claim(), finishing)
+        claim = LimitedClaim(self, worker, self._new_claim(), finishing)
         played = limited.play_rounds(claim.play, asked, self._monotonic)
         claim.is_near = played.is_near
         claim.again_s = sooner(played.again_s, self._bounds_of(worker, asked.tasks).again_s())
         return claim
 
-    def _play_inside(self, session: Session, claim: GuardedClaim, asked: Asked, hurry: bool) -> PlayedOn:
+    def _play_inside(self, session: Session, claim: LimitedClaim, asked: ClaimRequest, hurry: bool) -> PlayedOn:
         turns = self._turns_of(claim.worker)
         finishing = claim.finishing(session.now) if claim.finishing else []
         reached = self._bounds_of(claim.worker, asked.tasks).begin()
         about = (claim.worker, asked.queues, asked.tasks, self._now, self._overs, reached, finishing)
-        ground = PostgresGround(session, self._sql, *about, claim=claim.claim)
+        ground = PostgresClaimTx(session, self._sql, *about, claim=claim.claim)
         return ground, limited.play(ground, asked, turns, hurry=hurry)
 
     def _turns_of(self, worker: WorkerId) -> TurnKeeper:
         return self._turns.setdefault(worker, TurnKeeper())
 
-    def _open_after(self, full: Mapping[Passage, int], freed: Sequence[str]) -> bool:
+    def _open_after(self, full: Mapping[LimitKey, int], freed: Sequence[str]) -> bool:
         """After the commit of a round: open what somebody else has made room at meanwhile, and what its endings freed.
 
         True when jobs are held at the latter.
@@ -119,7 +119,7 @@ class PostgresFlow(PostgresDags):
     def _open_freed(self, names: Sequence[str]) -> bool:
         return self._open_after({}, names)
 
-    def let_through(self, passages: Sequence[Passage]) -> None:
+    def let_through(self, passages: Sequence[LimitKey]) -> None:
         self._open_freed([turnstile_name(passage) for passage in passages])
 
     # -- limits
@@ -155,7 +155,7 @@ class PostgresFlow(PostgresDags):
             for name, declared, override, live, held in rows
         ]
 
-    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+    def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
         rows = self._perform(lambda session: session.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED))
         return [
             limit_state.key_view(name, rule, state, live, held, None if opens_at is None else utc(opens_at))
@@ -256,27 +256,27 @@ class PostgresFlow(PostgresDags):
 
         return self._perform(read, single=False) if is_id(job_id) else None
 
-    def _fate(self, session: Session, job_id: JobId, place: Any, gates: Sequence[Gate]) -> Fate | None:
+    def _fate(self, session: Session, job_id: JobId, place: Any, gates: Sequence[Gate]) -> ClaimForecast | None:
         """What holds a waiting job; where that is not decided yet, what would at a claim."""
         lane, is_due = place
         held_by = read_lane(lane).held_by
         if held_by is not None:
             ((open_us, is_open),) = session.run("opening", name=turnstile_name(held_by)) or [(None, False)]
             if not is_open:
-                return Fate(held_by, open_us)
+                return ClaimForecast(held_by, open_us)
         elif not is_due or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
             return None
         standing = session.run("standing")
         tasks = sorted({task for task, _ in standing})
         queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
-        about = (WorkerId(""), queues, tasks, self._now, Overs(self._monotonic))
-        ground = PostgresGround(session, _reading(self._sql), *about)
+        about = (WorkerId(""), queues, tasks, self._now, ReleasedHolds(self._monotonic))
+        ground = PostgresClaimTx(session, _reading(self._sql), *about)
         return limited.foresee(ground, queues, job_id, held_by)
 
     # -- breakers
 
-    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
-        told: dict[Passage, list[tuple[JobId, bool]]] = {}
+    def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
+        told: dict[LimitKey, list[tuple[JobId, bool]]] = {}
         for passage, job_id, failed in ends:
             told.setdefault(passage, []).append((job_id, failed))
         for one in told.items():
@@ -302,10 +302,10 @@ class PostgresFlow(PostgresDags):
         return opened
 
 
-class GuardedClaim:
+class LimitedClaim:
     """A claim in rounds: what it has claimed so far, and whose endings were stored."""
 
-    def __init__(self, flow: PostgresFlow, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
+    def __init__(self, flow: PostgresLimits, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
         self._flow = flow
         self._is_stored = False
         self.worker = worker
@@ -316,13 +316,13 @@ class GuardedClaim:
         self.again_s: float | None = None
         self.is_near = False
 
-    def play(self, asked: Asked, hurry: bool) -> Round:
+    def play(self, asked: ClaimRequest, hurry: bool) -> RoundResult:
         flow = self._flow
         try:
             ground, played = flow._perform(lambda one: flow._play_inside(one, self, asked, hurry), single=False)
         except LeaseLost:
             if self._is_stored:
-                return Round()  # what it has claimed so far is its own, as long as nobody has reclaimed it
+                return RoundResult()  # what it has claimed so far is its own, as long as nobody has reclaimed it
             raise
         self._is_stored = True
         self.finishing = None
@@ -343,7 +343,7 @@ def _reading(sql: Mapping[str, str]) -> dict[str, str]:
     return {**sql, **unlocked, **dict.fromkeys(("leased", "hold_worker", "lock_lanes"), sql["now_us"])}
 
 
-def _end_probes(session: Session, told: tuple[Passage, Sequence[tuple[JobId, bool]]]) -> None:
+def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bool]]]) -> None:
     """Tell one breaker how attempts ended."""
     passage, ends = told
     name = turnstile_name(passage)

@@ -16,11 +16,11 @@ from tickwork.store.postgres import params
 from tickwork.store.postgres.claim.positions import asked_for
 from tickwork.store.postgres.claim.round import heads_in
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import utc
 from tickwork.store.remote_counts import DueHeads, due_heads, within
-from tickwork.store.remote_leases import FIRST, DueWork, Grant, RemoteAttempt, RemoteName
+from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
 from tickwork.store.row_codec import duration_us, to_us
 
 T = TypeVar("T")
@@ -30,9 +30,9 @@ class PostgresRemote:
     """A part of PostgresStore. What it needs of the rest are its transactions, and connections that heartbeats have."""
 
     _sql: dict[str, str]
-    _reserved: Pool
+    _reserved: VerbPool
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
@@ -56,7 +56,7 @@ class PostgresRemote:
         ((now,),), ((_, _, _, _, opens_at_us, _),), heads = session.run_together(wanted)
         return due_heads(heads_in(heads, queues), to_us(utc(now)), opens_at_us)
 
-    def grant_leases(self, claimer: WorkerId, grants: Sequence[Grant]) -> dict[JobId, datetime]:
+    def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
         given = params.document(_grant(one) for one in grants)
         rows = self._perform(lambda session: session.run("grant_leases", claimer=claimer, grants=given))
         jobs = {one.worker: one.job_id for one in grants}
@@ -94,7 +94,7 @@ class PostgresRemote:
         self._perform(lambda session: session.run("end_leases", ids=text_array(workers)))
 
 
-def _grant(one: Grant) -> dict[str, Any]:
+def _grant(one: LeaseGrant) -> dict[str, Any]:
     return {
         "job_id": one.job_id,
         "claim": one.claim,

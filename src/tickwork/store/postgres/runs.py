@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tickwork.core.dag.advance import Run, Standing
+from tickwork.core.dag.advance import RunState, StepState
 from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, NewJob
@@ -25,16 +25,16 @@ from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import id_document
 from tickwork.store.runs import run_lifecycle, step_jobs
-from tickwork.store.runs.graph_cache import Graphs
-from tickwork.store.runs.run_lifecycle import Ended
-from tickwork.store.runs.step_jobs import Going, ResultRow
+from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.runs.run_lifecycle import EndedStep
+from tickwork.store.runs.step_jobs import LiveRun, ResultRow
 
 RunAll = Callable[[Sequence[Statement]], list[Rows]]
 
 _PASSES = 20  # of cancelling steps that move between queue and running meanwhile
 
 
-class Place(NamedTuple):
+class RunMembership(NamedTuple):
     """What a job has to do with runs: the one that it is a step of, or that it is one; and how it ended, if it has."""
 
     job_id: str
@@ -50,15 +50,15 @@ class PostgresRuns:
     `freed` are turnstiles that the ends of runs have left. `released`: there are jobs to be claimed that were not.
     """
 
-    def __init__(self, run_all: RunAll, sql: Mapping[str, str], graphs: Graphs, now: datetime | None) -> None:
+    def __init__(self, run_all: RunAll, sql: Mapping[str, str], graphs: GraphCache, now: datetime | None) -> None:
         self._run_all = run_all
         self._sql = sql
         self._graphs = graphs
         self._now = now
         self._waiting: list[Statement] = []
         self._ending: list[int] = []
-        self._going: dict[str, Going] = {}  # read ahead, as are these steps
-        self._standings: dict[tuple[str, str], Standing] = {}
+        self._going: dict[str, LiveRun] = {}  # read ahead, as are these steps
+        self._standings: dict[tuple[str, str], StepState] = {}
         self.now_us = 0
         self.large_results = graphs.large_results
         self.freed: list[str] = []
@@ -96,7 +96,7 @@ class PostgresRuns:
         if ids:
             self.together(*first, ("lock_runs", {"ids": array(ids)}))
 
-    def going(self, run_ids: Sequence[str]) -> list[Going]:
+    def going(self, run_ids: Sequence[str]) -> list[LiveRun]:
         known = [self._going.pop(run) for run in run_ids if run in self._going]
         unknown = [run for run in run_ids if run not in {one.run.id for one in known}]
         if not unknown:
@@ -105,7 +105,7 @@ class PostgresRuns:
         _, rows = self.together(("lock_runs", ids), ("going", ids))
         return [*known, *self._read_going(rows)]
 
-    def _read_going(self, rows: Rows) -> list[Going]:
+    def _read_going(self, rows: Rows) -> list[LiveRun]:
         self.now_us = max((row[-1] for row in rows), default=self.now_us)
         found = [step_jobs.going_of(row[:-1]) for row in rows]
         for one in found:
@@ -119,7 +119,7 @@ class PostgresRuns:
         (((text,),),) = self.together(("dag_graph", {"name": dag, "version": version}))
         return self._graphs.put(dag, version, text)
 
-    def steps(self, run: str, names: Sequence[str] | None) -> list[Standing]:
+    def steps(self, run: str, names: Sequence[str] | None) -> list[StepState]:
         known = [self._standings.pop((run, name)) for name in names or () if (run, name) in self._standings]
         if names is not None and len(known) == len(names):
             return known
@@ -139,7 +139,7 @@ class PostgresRuns:
         (rows,) = self.together(("instances", {"run": run, "steps": text_array(sorted(steps))}))
         return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
 
-    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None:
+    def put_steps(self, run: str, standings: Sequence[StepState], approvals: Mapping[str, Step]) -> None:
         wakes = [run_lifecycle.wake_at_us(one, approvals.get(one.step), self.now_us) for one in standings]
         self._put_off(
             "put_steps",
@@ -161,7 +161,7 @@ class PostgresRuns:
             wakes_us=array(wakes),
         )
 
-    def put_run(self, run: Run) -> None:
+    def put_run(self, run: RunState) -> None:
         self._put_off("put_run", open=run.open, failed=run.failed, id=run.id)
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
@@ -239,12 +239,12 @@ class PostgresRuns:
         """Move on the runs of those of these jobs that are steps and have ended."""
         self._advance(self.places(job_ids))
 
-    def _advance(self, places: Iterable[Place]) -> None:
-        endings = [Ended(one.run, one.step or "", JobState(one.state)) for one in places if one.run and one.state]
+    def _advance(self, places: Iterable[RunMembership]) -> None:
+        endings = [EndedStep(one.run, one.step or "", JobState(one.state)) for one in places if one.run and one.state]
         if endings:
             run_lifecycle.advance(self, endings)
 
-    def places(self, job_ids: Collection[str]) -> list[Place]:
+    def places(self, job_ids: Collection[str]) -> list[RunMembership]:
         (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
         return [place_of(row) for row in rows]
 
@@ -325,9 +325,9 @@ def _instances(group: Sequence[NewJob]) -> dict[str, str]:
     }
 
 
-def standing_of(row: Any) -> Standing:
-    return Standing(*row[:13])
+def standing_of(row: Any) -> StepState:
+    return StepState(*row[:13])
 
 
-def place_of(row: Any) -> Place:
-    return Place(*row)
+def place_of(row: Any) -> RunMembership:
+    return RunMembership(*row)

@@ -11,17 +11,17 @@ import msgspec
 from tickwork.core.ids import JobId
 from tickwork.core.recurrence.calendars.calendar import Calendar
 from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
-from tickwork.core.schedule.spec import Spec, decode_spec, encode_spec
+from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
 from tickwork.store import row_codec
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
-from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.rows import instant, utc
 from tickwork.store.postgres.runs import PostgresRuns
-from tickwork.store.runs.graph_cache import Graphs
-from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
+from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView, ScheduleMove, ScheduleView
 
 T = TypeVar("T")
 
@@ -30,22 +30,22 @@ class PostgresSchedules:
     """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
     _sql: dict[str, str]
-    _notifier: Notifier
-    _graphs: Graphs
+    _notifier: WakeNotifier
+    _graphs: GraphCache
 
     def _open_freed(self, names: Sequence[str]) -> bool:
         raise NotImplementedError
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     # -- callers
 
-    def put_schedules(self, specs: Sequence[Spec]) -> None:
+    def put_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         given = params.document(_spec(spec, None) for spec in _once(specs))
         self._perform(lambda session: session.run("put_schedules", schedules=given))
 
-    def declare_schedules(self, specs: Sequence[Spec]) -> None:
+    def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         declared = _once(specs)
         names = params.document(spec.name for spec in declared)
 
@@ -84,7 +84,7 @@ class PostgresSchedules:
         deleted = self._perform(delete, single=False)
         return [name for name in dict.fromkeys(names) if name in deleted]
 
-    def replace_schedule(self, spec: Spec, old: Spec | None) -> bool:
+    def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
         given, names = params.document([_spec(spec, None)]), params.document([spec.name])
 
         def replace(session: Session) -> bool:
@@ -139,27 +139,27 @@ class PostgresSchedules:
 
     # -- services
 
-    def look_at_schedules(self, limit: int) -> Look:
-        def look(session: Session) -> Look:
+    def look_at_schedules(self, limit: int) -> DueSchedules:
+        def look(session: Session) -> DueSchedules:
             rows = session.run("look_at_schedules", limit=limit)
             now, wake_s = utc(rows[0][0]), rows[0][1]
             due = [row[2:] for row in rows if row[2] is not None]
             if not due:
-                return Look(now, [], wake_s)
+                return DueSchedules(now, [], wake_s)
             heeded = sorted({name for row in due for name in row_codec.decode_labels(row[4])})
             calendars = session.run("calendars_of", names=params.document(heeded)) if heeded else []
             targets = params.document(sorted({row[3] for row in due}))
             definitions = {
                 row[0]: row_codec.task_definition(row) for row in session.run("definitions_of", names=targets)
             }
-            return Look(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
+            return DueSchedules(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
 
         return self._perform(look)
 
     def end_pauses(self) -> list[str]:
         return [name for (name,) in self._perform(lambda session: session.run("end_pauses"))]
 
-    def move_schedules(self, moves: Sequence[Move]) -> set[str]:
+    def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
         values = {
             "moves": params.document(_standing(move) for move in moves),
             "ended": params.document(
@@ -173,7 +173,7 @@ class PostgresSchedules:
             ),
         }
 
-        def carry_out(session: Session) -> list[Move]:
+        def carry_out(session: Session) -> list[ScheduleMove]:
             rows = session.run("move_schedules", **values)
             names = {name for name, _ in rows}
             moved = [move for move in moves if move.name in names]
@@ -195,12 +195,12 @@ class PostgresSchedules:
         return {move.name for move in moved}
 
 
-def _once(specs: Sequence[Spec]) -> list[Spec]:
+def _once(specs: Sequence[ScheduleSpec]) -> list[ScheduleSpec]:
     """The last one of each name: one statement changes a row only once."""
     return list({spec.name: spec for spec in specs}.values())
 
 
-def _spec(spec: Spec, declared: str | None) -> dict[str, Any]:
+def _spec(spec: ScheduleSpec, declared: str | None) -> dict[str, Any]:
     return {
         "name": spec.name,
         "kind": spec.kind,
@@ -214,7 +214,7 @@ def _spec(spec: Spec, declared: str | None) -> dict[str, Any]:
     }
 
 
-def _seen(row: Any) -> Seen:
+def _seen(row: Any) -> DueSchedule:
     name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, until, *runs_of = row
     job_ids, ended, ends, failed, started = runs_of
     stood = row_codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
@@ -224,7 +224,7 @@ def _seen(row: Any) -> Seen:
     return row_codec.seen(name, version, spec, stood, list(runs), instant(until))
 
 
-def _standing(move: Move) -> dict[str, Any]:
+def _standing(move: ScheduleMove) -> dict[str, Any]:
     standing = move.standing
     return {
         "name": move.name,

@@ -12,7 +12,7 @@ from tickwork.store.base import SchemaStatus
 from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.postgres.connection.connector import UPGRADE_S
 from tickwork.store.postgres.connection.error_mapping import not_migrated
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.store.postgres.sql_statements import checked_schema, in_schema
 
 
@@ -24,13 +24,13 @@ class Schema:
         self._where = f"{where} (schema {name})"
         self._known = migrations("tickwork.store.postgres")
 
-    def check(self, connection: Connection) -> None:
+    def check(self, connection: PgConnection) -> None:
         """Raise SchemaMismatch unless the tables are of exactly this version."""
         missing = pending(self._known, self._applied(connection), self._where)
         if missing:
             raise not_migrated(self._where, f"migration {missing[0].number} ({missing[0].name}) was not applied")
 
-    def status(self, connection: Connection) -> SchemaStatus:
+    def status(self, connection: PgConnection) -> SchemaStatus:
         applied = self._applied(connection)
         missing = pending(self._known, applied, self._where)
         known = [replace(migration, sql=in_schema(migration.sql, self.name)) for migration in self._known]
@@ -40,7 +40,7 @@ class Schema:
             pending=tuple(migration for migration in known if migration.number in numbers),
         )
 
-    def upgrade(self, connection: Connection) -> list[Migration]:
+    def upgrade(self, connection: PgConnection) -> list[Migration]:
         """Apply what is missing; return it. Others who upgrade at the same time wait, and then find nothing to do."""
         if not pending(self._known, self._applied(connection), self._where):
             return []
@@ -53,7 +53,7 @@ class Schema:
                 self._apply(connection, migration)
         return missing
 
-    def _prepare(self, connection: Connection) -> None:
+    def _prepare(self, connection: PgConnection) -> None:
         """Make the schema if need be; to ask for it IF NOT EXISTS takes a privilege that many roles do not have."""
         if not self._ask(connection, _HAS_SCHEMA):
             connection.execute(f'CREATE SCHEMA "{self.name}"'.encode())
@@ -64,17 +64,17 @@ class Schema:
             )
         connection.execute(in_schema(_MIGRATIONS, self.name).encode())
 
-    def _apply(self, connection: Connection, migration: Migration) -> None:
+    def _apply(self, connection: PgConnection, migration: Migration) -> None:
         connection.execute(in_schema(migration.sql, self.name).encode())
         row = (migration.number, migration.name, migration.checksum)
         connection.execute(in_schema(_APPLY, self.name).encode(), row)
 
-    def _applied(self, connection: Connection) -> dict[int, str]:
+    def _applied(self, connection: PgConnection) -> dict[int, str]:
         if not self._ask(connection, _IS_OURS):
             return {}
         return dict(connection.execute(in_schema(_APPLIED, self.name).encode()).fetchall())
 
-    def _ask(self, connection: Connection, question: str) -> bool:
+    def _ask(self, connection: PgConnection, question: str) -> bool:
         return connection.execute(question.encode(), (self.name,)).fetchone() is not None
 
 

@@ -25,7 +25,7 @@ from psycopg.pq import TransactionStatus
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.autoscale import WaitingKind
-from tickwork.core.fairness.starvation import AGE, Ageing
+from tickwork.core.fairness.starvation import AGE, StarvationGuard
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import (
     AttemptState,
@@ -48,7 +48,6 @@ from tickwork.store.base import (
     ConnectionCounts,
     Exchange,
     Finish,
-    Health,
     NewLog,
     OpenAttempt,
     Place,
@@ -56,14 +55,15 @@ from tickwork.store.base import (
     Progress,
     Pruned,
     SchemaStatus,
+    StoreHealth,
     Waiter,
-    Worker,
+    WorkerRegistration,
     new_claim,
 )
 from tickwork.store.claim.limited import TurnKeeper
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
-from tickwork.store.claim.types import Asked
-from tickwork.store.limits import Reach
+from tickwork.store.claim.types import ClaimRequest
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import params
 from tickwork.store.postgres.admin.access import PostgresAccess
@@ -72,27 +72,27 @@ from tickwork.store.postgres.admin.hooks import PostgresHooks
 from tickwork.store.postgres.admin.notifications import PostgresNotify
 from tickwork.store.postgres.admin.operations import PostgresOperations
 from tickwork.store.postgres.caller_tx.adapters import inside, run_inside, run_inside_async
-from tickwork.store.postgres.caller_tx.app_connection import Handle
-from tickwork.store.postgres.caller_tx.same_database import WHICH, Database, SameDatabase
-from tickwork.store.postgres.caller_tx.statements import By, StepMaker
-from tickwork.store.postgres.claim.cursor import Bound, Bounds, Overs
+from tickwork.store.postgres.caller_tx.app_connection import LentConnection
+from tickwork.store.postgres.caller_tx.same_database import WHICH, DatabaseIdentity, SameDatabase
+from tickwork.store.postgres.caller_tx.statements import By, TxStatements
+from tickwork.store.postgres.claim.cursor import ClaimCursor, CursorPosition, ReleasedHolds
 from tickwork.store.postgres.claim.positions import guards, placed, read_without_flow
 from tickwork.store.postgres.clock_repair import PostgresClock
-from tickwork.store.postgres.connection.connection_pool import Stock
-from tickwork.store.postgres.connection.connector import HANDLER_WAIT_S, PRUNE_S, USER_END_S, Server
+from tickwork.store.postgres.connection.connection_pool import ConnectionPool
+from tickwork.store.postgres.connection.connector import HANDLER_WAIT_S, PRUNE_S, USER_END_S, Connector
 from tickwork.store.postgres.connection.error_mapping import runs_again, translate
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.store.postgres.connection.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows, drive
-from tickwork.store.postgres.connection.verb_pool import Pool
-from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.health import examine
-from tickwork.store.postgres.limits import PostgresFlow
+from tickwork.store.postgres.limits import PostgresLimits
 from tickwork.store.postgres.reads.change_feed import PostgresChanges
-from tickwork.store.postgres.reads.job_search import AMONG, PostgresFinding
-from tickwork.store.postgres.reads.page_queries import PostgresGlances
-from tickwork.store.postgres.reads.stats import PostgresFigures
+from tickwork.store.postgres.reads.job_search import AMONG, PostgresJobSearch
+from tickwork.store.postgres.reads.page_queries import PostgresPageQueries
+from tickwork.store.postgres.reads.stats import PostgresStats
 from tickwork.store.postgres.remote_leases import PostgresRemote
 from tickwork.store.postgres.rows import as_claimed, id_document, instant, open_attempt, sooner, utc, worker_view
 from tickwork.store.postgres.runs import PostgresRuns
@@ -102,8 +102,8 @@ from tickwork.store.postgres.sql_statements import checked_schema, statements
 from tickwork.store.remote_counts import with_held
 from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
 from tickwork.store.row_codec import duration_us, from_us
-from tickwork.store.runs.graph_cache import Graphs
-from tickwork.store.shared_transaction import Here, Together
+from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.shared_transaction import SharedTransaction, ThreadTransaction
 
 T = TypeVar("T")
 
@@ -117,13 +117,13 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 
 
 class PostgresStore(
-    PostgresFinding,
+    PostgresJobSearch,
     PostgresChanges,
-    PostgresFigures,
-    PostgresFlow,
+    PostgresStats,
+    PostgresLimits,
     PostgresSchedules,
     PostgresClock,
-    PostgresGlances,
+    PostgresPageQueries,
     PostgresOperations,
     PostgresHooks,
     PostgresNotify,
@@ -154,35 +154,38 @@ class PostgresStore(
     ) -> None:
         self.url = url
         self.blobs = blobs
-        self.server = Server(url)
+        self.server = Connector(url)
         self.schema = Schema(checked_schema(schema), self.server.where)
         self._sql = statements(schema)
         self._clock = clock
         self._host_clock = SystemClock()
         self._random = Random()
-        self._listening = Server(listen_url) if listen_url else self.server
+        self._listening = Connector(listen_url) if listen_url else self.server
         if on_refused is not None:
             self.server.wait_s, self.server.refusals.tell = HANDLER_WAIT_S, on_refused
         idle_s = sizes.idle.total_seconds()
-        self._stock, self._user_stock = Stock(self.server, idle_s), Stock(self.server, idle_s, ours=False)
-        self._pool = Pool(self._stock, sizes.pool)
-        self._reserved = Pool(self._stock, RESERVED_SIZE)  # for heartbeats and the reaper
-        self._user_pool = Pool(self._user_stock, sizes.user_pool)
+        self._stock, self._user_stock = (
+            ConnectionPool(self.server, idle_s),
+            ConnectionPool(self.server, idle_s, ours=False),
+        )
+        self._pool = VerbPool(self._stock, sizes.pool)
+        self._reserved = VerbPool(self._stock, RESERVED_SIZE)  # for heartbeats and the reaper
+        self._user_pool = VerbPool(self._user_stock, sizes.user_pool)
         self._same = SameDatabase(self.server, lambda: self._perform(_which_database))
         self._upgrade_first = upgrade
         self._checked = False
         self._checking = threading.Lock()
-        self._bounds: dict[tuple[WorkerId, tuple[str, ...]], Bounds] = {}
-        self._overs = Overs(self._monotonic)
+        self._bounds: dict[tuple[WorkerId, tuple[str, ...]], ClaimCursor] = {}
+        self._overs = ReleasedHolds(self._monotonic)
         self._new_claim = new_claim
         self._turns: dict[WorkerId, TurnKeeper] = {}
-        self._ageing: dict[WorkerId, Ageing] = {}
-        self._graphs = Graphs(LargeResults(blobs))
+        self._ageing: dict[WorkerId, StarvationGuard] = {}
+        self._graphs = GraphCache(LargeResults(blobs))
         self._channel = f"tickwork:{schema}"[:63]
-        self._steps = StepMaker(self._sql, self._channel)
-        self._here = Here[Session]()
+        self._steps = TxStatements(self._sql, self._channel)
+        self._here = ThreadTransaction[Session]()
         send, here = _sender(self._pool, self._channel), self._here
-        self._notifier = Notifier(send, self._host_clock.monotonic, lambda: here.together is not None)
+        self._notifier = WakeNotifier(send, self._host_clock.monotonic, lambda: here.together is not None)
         self._last_call = weakref.finalize(self, self._notifier.flush)  # also when the process ends
 
     # -- transactions
@@ -191,7 +194,7 @@ class PostgresStore(
         self,
         work: Callable[[Session], T],
         *,
-        pool: Pool | None = None,
+        pool: VerbPool | None = None,
         single: bool = True,
         limit_s: float | None = None,
     ) -> T:
@@ -227,9 +230,9 @@ class PostgresStore(
         self._notifier.call()
         return result
 
-    def _together(self, work: Callable[[], T], session: Session) -> tuple[T, Together[Session]]:
+    def _together(self, work: Callable[[], T], session: Session) -> tuple[T, SharedTransaction[Session]]:
         """Call `work` with a session that its verbs share, and commit."""
-        self._here.together = together = Together(session)
+        self._here.together = together = SharedTransaction(session)
         session.is_shared = True
         try:
             result = work()
@@ -242,7 +245,7 @@ class PostgresStore(
             raise translate(self.server.where, error, lost=True) from error
         return result, together
 
-    def _once(self, connection: Connection, work: Callable[[Session], T], again: bool, begin: tuple[str, ...]) -> T:
+    def _once(self, connection: PgConnection, work: Callable[[Session], T], again: bool, begin: tuple[str, ...]) -> T:
         session = Session(connection, self._sql, self._now(), again, begin)
         try:
             result = work(session)
@@ -255,7 +258,7 @@ class PostgresStore(
     def _now(self) -> datetime | None:
         return None if self._clock is None else from_us(self._clock.wall_us())
 
-    def _check_schema(self, connection: Connection) -> None:
+    def _check_schema(self, connection: PgConnection) -> None:
         if self._checked:
             return
         try:
@@ -372,7 +375,7 @@ class PostgresStore(
         self._check_first()
         with self._user_pool.lend() as pooled:
             raised: BaseException | None = None
-            handle = Handle(pooled, self.server)
+            handle = LentConnection(pooled, self.server)
             try:
                 with handle.callers_transaction(USER_END_S):
                     try:
@@ -389,7 +392,9 @@ class PostgresStore(
 
     # -- workers
 
-    def register_worker(self, worker: Worker, definitions: Sequence[TaskDefinition], lease: timedelta) -> None:
+    def register_worker(
+        self, worker: WorkerRegistration, definitions: Sequence[TaskDefinition], lease: timedelta
+    ) -> None:
         values = {
             "id": worker.id,
             "host": worker.host,
@@ -428,7 +433,7 @@ class PostgresStore(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: Reach | None = None,
+        reach: LimitedCapacity | None = None,
     ) -> Claims:
         claims = self.exchange(worker, (), (), queues, tasks, limit, ahead, reach).claims
         if claims is None:
@@ -444,7 +449,7 @@ class PostgresStore(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: Reach | None = None,
+        reach: LimitedCapacity | None = None,
     ) -> Exchange:
         moving = [one for one in endings if one.run is not None or one.produce]
         if moving:  # what that releases can be claimed here
@@ -471,16 +476,16 @@ class PostgresStore(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta,
-        reach: Reach | None,
+        reach: LimitedCapacity | None,
     ) -> Exchange:
         queues = list(dict.fromkeys(queues))
-        reach = reach or Reach(limit)
+        reach = reach or LimitedCapacity(limit)
         if reach.search or self._turns_of(worker).is_guarded:
-            return self._exchange_in_rounds(worker, endings, logs, Asked(queues, tuple(tasks), limit, reach))
+            return self._exchange_in_rounds(worker, endings, logs, ClaimRequest(queues, tuple(tasks), limit, reach))
         claim = self._new_claim()
         bounds = self._bounds_of(worker, tuple(tasks))
         reached = bounds.begin()
-        ageing = self._ageing.setdefault(worker, Ageing())
+        ageing = self._ageing.setdefault(worker, StarvationGuard())
         aged = ageing.turn(self._monotonic())
         done: set[JobId] = set()
         opened = False
@@ -503,7 +508,7 @@ class PostgresStore(
         asked = _asked(worker, claim, queues, tasks, limit - len(before), ahead)
         asked |= {**placed(places_of(queues), reached), **guards(queues, reached)}
         finished, rows = self._finish_and_claim(endings, logs, asked)
-        due = {(row[3], row[4]): Bound(row[7], row[0]) for row in rows if row[13] == DUE}
+        due = {(row[3], row[4]): CursorPosition(row[7], row[0]) for row in rows if row[13] == DUE}
         read = due if not rows or rows[0][-1] else read_without_flow(reached, queues, rows[0][8]) | due
         bounds.took(read.items(), claimed=bool(due))
         if endings:
@@ -515,7 +520,7 @@ class PostgresStore(
             claims = Claims(jobs, next_due_s, sooner(bounds.again_s(), opens_s))
         if claims is not None and (opened or (rows and rows[0][-1])):
             room = limit - len(jobs)
-            claims = self._claim_in_rounds(worker, Asked(queues, tuple(tasks), room, reach), claims)
+            claims = self._claim_in_rounds(worker, ClaimRequest(queues, tuple(tasks), room, reach), claims)
         return Exchange(done, claims)
 
     def _finish_and_claim(
@@ -530,7 +535,7 @@ class PostgresStore(
         *finished, claimed = self._perform(run)
         return finished[-1] if endings else [], claimed
 
-    def _claim_in_rounds(self, worker: WorkerId, asked: Asked, before: Claims) -> Claims:
+    def _claim_in_rounds(self, worker: WorkerId, asked: ClaimRequest, before: Claims) -> Claims:
         """Claim what has to be guarded, besides what was claimed."""
         try:
             claim = self._claim_guarded(worker, asked)
@@ -539,7 +544,7 @@ class PostgresStore(
         return Claims([*before.jobs, *claim.claimed], None, sooner(before.again_s, claim.again_s))
 
     def _exchange_in_rounds(
-        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: Asked
+        self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: ClaimRequest
     ) -> Exchange:
         """As exchange, where a search is asked for or the last claim had to be guarded.
 
@@ -569,11 +574,11 @@ class PostgresStore(
     def _monotonic(self) -> float:
         return (self._clock or self._host_clock).monotonic()
 
-    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> Bounds:
+    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> ClaimCursor:
         """How far this worker has read the queue for these tasks."""
         bounds = self._bounds.get((worker, tasks))
         if bounds is None:
-            bounds = Bounds(self._monotonic)
+            bounds = ClaimCursor(self._monotonic)
             kept = {known: one for known, one in self._bounds.items() if known[0] == worker}
             self._bounds = {**kept, (worker, tasks): bounds}
         return bounds
@@ -703,7 +708,7 @@ class PostgresStore(
             return PollOnlyWaiter()
         return Listener(lambda: self._listening.connect(ours=False), self._channel)
 
-    def health(self) -> Health:
+    def health(self) -> StoreHealth:
         name, server, clock = self.schema.name, self.server, self._host_clock
         return self._perform(lambda session: examine(session.connection, name, server, clock, session.now))
 
@@ -713,7 +718,7 @@ class PostgresStore(
     def upgrade(self) -> list[Migration]:
         return self._look_at_schema(self.schema.upgrade)
 
-    def _look_at_schema(self, look: Callable[[Connection], T]) -> T:
+    def _look_at_schema(self, look: Callable[[PgConnection], T]) -> T:
         with self._pool.lend() as connection:
             try:
                 return look(connection)
@@ -767,11 +772,11 @@ def _asked(
     }
 
 
-def _which_database(session: Session) -> Database:
-    return Database(*session.run_sql(WHICH, {})[0])
+def _which_database(session: Session) -> DatabaseIdentity:
+    return DatabaseIdentity(*session.run_sql(WHICH, {})[0])
 
 
-def _sender(pool: Pool, channel: str) -> Callable[[], None]:
+def _sender(pool: VerbPool, channel: str) -> Callable[[], None]:
     """What tells the workers; only a hint, so it need not be durable and may fail."""
     statement = f'BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY "{channel}"; COMMIT'.encode()
 
@@ -785,7 +790,7 @@ def _sender(pool: Pool, channel: str) -> Callable[[], None]:
     return send
 
 
-def _roll_back(connection: Connection) -> None:
+def _roll_back(connection: PgConnection) -> None:
     if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")

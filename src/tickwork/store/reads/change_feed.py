@@ -28,7 +28,7 @@ TOPIC_ROWS = 1_000  # and so many rows of a topic
 AHEAD = timedelta(seconds=5)  # ids are made by other clocks, which may be fast
 
 
-class Happening(NamedTuple):
+class JobChange(NamedTuple):
     """Something that happened to a job. `mark` tells it from the same at another time.
 
     A job that `returned` is to be tried again; `edited` is what somebody did to it over REST. `began`: its attempt did,
@@ -55,7 +55,7 @@ class Changes(msgspec.Struct, frozen=True):
     """What happened to jobs up to an instant; `is_partial`: of some kind there was more than is told."""
 
     at: datetime
-    happenings: list[Happening]
+    happenings: list[JobChange]
     is_partial: bool
 
 
@@ -89,9 +89,9 @@ def happenings(
     return Changes(now, found, any(count >= most for count in counts.values()))
 
 
-def _happening(row: Sequence[Any]) -> Happening:
+def _happening(row: Sequence[Any]) -> JobChange:
     kind, job_id, attempt, mark, began, run_id, is_run = row
-    return Happening(kind, JobId(job_id), attempt, mark, bool(began), run_id, bool(is_run))
+    return JobChange(kind, JobId(job_id), attempt, mark, bool(began), run_id, bool(is_run))
 
 
 def topics(rows: Sequence[Any]) -> dict[str, str]:

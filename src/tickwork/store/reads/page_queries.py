@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from tickwork.core.dag.overview import Cell
+from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobView
 from tickwork.store.dags import DagView
@@ -52,7 +52,7 @@ class RunEvent(NamedTuple):
     detail: str | None
 
 
-class AskedView(NamedTuple):
+class PendingApprovalView(NamedTuple):
     """An approval that waits for its answer; `answered_at` is when it is answered by its default."""
 
     run: JobId
@@ -62,7 +62,7 @@ class AskedView(NamedTuple):
     text: str | None
 
 
-class FireGlance(NamedTuple):
+class FireSummary(NamedTuple):
     """What became of an occurrence, and of the job that it started; `state` is None when there is none, or no more."""
 
     schedule: str
@@ -86,13 +86,13 @@ class FireCount(NamedTuple):
     fires: int
 
 
-class GlanceVerbs(Protocol):
+class PageVerbs(Protocol):
     """The verbs."""
 
     def newest_runs(self, dags: Sequence[str], limit: int, before: JobId | None = None) -> list[RunBrief]:
         """Return the newest `limit` runs of each of these dags, the newest first, from just before one on."""
 
-    def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[Cell]:
+    def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[GridCell]:
         """Return how each of these steps stands in each of these runs that has it.
 
         Of a mapped step the first LOOKED_AT instances tell when it began and how often it was tried.
@@ -101,7 +101,7 @@ class GlanceVerbs(Protocol):
     def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:
         """Return what happened in a run, in its order, from just after a place on. It costs what the run is large."""
 
-    def asked(self, places: Sequence[tuple[JobId, str]]) -> list[AskedView]:
+    def asked(self, places: Sequence[tuple[JobId, str]]) -> list[PendingApprovalView]:
         """Return those of these approvals, by run and step, that wait for their answer."""
 
     def dag_version(self, name: str, version: int) -> DagView | None:
@@ -110,7 +110,7 @@ class GlanceVerbs(Protocol):
     def newest_dags(self, limit: int, after: str = "") -> list[DagView]:
         """Return dags that can be started by their newest version, by name, from just after `after` on."""
 
-    def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireGlance]:
+    def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireSummary]:
         """Return the latest `limit` fires of each of these schedules, the latest first."""
 
     def fire_counts(self, schedule: str, since: datetime, most: int) -> list[FireCount]:

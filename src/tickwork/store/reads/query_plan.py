@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tickwork.core.ids import JobId, first_id
-from tickwork.core.job import JobFilter, JobState, Waiting
+from tickwork.core.job import JobFilter, JobState, QueuedReason
 from tickwork.store.row_codec import checked_id
 
 
-class Way(NamedTuple):
+class ReadPath(NamedTuple):
     """A way to read jobs from the newest on: by an index of the jobs, or of the table of a state.
 
     `begins` and `walks` are where a page begins and what is counted for it. The index is that of a `column` of jobs
@@ -29,24 +29,24 @@ class Way(NamedTuple):
     is_scattered: bool
 
 
-class Bounds(NamedTuple):
+class IdRange(NamedTuple):
     """Between which ids to look: below the one, and not below the other."""
 
     below: JobId | None
     floor: JobId | None
 
 
-def bounds(which: JobFilter, before: JobId | None, floor: JobId | None = None) -> Bounds:
+def bounds(which: JobFilter, before: JobId | None, floor: JobId | None = None) -> IdRange:
     """Where a page of what a filter means lies, that follows one and ends at another job. Raises InvalidInput."""
     if before is not None:
         checked_id(before)
     tops = [before, None if which.until is None else first_id(which.until)]
     ends = [floor, None if which.since is None else first_id(which.since)]
     below, end = min(filter(None, tops), default=None), max(filter(None, ends), default=None)
-    return Bounds(None if below is None else JobId(below), None if end is None else JobId(end))
+    return IdRange(None if below is None else JobId(below), None if end is None else JobId(end))
 
 
-def ways(which: JobFilter) -> list[Way]:
+def ways(which: JobFilter) -> list[ReadPath]:
     """The ways to read what a filter means, on j(obs), q(ueue), r(unning) and f(inished); the best guess first.
 
     A state is written out, not a value: an index on some states is of use only to a statement that names them.
@@ -69,17 +69,17 @@ def state_of(which: JobFilter) -> JobState | None:
     return which.state if which.waits is None else JobState.QUEUED
 
 
-def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> Way:
+def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> ReadPath:
     column = by if by in _COLUMNS else None
     indexed = () if by is None or column else (_INDEXED[by],)
     rest = (*_beside(which, by), *_state_conditions(which, state))
     is_alone = not rest and not _looks_further(which) and (column is None or which.since is None)
     finds_all = is_alone or by == "run" or which.ids is not None
     is_scattered = which.error is not None
-    return Way("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all, is_scattered)
+    return ReadPath("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all, is_scattered)
 
 
-def _by_state(which: JobFilter, state: JobState) -> Way:
+def _by_state(which: JobFilter, state: JobState) -> ReadPath:
     table, id = {JobState.QUEUED: ("queue", "q.job_id"), JobState.RUNNING: ("running", "r.job_id")}.get(
         state, ("finished", "f.job_id")
     )
@@ -89,13 +89,13 @@ def _by_state(which: JobFilter, state: JobState) -> Way:
     finds_all = not _looks_further(which) and all(condition.endswith("IS NOT NULL") for condition in rest)
     # Those that failed are few among many, and the error of one that is tried again is with its attempt.
     is_scattered = bool(indexed) or which.error is not None
-    return Way(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all, is_scattered)
+    return ReadPath(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all, is_scattered)
 
 
 def _has_index(which: JobFilter, state: JobState) -> bool:
     """Whether an index leads to the jobs in a state, and not only to the table that they are in."""
     if state is JobState.QUEUED:
-        return which.waits is Waiting.RETRYING
+        return which.waits is QueuedReason.RETRYING
     return state not in (JobState.RUNNING, JobState.SUCCEEDED)
 
 
@@ -162,8 +162,8 @@ _BESIDE = {
     "creator": "j.creator = {creator}",
     "worker": "coalesce(r.worker, f.worker) = {worker}",
 }
-_WAITS: dict[Waiting | None, tuple[str, ...]] = {
-    Waiting.RETRYING: ("q.failures > 0",),
-    Waiting.DELAYED: ("q.failures = 0", "q.run_at > {now}"),
-    Waiting.DUE: ("q.failures = 0", "q.run_at <= {now}"),
+_WAITS: dict[QueuedReason | None, tuple[str, ...]] = {
+    QueuedReason.RETRYING: ("q.failures > 0",),
+    QueuedReason.DELAYED: ("q.failures = 0", "q.run_at > {now}"),
+    QueuedReason.DUE: ("q.failures = 0", "q.run_at <= {now}"),
 }

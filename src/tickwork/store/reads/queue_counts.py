@@ -25,7 +25,7 @@ class _Counts:
             self.oldest = oldest if self.oldest is None else min(oldest, self.oldest)
 
 
-class Standings:
+class QueueCounts:
     """The counts of queues by their names. Lanes of one queue add up; what is held is counted over all queues."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from tickwork.core.ids import created_at, first_id
 from tickwork.core.stats.histogram import Spread
-from tickwork.core.stats.rollups import COUNTS, Counted, Figures, Place
+from tickwork.core.stats.rollups import COUNTS, CountedRows, RollupCounts, RollupKey
 
 SETTLED = timedelta(seconds=5)  # what is younger is left for the next time: its transaction may still be open
 
@@ -22,7 +22,7 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _SPREAD = msgspec.json.Decoder(dict[int, int])
 
 
-class FigureMarks(msgspec.Struct, frozen=True):
+class RollupMarks(msgspec.Struct, frozen=True):
     """Up to where it was counted: jobs by id, ends by when they were. `version` is raised by every move.
 
     `look_at`: when somebody has to count on.
@@ -34,40 +34,40 @@ class FigureMarks(msgspec.Struct, frozen=True):
     look_at: datetime = _BEGINNING
 
 
-class FigurePage(msgspec.Struct, frozen=True):
+class RollupPage(msgspec.Struct, frozen=True):
     """What was counted, and the marks to go on from. `is_full`: there is more to count at once."""
 
-    marks: FigureMarks
-    counted: list[Counted]
+    marks: RollupMarks
+    counted: list[CountedRows]
     is_full: bool
 
 
-class FigureVerbs(Protocol):
+class StatsVerbs(Protocol):
     """The verbs of figures."""
 
-    def figure_marks(self) -> FigureMarks:
+    def figure_marks(self) -> RollupMarks:
         """Return up to where it was counted."""
 
-    def count_figures(self, marks: FigureMarks, limit: int) -> FigurePage:
+    def count_figures(self, marks: RollupMarks, limit: int) -> RollupPage:
         """Count what there is since the marks, at most about `limit` rows of each kind.
 
         To count everything exactly would slow down those who write: a job whose transaction was open for more than a
         few seconds may be left out.
         """
 
-    def add_figures(self, marks: FigureMarks, figures: Mapping[Place, Figures]) -> bool:
+    def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
         """Add figures and move the marks, in one transaction, from the version that they name; False: somebody did."""
 
-    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, Figures]:
+    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
         """Return the figures of one queue and task from a minute on, by the minute that each span began with."""
 
-    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, Figures]]:
+    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         """Return the same of every queue, over all its tasks."""
 
-    def total_figures(self) -> dict[tuple[str, str], Figures]:
+    def total_figures(self) -> dict[tuple[str, str], RollupCounts]:
         """Return what was counted since the store was made, by queue and task."""
 
-    def starting(self, limit: int) -> list[Counted]:
+    def starting(self, limit: int) -> list[CountedRows]:
         """Count attempts that run, which no figures have yet, by when they were claimed; at most so many of them."""
 
     def figures_known(self) -> datetime:
@@ -81,11 +81,11 @@ Run = Callable[[str, dict[str, Any]], Sequence[Any]]
 def count_page(
     run: Run,
     now: datetime,
-    marks: FigureMarks,
+    marks: RollupMarks,
     limit: int,
     wire: Callable[[datetime], Any],
     read: Callable[[Any], datetime],
-) -> FigurePage:
+) -> RollupPage:
     """Count on any store that can run the statements of figures.sql. `wire` and `read` say how it writes instants."""
     latest = now - SETTLED
     ids = {"since": marks.created, "latest": max(marks.created, first_id(latest)), "limit": limit}
@@ -93,14 +93,14 @@ def count_page(
     ends = {"since": wire(marks.ended), "latest": wire(max(marks.ended, latest)), "limit": limit}
     ends["until"] = min(_first(run(which, ends), ends["latest"]) for which in ("ended_until", "tried_until"))
     rows = [*run("created_figures", ids), *run("ended_figures", ends)]
-    return FigurePage(
+    return RollupPage(
         msgspec.structs.replace(marks, created=str(ids["until"]), ended=read(ends["until"])),
         counted_of(rows),
         ids["until"] != ids["latest"] or ends["until"] != ends["latest"],
     )
 
 
-def known(run: Run, now: datetime, marks: FigureMarks, wire: Callable[[datetime], Any]) -> datetime:
+def known(run: Run, now: datetime, marks: RollupMarks, wire: Callable[[datetime], Any]) -> datetime:
     """Until when figures with these marks are complete."""
     latest = now - SETTLED
     ids = {"since": marks.created, "latest": first_id(latest), "limit": 0}
@@ -111,32 +111,32 @@ def known(run: Run, now: datetime, marks: FigureMarks, wire: Callable[[datetime]
     return min([latest, *untils])
 
 
-def figures_of(columns: Sequence[Any]) -> Figures:
+def figures_of(columns: Sequence[Any]) -> RollupCounts:
     """The counts and spreads of a row as figures."""
     *counts, waits, runs = columns
     named = dict(zip(COUNTS, counts, strict=True))
-    return Figures(**named, waits=_SPREAD.decode(waits), runs=_SPREAD.decode(runs))
+    return RollupCounts(**named, waits=_SPREAD.decode(waits), runs=_SPREAD.decode(runs))
 
 
-def added(there: Mapping[Place, Figures], figures: Mapping[Place, Figures]) -> list[dict[str, Any]]:
+def added(there: Mapping[RollupKey, RollupCounts], figures: Mapping[RollupKey, RollupCounts]) -> list[dict[str, Any]]:
     """The rows that are to be written: what is there of these places, and what is added to it."""
     rows: list[dict[str, Any]] = []
     for place in sorted(figures):
-        whole = there.get(place, Figures())
+        whole = there.get(place, RollupCounts())
         whole.add(figures[place])
         rows.append(_row(place, whole))
     return rows
 
 
-def counted_of(rows: Sequence[Any]) -> list[Counted]:
+def counted_of(rows: Sequence[Any]) -> list[CountedRows]:
     """Rows of what was counted, of any store."""
     return [
-        Counted(what, queue, task, minute, digits, None if lead is None else int(lead), count)
+        CountedRows(what, queue, task, minute, digits, None if lead is None else int(lead), count)
         for what, queue, task, minute, digits, lead, count in rows
     ]
 
 
-def _row(place: Place, figures: Figures) -> dict[str, Any]:
+def _row(place: RollupKey, figures: RollupCounts) -> dict[str, Any]:
     spreads = {"waits": _encoded(figures.waits), "runs": _encoded(figures.runs)}
     return {**place._asdict(), **{name: getattr(figures, name) for name in COUNTS}, **spreads}
 

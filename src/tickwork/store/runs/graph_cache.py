@@ -10,7 +10,7 @@ from tickwork.core.dag.graph import Graph, decode_graph
 _GRAPHS_KEPT, _RUNS_KEPT = 64, 10_000
 
 
-class Graphs:
+class GraphCache:
     """What a store moves runs with, beside their rows: graphs that it has read, and results that are in blobs.
 
     Graphs are known by dag and version, and which of them a run has; neither ever changes.

@@ -17,9 +17,9 @@ from msgspec import Raw
 
 from tickwork.blobs import LargeResults
 from tickwork.core.blob_ref import Load, Unfillable
-from tickwork.core.dag.advance import OPEN, Advance, Run, Standing, StepJob, failed_steps
+from tickwork.core.dag.advance import OPEN, Advance, RunState, StepJob, StepState, failed_steps
 from tickwork.core.dag.graph import Graph, Step
-from tickwork.core.dag.step_inputs import NO_RESULTS, OF_RUN, Results, decode_holes, fill, read, value_of, wanted_by
+from tickwork.core.dag.step_inputs import NO_RESULTS, OF_RUN, StepResults, decode_holes, fill, read, value_of, wanted_by
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
@@ -27,13 +27,13 @@ from tickwork.core.why import gist
 from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
 from tickwork.store.base import Finish
 from tickwork.store.row_codec import duration_us
-from tickwork.store.runs.step_jobs import Going, ResultRow, new_job, results_of
+from tickwork.store.runs.step_jobs import LiveRun, ResultRow, new_job, results_of
 
 _INSTANCE = re.compile(r"\[(\d+)\]$")
 _TOLD = 3  # failed steps that the error of a run names
 
 
-class Ended(NamedTuple):
+class EndedStep(NamedTuple):
     """An instance of a step that has ended."""
 
     run: str
@@ -41,18 +41,18 @@ class Ended(NamedTuple):
     state: JobState
 
 
-class Ground(Protocol):
+class RunTx(Protocol):
     """The rows of runs inside a transaction, and what is in blobs of them."""
 
     now_us: int
     large_results: LargeResults
 
-    def going(self, run_ids: Sequence[str]) -> list[Going]:
+    def going(self, run_ids: Sequence[str]) -> list[LiveRun]:
         """Lock runs, in the order of their ids, and return those that have begun and not ended."""
 
     def graph(self, dag: str, version: int) -> Graph: ...
 
-    def steps(self, run: str, names: Sequence[str] | None) -> list[Standing]:
+    def steps(self, run: str, names: Sequence[str] | None) -> list[StepState]:
         """The rows of these steps; None: of all."""
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
@@ -64,9 +64,9 @@ class Ground(Protocol):
     def instances(self, run: str, steps: Collection[str]) -> dict[tuple[str, int], tuple[JobId, str]]:
         """The jobs that these steps have already, by step and number, with their state."""
 
-    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None: ...
+    def put_steps(self, run: str, standings: Sequence[StepState], approvals: Mapping[str, Step]) -> None: ...
 
-    def put_run(self, run: Run) -> None: ...
+    def put_run(self, run: RunState) -> None: ...
 
     def insert(self, jobs: Sequence[NewJob]) -> None: ...
 
@@ -79,21 +79,21 @@ class Ground(Protocol):
         """Note that assets were made anew by a job or a run, and start the dags that wait for that."""
 
 
-class Rows:
+class RunRows:
     """How one run stands, for `Advance`. Ids of jobs follow from the run, so that a simulation repeats itself."""
 
-    def __init__(self, ground: Ground, going: Going) -> None:
+    def __init__(self, ground: RunTx, going: LiveRun) -> None:
         self._ground = ground
         self._going = going
         self._run = going.run.id
         self._ids: IdMaker | None = None
-        self._known: dict[str, Results] = {}
+        self._known: dict[str, StepResults] = {}
         self.load: Load = cache(ground.large_results.load)  # many steps may look at one result
 
-    def steps(self, names: Sequence[str]) -> list[Standing]:
+    def steps(self, names: Sequence[str]) -> list[StepState]:
         return self._ground.steps(self._run, names)
 
-    def results(self, names: Iterable[str], touched: Mapping[str, Standing]) -> Results:
+    def results(self, names: Iterable[str], touched: Mapping[str, StepState]) -> StepResults:
         wanted = set(names)
         found = self._ground.result_rows({(self._run, name) for name in wanted})
         rows = [row for row in found if row.step not in touched]
@@ -101,7 +101,7 @@ class Rows:
             rows += _as_touched(self._run, touched[name], [row for row in found if row.step == name])
         return results_of(rows, self.load).get(self._run, NO_RESULTS)
 
-    def job(self, one: StepJob, touched: Mapping[str, Standing]) -> NewJob:
+    def job(self, one: StepJob, touched: Mapping[str, StepState]) -> NewJob:
         try:
             return new_job(self._going, one, self._new_id(one), lambda: self._filled(one, touched))
         except InvalidArguments as error:
@@ -114,7 +114,7 @@ class Rows:
             self._ids = IdMaker(lambda: now_us // 1000, chance.getrandbits)
         return JobId(self._ids.new_id())
 
-    def _filled(self, one: StepJob, touched: Mapping[str, Standing]) -> bytes:
+    def _filled(self, one: StepJob, touched: Mapping[str, StepState]) -> bytes:
         """Its arguments, as they are now: what its limits read."""
         holes = decode_holes(one.inputs or b"[]")
         if holes and one.step.name not in self._known:
@@ -124,7 +124,7 @@ class Rows:
         return bytes(read(Raw(args), self.load))
 
 
-def _as_touched(run: str, one: Standing, rows: Iterable[ResultRow]) -> list[ResultRow]:
+def _as_touched(run: str, one: StepState, rows: Iterable[ResultRow]) -> list[ResultRow]:
     """The rows of a step as they will be. Instances beyond `total` are of an earlier generation."""
     current = [row._replace(state=one.state, answer=one.result) for row in rows if (row.idx or 0) < one.total]
     return current or [ResultRow(run, one.step, one.state, one.mapped, one.result, None, None, None)]
@@ -133,7 +133,7 @@ def _as_touched(run: str, one: Standing, rows: Iterable[ResultRow]) -> list[Resu
 # -- moves
 
 
-def advance(ground: Ground, endings: Iterable[Ended]) -> None:
+def advance(ground: RunTx, endings: Iterable[EndedStep]) -> None:
     """Move runs on whose steps have ended."""
     by_run: dict[str, list[tuple[str, JobState]]] = {}
     for one in endings:
@@ -144,7 +144,7 @@ def advance(ground: Ground, endings: Iterable[Ended]) -> None:
         _store(ground, going, move)
 
 
-def begin(ground: Ground, going: Going, again: Sequence[str] | None, *, first: bool) -> None:
+def begin(ground: RunTx, going: LiveRun, again: Sequence[str] | None, *, first: bool) -> None:
     """Start a run, or start it again: with these steps or instances, or with what failed."""
     move = _move(ground, going)
     if first:
@@ -164,7 +164,7 @@ def step_of(name: str, graph: Graph) -> str:
 
 
 def _kept(
-    ground: Ground, run: str, mapped: Sequence[Standing], again: Sequence[str] | None
+    ground: RunTx, run: str, mapped: Sequence[StepState], again: Sequence[str] | None
 ) -> dict[str, dict[int, bool]]:
     """The instances of mapped steps that stay as they ended, and whether they succeeded: those that did, or those that
     are not named. What an earlier generation has left beyond `total` is none of them.
@@ -179,7 +179,7 @@ def _kept(
     return kept
 
 
-def answer(ground: Ground, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool:
+def answer(ground: RunTx, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool:
     """End an approval; False when it does not wait for an answer."""
     for going in ground.going([run]):
         move = _move(ground, going)
@@ -189,30 +189,30 @@ def answer(ground: Ground, run: str, step: str, state: JobState, result: str | N
     return False
 
 
-def open_approvals(ground: Ground, run: str) -> list[str]:
+def open_approvals(ground: RunTx, run: str) -> list[str]:
     """The approvals for which a run waits."""
     open_steps = [one.step for one in ground.steps(run, None) if one.state == OPEN]
     by_name = {name: step for going in ground.going([run]) for name, step in _graph(ground, going).by_name.items()}
     return [name for name in open_steps if name in by_name and by_name[name].approval is not None]
 
 
-def cancel_approvals(ground: Ground, run: str, names: Iterable[str]) -> None:
+def cancel_approvals(ground: RunTx, run: str, names: Iterable[str]) -> None:
     """End approvals of a run that was cancelled."""
     for name in names:
         answer(ground, run, name, JobState.CANCELLED, None, "the run was cancelled")
 
 
-def _graph(ground: Ground, going: Going) -> Graph:
+def _graph(ground: RunTx, going: LiveRun) -> Graph:
     return ground.graph(going.run.dag, going.run.version)
 
 
-def _move(ground: Ground, going: Going) -> Advance:
+def _move(ground: RunTx, going: LiveRun) -> Advance:
     run, graph = going.run, _graph(ground, going)
     run.params = {**graph.defaults, **run.params, OF_RUN: going.values}
-    return Advance(graph, run, Rows(ground, going))
+    return Advance(graph, run, RunRows(ground, going))
 
 
-def _store(ground: Ground, going: Going, move: Advance) -> None:
+def _store(ground: RunTx, going: LiveRun, move: Advance) -> None:
     run = going.run
     approvals = {step.name: step for step in move.approvals}
     ground.put_steps(run.id, list(move.touched.values()), approvals)
@@ -228,7 +228,7 @@ def _store(ground: Ground, going: Going, move: Advance) -> None:
         ground.produce(produced, run.id)
 
 
-def _not_there(ground: Ground, run: str, jobs: list[NewJob]) -> list[NewJob]:
+def _not_there(ground: RunTx, run: str, jobs: list[NewJob]) -> list[NewJob]:
     """Queue again what an earlier generation has left; return the rest."""
     known = ground.instances(run, {job.part.step for job in jobs if job.part})
     places = [(job.part.step, job.part.idx) for job in jobs if job.part]
@@ -241,7 +241,7 @@ def _not_there(ground: Ground, run: str, jobs: list[NewJob]) -> list[NewJob]:
     return [job for job, place in zip(jobs, places, strict=True) if place not in known]
 
 
-def _end_of(ground: Ground, going: Going, move: Advance) -> Finish:
+def _end_of(ground: RunTx, going: LiveRun, move: Advance) -> Finish:
     run = going.run
     ending: Cancelled | Failed | Succeeded
     if run.is_cancelled:
@@ -256,14 +256,14 @@ def _end_of(ground: Ground, going: Going, move: Advance) -> Finish:
     return Finish(JobId(run.id), going.attempt, going.claim, transition)
 
 
-def _failures(ground: Ground, going: Going, graph: Graph) -> list[tuple[str, str]]:
+def _failures(ground: RunTx, going: LiveRun, graph: Graph) -> list[tuple[str, str]]:
     """Some of the steps for which a run failed, with their errors. Steps that may fail are none of them."""
     ignored = {step.name for step in graph.steps if step.may_fail}
     found = ground.failures(going.run.id, _TOLD + len(ignored))
     return [(step, error) for step, error in found if step not in ignored][:_TOLD]
 
 
-def _succeeded(ground: Ground, going: Going, move: Advance) -> Succeeded | Failed:
+def _succeeded(ground: RunTx, going: LiveRun, move: Advance) -> Succeeded | Failed:
     run = going.run
     try:
         what = f"the result of dag {run.dag!r}"
@@ -280,7 +280,7 @@ def _count(number: int, thing: str) -> str:
 # -- approvals
 
 
-def wake_at_us(one: Standing, approval: Step | None, now_us: int) -> int | None:
+def wake_at_us(one: StepState, approval: Step | None, now_us: int) -> int | None:
     """When an approval that was opened just now is answered by its default."""
     if approval is None or approval.approval is None or approval.approval.timeout is None or one.state != OPEN:
         return None
@@ -294,7 +294,7 @@ def said(approved: bool, by: str, note: str | None) -> tuple[JobState, str | Non
     return JobState.SUCCEEDED if approved else JobState.FAILED, result, told
 
 
-def answer_by_default(ground: Ground, run: str, step: str) -> None:
+def answer_by_default(ground: RunTx, run: str, step: str) -> None:
     """Answer an approval whose time is up."""
     for going in ground.going([run]):
         approval = _graph(ground, going).by_name[step].approval

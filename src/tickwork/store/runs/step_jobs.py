@@ -12,26 +12,26 @@ from msgspec import Raw
 
 from tickwork.core.arguments.run_params import defaults_of
 from tickwork.core.blob_ref import NULL, Load, Unfillable
-from tickwork.core.dag.advance import Run, StepJob
+from tickwork.core.dag.advance import RunState, StepJob
 from tickwork.core.dag.graph import Graph
-from tickwork.core.dag.step_inputs import NO_RESULTS, Results, decode_holes, fill, run_values, value_of, wanted_by
+from tickwork.core.dag.step_inputs import NO_RESULTS, StepResults, decode_holes, fill, run_values, value_of, wanted_by
 from tickwork.core.ids import ClaimId, IdMaker, JobId
-from tickwork.core.job import RUN, Claimed, JobState, NewJob, Part, Policy, TaskDefinition
-from tickwork.core.job_limits import Stamp, decode_task_flow, rules_of, stamp_of
+from tickwork.core.job import RUN, Claimed, JobState, NewJob, Policy, StepInstance, TaskDefinition
+from tickwork.core.job_limits import JobStamper, decode_task_flow, rules_of, stamp_of
 from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.lanes import Flow
-from tickwork.core.limits.limits import Concurrency, Slot
-from tickwork.core.schedule.spec import JobOptions, job_template
+from tickwork.core.limits.limits import Concurrency, LimitUse
+from tickwork.core.schedule.spec import ScheduledJobOptions, job_template
 from tickwork.store import row_codec
 
 FILLED_LIMIT = 512 * 1024 * 1024  # of arguments with results in them: a frame to a child takes twice as much
 _PARAMS = msgspec.json.Decoder(dict[str, Raw])
 
 
-class Going(NamedTuple):
+class LiveRun(NamedTuple):
     """A run that has begun and not ended, with what its steps have from it. `values`: what `RunValue`s refer to."""
 
-    run: Run
+    run: RunState
     attempt: int
     priority: int
     collection: str | None
@@ -45,16 +45,16 @@ class Going(NamedTuple):
     values: Raw
 
 
-def going_of(row: Any) -> Going:
+def going_of(row: Any) -> LiveRun:
     """A run that is going, from its row in either store."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
     flow, policy, failures, trace, creator, claim, tick, due_us = rest
-    run = Run(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
+    run = RunState(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
     stamped = row_codec.decode_flow(flow)
     tenant = None if stamped is None else stamped.tenant
     around = (priority, collection, row_codec.decode_labels(labels), tenant)
     values = run_values(tick, row_codec.from_us(due_us))
-    return Going(run, attempt, *around, row_codec.decode_policy(policy), failures, trace, creator, claim, values)
+    return LiveRun(run, attempt, *around, row_codec.decode_policy(policy), failures, trace, creator, claim, values)
 
 
 class ResultRow(NamedTuple):
@@ -73,7 +73,7 @@ class ResultRow(NamedTuple):
 # -- jobs of steps
 
 
-def new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes]) -> NewJob:
+def new_job(going: LiveRun, one: StepJob, id: JobId, filled: Callable[[], bytes]) -> NewJob:
     """The job of an instance. `filled` gives its arguments, for limits that read them. Raises InvalidArguments."""
     template, run = one.step.job, going.run
     if template is None:
@@ -90,7 +90,7 @@ def new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes]) 
         parent=run.id,
         trace=going.trace,
         creator=going.creator,
-        part=Part(run.id, one.step.name, one.idx, one.inputs),
+        part=StepInstance(run.id, one.step.name, one.idx, one.inputs),
     )
     where = (template.task, template.flow, template.queue, template.tenant or going.tenant)
     stamp = _stamp(*where, job.labels, template.needs)
@@ -101,7 +101,7 @@ def new_job(going: Going, one: StepJob, id: JobId, filled: Callable[[], bytes]) 
     if one.step.map is None or one.step.map.max_parallel is None:
         return stamped
     flow = stamped.flow or Flow()
-    slot = Slot(_parallel(run.dag, run.version, one.step.name), run.id, 1)
+    slot = LimitUse(_parallel(run.dag, run.version, one.step.name), run.id, 1)
     return msgspec.structs.replace(stamped, flow=msgspec.structs.replace(flow, slots=(*flow.slots, slot)))
 
 
@@ -123,7 +123,7 @@ def _parallel(dag: str, version: int, step: str) -> str:
 @lru_cache(maxsize=1024)
 def _stamp(
     task: str, flow: str | None, queue: str, tenant: str | None, labels: tuple[str, ...], needs: str
-) -> Stamp | None:
+) -> JobStamper | None:
     return stamp_of(task, decode_task_flow(flow), queue, tenant, labels, needs)
 
 
@@ -136,7 +136,7 @@ def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) 
     return [one if one.inputs is None else _with_inputs(one, results.get(str(one.run), NO_RESULTS)) for one in jobs]
 
 
-def _with_inputs(one: Claimed, results: Results) -> Claimed:
+def _with_inputs(one: Claimed, results: StepResults) -> Claimed:
     try:
         args = fill(one.args, decode_holes(one.inputs or "[]"), partial(value_of, params={}, items={}, results=results))
     except Unfillable as error:
@@ -152,7 +152,7 @@ def wanted_results(jobs: Iterable[Claimed]) -> set[tuple[str, str]]:
     return {(one.run, step) for one in jobs if one.run and one.inputs for step in wanted_by(decode_holes(one.inputs))}
 
 
-def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, Results]:
+def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, StepResults]:
     """What the steps of runs came to. In lists there is null in the place of what did not succeed."""
     values: dict[str, dict[str, Raw]] = {}
     succeeded: dict[str, set[str]] = {}
@@ -168,7 +168,7 @@ def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, Results]:
             lists.setdefault((row.run, row.step), []).extend([] if row.idx is None else [value])
     for (run, step), all_of in lists.items():
         values[run][step] = Raw(msgspec.json.encode(all_of))
-    return {run: Results(known, succeeded[run], load) for run, known in values.items()}
+    return {run: StepResults(known, succeeded[run], load) for run, known in values.items()}
 
 
 def _value(text: str | None) -> Raw:
@@ -190,7 +190,7 @@ def triggers_of(graph: Graph) -> list[tuple[str, int]]:
 def triggered(definition: TaskDefinition, asset: str, group: int, by: str, now_us: int) -> NewJob:
     """The run that an asset starts, with the defaults of its parameters. Several may start a dag at one instant."""
     args = msgspec.json.encode(defaults_of(msgspec.json.decode(definition.schema)))
-    made = job_template(definition.name, args.decode(), JobOptions(), definition)
+    made = job_template(definition.name, args.decode(), ScheduledJobOptions(), definition)
     (id,) = IdMaker(
         lambda: now_us // 1000, Random(f"{by} {definition.name} {asset} {group} {now_us}").getrandbits
     ).new_ids(1)

@@ -17,29 +17,29 @@ from tickwork.core.job import Claimed
 from tickwork.core.limits.breaker import Breaker, end
 from tickwork.core.limits.gates import GATES, Gate
 from tickwork.core.limits.lanes import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
-from tickwork.core.limits.limits import Passage
-from tickwork.core.placement.sticky import Neighbour
+from tickwork.core.limits.limits import LimitKey
+from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store import row_codec
 from tickwork.store.base import NO_CLAIM
 from tickwork.store.claim import limit_state, limited
-from tickwork.store.claim.limited import Fate, HeldPage
+from tickwork.store.claim.limited import ClaimForecast, HeldPage
 from tickwork.store.claim.types import (
     MASS,
-    Applicant,
-    Head,
-    Look,
+    Candidate,
+    ClaimPlan,
+    LaneHead,
+    LaneScan,
+    LaneScanResult,
+    LimitState,
+    PickRequest,
     Place,
-    Scout,
-    Scouted,
-    Stile,
-    Verdict,
-    Wish,
+    Snapshot,
     gate_passage,
 )
-from tickwork.store.limits import HELD_COUNTED, GateView, Hold, KeyView, LimitView, Rule
+from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
 from tickwork.store.row_codec import from_us, kind_text
-from tickwork.store.runs.graph_cache import Graphs
-from tickwork.store.shared_transaction import Here
+from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.shared_transaction import ThreadTransaction
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.runs import advance
 from tickwork.store.sqlite.transitions import Transaction, as_json, claimed_row, running_row
@@ -54,7 +54,7 @@ def is_guarded(transaction: Transaction, queues: Sequence[str]) -> bool:
     return bool(answer)
 
 
-class SqliteGround:
+class SqliteClaimTx:
     """A round of a guarded claim, inside a transaction."""
 
     def __init__(
@@ -76,35 +76,35 @@ class SqliteGround:
     def now_us(self) -> int:
         return self._transaction.now
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         transaction, now = self._transaction, self._transaction.now
         gates = transaction.run("gates_in_force", {"now": now, "queues": as_json(self._queues)})
         heads = self._plain_heads()
         for queue in self._queues:
-            heads += [Head(*head[:3]) for head in _heads(transaction, f"{queue}:")]
+            heads += [LaneHead(*head[:3]) for head in _heads(transaction, f"{queue}:")]
         is_empty: dict[str, bool] = {}
         held = transaction.run("open_heads", {"now": now, "limit": limited.OPEN_LIMIT})
         for name, rule, lane, priority, run_at in held:
             is_empty[name] = lane is None and is_empty.get(name, True)
             if lane is not None and read_lane(lane).queue in self._queues:
-                heads.append(Head(lane, priority, run_at, row_codec.decode_rule(rule)))
+                heads.append(LaneHead(lane, priority, run_at, row_codec.decode_rule(rule)))
         empty = [passage_of(name) for name, holds_nothing in is_empty.items() if holds_nothing]
         ((opens_at,),) = transaction.run("next_opening", (now,))
         weights = dict(transaction.run("weights"))
-        return Look(now, [GATES.decode(value.encode()) for (value,) in gates], weights, heads, empty, opens_at)
+        return Snapshot(now, [GATES.decode(value.encode()) for (value,) in gates], weights, heads, empty, opens_at)
 
-    def _plain_heads(self) -> list[Head]:
-        heads: list[Head] = []
+    def _plain_heads(self) -> list[LaneHead]:
+        heads: list[LaneHead] = []
         for queue in self._queues:
             rows = _walk(self._transaction, queue, f"{queue}:")
-            heads += [Head(*row[:3]) for row in rows]
+            heads += [LaneHead(*row[:3]) for row in rows]
         return heads
 
-    def neighbours(self) -> list[Neighbour]:
+    def neighbours(self) -> list[ClaimingWorker]:
         return [row_codec.neighbour(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
 
-    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
-        picked: list[Applicant] = []
+    def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
+        picked: list[Candidate] = []
         left = {wish.group: wish.of_group for wish in wishes}
         for wish in wishes:
             most = min(wish.most, left[wish.group])
@@ -122,10 +122,10 @@ class SqliteGround:
         found = [self._transaction.run("next_in_place", (*place, self._transaction.now)) for place in places]
         return min((run_us for ((run_us,),) in found if run_us is not None), default=None)
 
-    def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
+    def scout(self, scouts: Sequence[LaneScan]) -> list[LaneScanResult]:
         return [self._scout(scout) for scout in scouts]
 
-    def _scout(self, scout: Scout) -> Scouted:
+    def _scout(self, scout: LaneScan) -> LaneScanResult:
         now = self._transaction.now
         values = {
             "lane": scout.lane,
@@ -146,14 +146,14 @@ class SqliteGround:
         return found, reached[0] if reached else None
 
     def lock(
-        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
-    ) -> dict[Passage, Stile]:
+        self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
+    ) -> dict[LimitKey, LimitState]:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
         states, rules = _standing(self._transaction, names)
         live = dict(self._transaction.run("live_weights", (as_json(list(names)),)))
-        stiles: dict[Passage, Stile] = {}
+        stiles: dict[LimitKey, LimitState] = {}
         for name, passage in names.items():
             gate = gates.get(passage)
             rule = rules.get(passage.limit) if gate is None else gate.pace
@@ -169,12 +169,12 @@ class SqliteGround:
             stiles[passage] = stile
         return stiles
 
-    def _count_held(self, passage: Passage, most: int) -> int:
+    def _count_held(self, passage: LimitKey, most: int) -> int:
         lane, until = lane_range(held_prefix(passage))
         ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": most})
         return int(waiting)
 
-    def apply(self, verdict: Verdict) -> int:
+    def apply(self, verdict: ClaimPlan) -> int:
         transaction, now = self._transaction, self._transaction.now
         moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
         transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
@@ -209,14 +209,14 @@ class SqliteGround:
         ]
         return sum(self._park_alike(one, lane) for one, lane in verdict.masses)
 
-    def _park_alike(self, one: Applicant, lane: str) -> int:
+    def _park_alike(self, one: Candidate, lane: str) -> int:
         """Put aside those that stand behind a job and are like it; return how many."""
         place = {"place": one.lane, "priority": one.priority, "run_at": one.run_at_us, "job_id": one.job_id}
         about = dict(zip(("queue", "collection", "labels", "flow"), one.row[14:18], strict=True))
         values = {**place, **about, "task": one.task, "lane": lane, "most": MASS, "now": self._transaction.now}
         return len(self._transaction.run("park_alike", values))
 
-    def _divert(self, one: Applicant, queue: str) -> None:
+    def _divert(self, one: Candidate, queue: str) -> None:
         flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
         lane = home_lane(queue, flow)
         values = {"job_id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
@@ -224,11 +224,11 @@ class SqliteGround:
         self._transaction.run("enter_queue", _queue_row(one.row, lane))
 
 
-class SqliteFlow:
+class SqliteLimits:
     """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
-    _graphs: Graphs
-    _here: Here[Any]
+    _graphs: GraphCache
+    _here: ThreadTransaction[Any]
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -268,7 +268,7 @@ class SqliteFlow:
             for name, declared, override, live, held in rows
         ]
 
-    def limit_keys(self, limit: str, most: int) -> list[KeyView]:
+    def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
         with self._read() as transaction:
             rows = transaction.run("limit_keys", {"limit": limit, "most": most, "counted": HELD_COUNTED})
         return [
@@ -368,7 +368,7 @@ class SqliteFlow:
             None if head_due is None else from_us(head_due),
         )
 
-    def let_through(self, passages: Sequence[Passage]) -> None:
+    def let_through(self, passages: Sequence[LimitKey]) -> None:
         with self._write() as transaction:
             names = as_json([turnstile_name(passage) for passage in passages])
             opened = transaction.run("open_freed", {"names": names, "now": transaction.now})
@@ -377,7 +377,7 @@ class SqliteFlow:
 
     # -- breakers
 
-    def end_probes(self, ends: Sequence[tuple[Passage, JobId, bool]]) -> None:
+    def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
         with self._write() as transaction:
             for passage, job_id, failed in ends:
                 name = turnstile_name(passage)
@@ -410,22 +410,24 @@ class SqliteFlow:
         return len(opened)
 
 
-def _fate(transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates: Sequence[Gate]) -> Fate | None:
+def _fate(
+    transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates: Sequence[Gate]
+) -> ClaimForecast | None:
     """What holds a waiting job; where that is not decided yet, what would at a claim."""
     now, held_by = transaction.now, read_lane(lane).held_by
     if held_by is not None:
         ((open_at,),) = transaction.run("opening", (turnstile_name(held_by),)) or [(None,)]
         if open_at is None or open_at > now:
-            return Fate(held_by, open_at)
+            return ClaimForecast(held_by, open_at)
     elif run_at > now or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
         return None
     standing = transaction.run("standing", {"now": now})
     tasks = sorted({task for task, _ in standing})
     queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
-    return limited.foresee(SqliteGround(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
+    return limited.foresee(SqliteClaimTx(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
 
 
-def _standing(transaction: Transaction, names: Mapping[str, Passage]) -> tuple[dict[str, str], dict[str, Rule | None]]:
+def _standing(transaction: Transaction, names: Mapping[str, LimitKey]) -> tuple[dict[str, str], dict[str, Rule | None]]:
     """The states of turnstiles by their names, and the rules of their limits."""
     states = dict(transaction.run("states", (as_json(list(names)),)))
     limits = sorted({passage.limit for passage in names.values()})
@@ -447,10 +449,10 @@ def _heads(transaction: Transaction, prefix: str) -> list[Any]:
     return _walk(transaction, *lane_range(prefix))
 
 
-def _applicant(row: Any) -> Applicant:
+def _applicant(row: Any) -> Candidate:
     job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
-    return Applicant(JobId(job_id), lane, priority, run_at, task, queue, *about, row)
+    return Candidate(JobId(job_id), lane, priority, run_at, task, queue, *about, row)
 
 
 def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:

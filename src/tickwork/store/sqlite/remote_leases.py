@@ -13,10 +13,10 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.store import row_codec
 from tickwork.store.base import NewLog
 from tickwork.store.remote_counts import due_heads, within
-from tickwork.store.remote_leases import FIRST, DueWork, Grant, RemoteAttempt, RemoteName
+from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
 from tickwork.store.row_codec import duration_us, from_us
 from tickwork.store.sqlite import transitions
-from tickwork.store.sqlite.limits import SqliteGround
+from tickwork.store.sqlite.limits import SqliteClaimTx
 from tickwork.store.sqlite.transitions import Transaction, as_json
 
 
@@ -32,14 +32,14 @@ class SqliteRemote:
     def due_work(self, queues: Sequence[str]) -> DueWork:
         found: dict[str, set[str]] = {}
         with self._read() as transaction:
-            look = SqliteGround(transaction, WorkerId(""), list(dict.fromkeys(queues)), ()).look()
+            look = SqliteClaimTx(transaction, WorkerId(""), list(dict.fromkeys(queues)), ()).look()
             heads = due_heads(look.heads, look.now_us, look.opens_at_us)
             for queue, lane, priority in heads.due:
                 values = {"lane": lane, "priority": priority, "now": look.now_us, "first": FIRST}
                 found.setdefault(queue, set()).update(name for (name,) in transaction.run("place_tasks", values))
         return DueWork(found, heads.next_s)
 
-    def grant_leases(self, claimer: WorkerId, grants: Sequence[Grant]) -> dict[JobId, datetime]:
+    def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
         granted: dict[JobId, datetime] = {}
         with self._write() as transaction:
             for one in grants:

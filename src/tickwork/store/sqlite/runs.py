@@ -12,21 +12,21 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.dag.advance import Run, Standing
+from tickwork.core.dag.advance import RunState, StepState
 from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
 from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId
-from tickwork.core.job import Claimed, JobState, JobView, MapPlace, NewJob
-from tickwork.core.stats.findings import Approval
+from tickwork.core.job import Claimed, JobState, JobView, MapIndex, NewJob
+from tickwork.core.stats.findings import PendingApproval
 from tickwork.errors import check
 from tickwork.store import row_codec
 from tickwork.store.base import Finish
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.row_codec import from_us
 from tickwork.store.runs import run_lifecycle, step_jobs
-from tickwork.store.runs.graph_cache import Graphs
-from tickwork.store.runs.run_lifecycle import Ended
-from tickwork.store.runs.step_jobs import Going, ResultRow
+from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.runs.run_lifecycle import EndedStep
+from tickwork.store.runs.step_jobs import LiveRun, ResultRow
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
@@ -34,13 +34,13 @@ from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 class SqliteRuns:
     """The rows of runs inside a transaction."""
 
-    def __init__(self, transaction: Transaction, graphs: Graphs) -> None:
+    def __init__(self, transaction: Transaction, graphs: GraphCache) -> None:
         self._transaction = transaction
         self._graphs = graphs
         self.now_us = transaction.now
         self.large_results = graphs.large_results
 
-    def going(self, run_ids: Sequence[str]) -> list[Going]:
+    def going(self, run_ids: Sequence[str]) -> list[LiveRun]:
         return [step_jobs.going_of(row) for row in self._transaction.run("going", (as_json(run_ids),))]
 
     def graph(self, dag: str, version: int) -> Graph:
@@ -50,7 +50,7 @@ class SqliteRuns:
         ((text,),) = self._transaction.run("dag_graph", (dag, version))
         return self._graphs.put(dag, version, text)
 
-    def steps(self, run: str, names: Sequence[str] | None) -> list[Standing]:
+    def steps(self, run: str, names: Sequence[str] | None) -> list[StepState]:
         return [_standing(row) for row in _step_rows(self._transaction, run, names)]
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
@@ -63,11 +63,11 @@ class SqliteRuns:
         rows = self._transaction.run("instances", {"run": run, "steps": as_json(sorted(steps))})
         return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
 
-    def put_steps(self, run: str, standings: Sequence[Standing], approvals: Mapping[str, Step]) -> None:
+    def put_steps(self, run: str, standings: Sequence[StepState], approvals: Mapping[str, Step]) -> None:
         now = self.now_us
         self._transaction.run_many("put_step", [_step_row(run, one, approvals.get(one.step), now) for one in standings])
 
-    def put_run(self, run: Run) -> None:
+    def put_run(self, run: RunState) -> None:
         self._transaction.run("put_run", (run.open, run.failed, run.id))
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
@@ -93,10 +93,10 @@ class SqliteRuns:
         produce(self._transaction, assets, by)
 
 
-def advance(transaction: Transaction, graphs: Graphs, job_ids: Iterable[str]) -> None:
+def advance(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[str]) -> None:
     """Move on the runs of those of these jobs that are steps and have ended."""
     parts = transaction.run("parts", (as_json(list(job_ids)),))
-    endings = [Ended(run, step, JobState(state)) for run, step, state in parts]
+    endings = [EndedStep(run, step, JobState(state)) for run, step, state in parts]
     if endings:
         run_lifecycle.advance(SqliteRuns(transaction, graphs), endings)
 
@@ -122,7 +122,7 @@ def produce_all(transaction: Transaction, endings: Iterable[Finish]) -> None:
         produce(transaction, making[job_id], job_id)
 
 
-def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) -> None:
+def begin(transaction: Transaction, graphs: GraphCache, claimed: Sequence[Claimed]) -> None:
     """Begin runs that were claimed."""
     ground = SqliteRuns(transaction, graphs)
     for one in claimed:
@@ -136,7 +136,7 @@ def begin(transaction: Transaction, graphs: Graphs, claimed: Sequence[Claimed]) 
         run_lifecycle.begin(ground, going, steps, first=not begun)
 
 
-def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -> list[Claimed]:
+def arranged(transaction: Transaction, graphs: GraphCache, claimed: list[Claimed]) -> list[Claimed]:
     """What is left for a worker of what it has claimed: runs are begun here, and steps are given their inputs."""
     if any(map(step_jobs.is_run, claimed)):
         begin(transaction, graphs, [one for one in claimed if step_jobs.is_run(one)])
@@ -147,7 +147,7 @@ def arranged(transaction: Transaction, graphs: Graphs, claimed: list[Claimed]) -
     )
 
 
-def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -> list[JobId]:
+def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId]) -> list[JobId]:
     """Cancel jobs; of runs, what they have going, too. Return those that had not ended."""
     cancelled = [job_id for job_id in dict.fromkeys(job_ids) if transitions.cancel(transaction, job_id)]
     if cancelled:
@@ -157,7 +157,7 @@ def cancel(transaction: Transaction, graphs: Graphs, job_ids: Iterable[JobId]) -
     return cancelled
 
 
-def _cancel_run(transaction: Transaction, graphs: Graphs, run: JobId) -> None:
+def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> None:
     """Cancel everything that a run has going; what is to run even then follows."""
     ground = SqliteRuns(transaction, graphs)
     approvals = run_lifecycle.open_approvals(ground, run)
@@ -193,7 +193,7 @@ def result_rows(transaction: Transaction, pairs: Collection[tuple[str, str]]) ->
 class SqliteDags:
     """A part of SqliteStore: the verbs. What it needs of the rest are its transactions, and a way to wake workers."""
 
-    _graphs: Graphs
+    _graphs: GraphCache
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -266,10 +266,10 @@ class SqliteDags:
             for step, idx, job_id, state, attempt, start, end in rows
         ]
 
-    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapPlace]:
+    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapIndex]:
         with self._read() as transaction:
             rows = transaction.run("map_places", (as_json(list(ids)),))
-        return {JobId(job_id): MapPlace(index, count) for job_id, index, count in rows}
+        return {JobId(job_id): MapIndex(index, count) for job_id, index, count in rows}
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
         with self._read() as transaction:
@@ -294,10 +294,10 @@ class SqliteDags:
             rows = transaction.run("assets")
         return [AssetView(name, from_us(made), JobId(by)) for name, made, by in rows]
 
-    def waiting_approvals(self, limit: int) -> list[Approval]:
+    def waiting_approvals(self, limit: int) -> list[PendingApproval]:
         with self._read() as transaction:
             rows = transaction.run("waiting_approvals", (limit,))
-        return [Approval(run, dag, step, text, from_us(since)) for run, dag, step, text, since in rows]
+        return [PendingApproval(run, dag, step, text, from_us(since)) for run, dag, step, text, since in rows]
 
     def answer_overdue(self, limit: int) -> int:
         with self._write() as transaction:
@@ -319,13 +319,13 @@ def _step_rows(transaction: Transaction, run: str, names: Sequence[str] | None) 
     return transaction.run("some_steps", {"run": run, "names": as_json(list(names))})
 
 
-def _standing(row: Any) -> Standing:
+def _standing(row: Any) -> StepState:
     step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, *_ = row
     counts = (pending, succeeded, failed, skipped, total, ended, bad)
-    return Standing(step, state, *counts, bool(mapped), bool(blocked), reason, result)
+    return StepState(step, state, *counts, bool(mapped), bool(blocked), reason, result)
 
 
-def _step_row(run: str, one: Standing, approval: Step | None, now: int) -> tuple[Any, ...]:
+def _step_row(run: str, one: StepState, approval: Step | None, now: int) -> tuple[Any, ...]:
     counts = (one.pending, one.succeeded, one.failed, one.skipped, one.total, one.ended, one.bad)
     wake_at = run_lifecycle.wake_at_us(one, approval, now)
     return (run, one.step, one.state, *counts, int(one.mapped), int(one.blocked), one.reason, one.result, now, wake_at)

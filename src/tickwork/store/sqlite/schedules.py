@@ -9,12 +9,12 @@ from typing import Any
 
 from tickwork.core.recurrence.calendars.calendar import Calendar
 from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
-from tickwork.core.schedule.spec import Spec, decode_spec, encode_spec
+from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
 from tickwork.store import row_codec
 from tickwork.store.row_codec import from_us, to_us
-from tickwork.store.runs.graph_cache import Graphs
-from tickwork.store.schedules import Fired, FireView, Look, Move, ScheduleView, Seen
+from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView, ScheduleMove, ScheduleView
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.runs import cancel
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
@@ -25,7 +25,7 @@ _END_OF_TIME = 1 << 62
 class SqliteSchedules:
     """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
-    _graphs: Graphs
+    _graphs: GraphCache
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -38,12 +38,12 @@ class SqliteSchedules:
 
     # -- callers
 
-    def put_schedules(self, specs: Sequence[Spec]) -> None:
+    def put_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         with self._write() as transaction:
             for spec in specs:
                 _put(transaction, spec, None)
 
-    def declare_schedules(self, specs: Sequence[Spec]) -> None:
+    def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         with self._write() as transaction:
             names = as_json([spec.name for spec in specs])
             stored = {name: known for name, *known in transaction.run("stored_specs", (names,))}
@@ -75,7 +75,7 @@ class SqliteSchedules:
                 transaction.run("forget_jobs", (name,))
         return deleted
 
-    def replace_schedule(self, spec: Spec, old: Spec | None) -> bool:
+    def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
         with self._write() as transaction:
             stored = transaction.run("stored_specs", (as_json([spec.name]),))
             if (decode_spec(stored[0][1]) if stored else None) != old:
@@ -125,14 +125,14 @@ class SqliteSchedules:
 
     # -- services
 
-    def look_at_schedules(self, limit: int) -> Look:
+    def look_at_schedules(self, limit: int) -> DueSchedules:
         with self._read() as transaction:
             now = transaction.now
             names = [name for (name,) in transaction.run("to_look_at", {"now": now, "limit": limit})]
             ((wake_at,),) = transaction.run("next_wake", (now,))
             wake_s = None if wake_at is None else (wake_at - now) / 1e6
             if not names:
-                return Look(from_us(now), [], wake_s)
+                return DueSchedules(from_us(now), [], wake_s)
             rows = transaction.run("look_at", (as_json(names),))
             runs: dict[str, list[Any]] = {}
             for name, *run in transaction.run("runs_of", (as_json(names),)):
@@ -141,7 +141,7 @@ class SqliteSchedules:
             calendars = dict(transaction.run("calendars_of", (heeded,)))
             definitions = transaction.run("definitions_of", (as_json(sorted({row[3] for row in rows})),))
         seen = [_seen(row, runs.get(row[0], ())) for row in rows]
-        return Look(
+        return DueSchedules(
             from_us(now), seen, wake_s, calendars, {row[0]: row_codec.task_definition(row) for row in definitions}
         )
 
@@ -151,7 +151,7 @@ class SqliteSchedules:
             names = [name for (name,) in transaction.run("overdue_pauses", {"now": now})]
             return [name for name in names if transaction.run("resume_schedule", {"now": now, "name": name})]
 
-    def move_schedules(self, moves: Sequence[Move]) -> set[str]:
+    def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
         with self._write() as transaction:
             moved = [move for move in moves if transaction.run("move_schedule", _standing(move))]
             _carry_out(transaction, self._graphs, moved)
@@ -160,7 +160,7 @@ class SqliteSchedules:
         return {move.name for move in moved}
 
 
-def _put(transaction: Transaction, spec: Spec, declared: str | None) -> None:
+def _put(transaction: Transaction, spec: ScheduleSpec, declared: str | None) -> None:
     start = spec.policies.start
     values = {
         "name": spec.name,
@@ -177,7 +177,7 @@ def _put(transaction: Transaction, spec: Spec, declared: str | None) -> None:
     transaction.run("put_schedule", values)
 
 
-def _seen(row: Any, runs: Sequence[Any]) -> Seen:
+def _seen(row: Any, runs: Sequence[Any]) -> DueSchedule:
     name, version, spec, _, _, handled_at, active_since, run_count, last_ended_at, waiting, paused, until = row
     return row_codec.seen(
         name,
@@ -199,7 +199,7 @@ def _seen(row: Any, runs: Sequence[Any]) -> Seen:
     )
 
 
-def _standing(move: Move) -> dict[str, Any]:
+def _standing(move: ScheduleMove) -> dict[str, Any]:
     standing = move.standing
     return {
         "name": move.name,
@@ -212,7 +212,7 @@ def _standing(move: Move) -> dict[str, Any]:
     }
 
 
-def _carry_out(transaction: Transaction, graphs: Graphs, moved: Sequence[Move]) -> None:
+def _carry_out(transaction: Transaction, graphs: GraphCache, moved: Sequence[ScheduleMove]) -> None:
     """Do what goes with moves that are ours to make."""
     for move in moved:
         for fire in move.fires:

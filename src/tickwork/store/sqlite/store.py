@@ -16,10 +16,10 @@ import msgspec
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
 from tickwork.core.autoscale import WaitingKind
-from tickwork.core.fairness.starvation import Ageing
+from tickwork.core.fairness.starvation import StarvationGuard
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
-    Asking,
+    AskingAttempt,
     AttemptState,
     AttemptView,
     JobState,
@@ -38,28 +38,28 @@ from tickwork.store.base import (
     ConnectionCounts,
     Exchange,
     Finish,
-    Health,
     NewLog,
     OpenAttempt,
     Place,
     Progress,
     Pruned,
     SchemaStatus,
+    StoreHealth,
     Waiter,
-    Worker,
+    WorkerRegistration,
     new_claim,
 )
 from tickwork.store.claim import limited
-from tickwork.store.claim.limited import Round, TurnKeeper
+from tickwork.store.claim.limited import RoundResult, TurnKeeper
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
-from tickwork.store.claim.types import Asked
-from tickwork.store.limits import Reach
+from tickwork.store.claim.types import ClaimRequest
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.migrate import Migration
 from tickwork.store.remote_counts import with_held
 from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
 from tickwork.store.row_codec import duration_us, from_us, to_us
-from tickwork.store.runs.graph_cache import Graphs
-from tickwork.store.shared_transaction import Here, Together
+from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.shared_transaction import SharedTransaction, ThreadTransaction
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.admin.access import SqliteAccess
 from tickwork.store.sqlite.admin.audit_chain import SqliteAuditChain
@@ -70,11 +70,11 @@ from tickwork.store.sqlite.file.clock import StoreClock
 from tickwork.store.sqlite.file.connection import is_stored_already
 from tickwork.store.sqlite.file.file import SqliteFile, UserConnection
 from tickwork.store.sqlite.file.wake import PollOnlyWaiter, SocketWaiter, wake_all
-from tickwork.store.sqlite.limits import SqliteFlow, SqliteGround, is_guarded
+from tickwork.store.sqlite.limits import SqliteClaimTx, SqliteLimits, is_guarded
 from tickwork.store.sqlite.reads.change_feed import SqliteChanges
-from tickwork.store.sqlite.reads.job_search import SqliteFinding
-from tickwork.store.sqlite.reads.page_queries import SqliteGlances
-from tickwork.store.sqlite.reads.stats import SqliteFigures, prune_figures
+from tickwork.store.sqlite.reads.job_search import SqliteJobSearch
+from tickwork.store.sqlite.reads.page_queries import SqlitePageQueries
+from tickwork.store.sqlite.reads.stats import SqliteStats, prune_figures
 from tickwork.store.sqlite.remote_leases import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
@@ -86,7 +86,7 @@ _LOST_WORKERS_KEPT = timedelta(hours=1)
 _STUCK = timedelta(minutes=1)
 
 
-class Shared:
+class SqliteSharedTransaction:
     """A transaction that several verbs share. It begins with the first one that writes, and keeps no writer waiting
     before that."""
 
@@ -106,12 +106,12 @@ class Shared:
 
 class SqliteStore(
     SqliteSchedules,
-    SqliteFlow,
+    SqliteLimits,
     SqliteDags,
-    SqliteFinding,
+    SqliteJobSearch,
     SqliteChanges,
-    SqliteGlances,
-    SqliteFigures,
+    SqlitePageQueries,
+    SqliteStats,
     SqliteOperations,
     SqliteHooks,
     SqliteNotify,
@@ -137,9 +137,9 @@ class SqliteStore(
         self._file = SqliteFile(path, driver, adopt=adopt)
         self._new_claim = new_claim
         self._turns: dict[WorkerId, TurnKeeper] = {}
-        self._ageing: dict[WorkerId, Ageing] = {}
-        self._graphs = Graphs(LargeResults(blobs))
-        self._here = Here[Shared]()
+        self._ageing: dict[WorkerId, StarvationGuard] = {}
+        self._graphs = GraphCache(LargeResults(blobs))
+        self._here = ThreadTransaction[SqliteSharedTransaction]()
 
     # -- transactions
 
@@ -147,8 +147,8 @@ class SqliteStore(
         if self._here.together is not None:
             return work()
         with contextlib.ExitStack() as stack:
-            shared = Shared(lambda: stack.enter_context(self._file.user_transaction(self._wake)))
-            self._here.together = together = Together(shared)
+            shared = SqliteSharedTransaction(lambda: stack.enter_context(self._file.user_transaction(self._wake)))
+            self._here.together = together = SharedTransaction(shared)
             try:
                 result = work()
             finally:
@@ -179,7 +179,7 @@ class SqliteStore(
 
     # -- callers
 
-    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: Asking | None = None) -> list[JobId]:
+    def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: AskingAttempt | None = None) -> list[JobId]:
         try:
             ids = self._insert(jobs, tx, by, known=False)
         except StoreError as error:
@@ -189,7 +189,7 @@ class SqliteStore(
         self._wake()  # those who only look
         return ids
 
-    def _insert(self, jobs: Sequence[NewJob], tx: Any, by: Asking | None, *, known: bool) -> list[JobId]:
+    def _insert(self, jobs: Sequence[NewJob], tx: Any, by: AskingAttempt | None, *, known: bool) -> list[JobId]:
         with self._write(tx) as transaction:
             if tx is None:
                 self._wake()  # a claim that begins from here on waits for our commit: meanwhile workers get up
@@ -299,7 +299,9 @@ class SqliteStore(
 
     # -- workers
 
-    def register_worker(self, worker: Worker, definitions: Sequence[TaskDefinition], lease: timedelta) -> None:
+    def register_worker(
+        self, worker: WorkerRegistration, definitions: Sequence[TaskDefinition], lease: timedelta
+    ) -> None:
         with self._write() as transaction:
             names = (transitions.as_json(list(worker.queues)), transitions.as_json(list(worker.tasks)))
             until = transaction.now + duration_us(lease)
@@ -329,7 +331,7 @@ class SqliteStore(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: Reach | None = None,
+        reach: LimitedCapacity | None = None,
     ) -> Claims:
         with self._write() as transaction:
             claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
@@ -347,29 +349,29 @@ class SqliteStore(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta,
-        reach: Reach | None,
+        reach: LimitedCapacity | None,
     ) -> Claims | None:
         """None when the worker has no lease."""
         if not transitions.has_lease(transaction, worker):
             return None
         queues = list(dict.fromkeys(queues))
-        reach = reach or Reach(limit)
+        reach = reach or LimitedCapacity(limit)
         if not reach.search and not is_guarded(transaction, queues):
-            ageing = self._ageing.setdefault(worker, Ageing())
+            ageing = self._ageing.setdefault(worker, StarvationGuard())
             claims = transitions.claim(
                 transaction, worker, self._new_claim(), queues, tasks, limit, duration_us(ahead), ageing
             )
             return self._arranged(transaction, claims)
-        ground = SqliteGround(transaction, worker, queues, tasks, self._new_claim())
+        ground = SqliteClaimTx(transaction, worker, queues, tasks, self._new_claim())
         turns = self._turns.setdefault(worker, TurnKeeper())
 
-        def play(asked: Asked, hurry: bool) -> Round:
+        def play(asked: ClaimRequest, hurry: bool) -> RoundResult:
             played = limited.play(ground, asked, turns, hurry=hurry)
             dropped = [job_id for job_id in played.dropped if transitions.drop(transaction, job_id)]
             advance(transaction, self._graphs, dropped)
             return played
 
-        asked = Asked(queues, tuple(tasks), limit, reach)
+        asked = ClaimRequest(queues, tuple(tasks), limit, reach)
         played = limited.play_rounds(play, asked, self._clock.monotonic)
         return self._arranged(transaction, Claims(ground.claimed, None, played.again_s, played.is_near))
 
@@ -390,7 +392,7 @@ class SqliteStore(
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: Reach | None = None,
+        reach: LimitedCapacity | None = None,
     ) -> Exchange:
         with self._write() as transaction:
             transitions.append(transaction, logs)
@@ -553,7 +555,7 @@ class SqliteStore(
     def record_clock_step(self, by: timedelta) -> None:
         """Nothing to record: `health` compares with the host's clock."""
 
-    def health(self) -> Health:
+    def health(self) -> StoreHealth:
         with self._file.reading() as connection:
             ahead = self._clock.ahead_us(connection)
             overdue = self._clock.now_us(connection, may_write=False) - duration_us(_STUCK)

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.fairness.starvation import Ageing, aged_before_us
+from tickwork.core.fairness.starvation import StarvationGuard, aged_before_us
 from tickwork.core.ids import ClaimId, JobId, WorkerId
-from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, Part, TaskDefinition
-from tickwork.core.key_conflict import KeyHolder, check_holder
+from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, StepInstance, TaskDefinition
+from tickwork.core.key_conflict import KeyOwner, check_holder
 from tickwork.core.limits.lanes import Flow, home_lane, read_lane, returned_priority, row_priority
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
@@ -129,7 +129,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
         transaction.insert_many("insert_queue", rows)
 
 
-def _step_row(job: NewJob, part: Part, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
+def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
     what = (job.id, job.task, job.queue, job.priority, job.args.decode(), row_codec.encode_policy(job.policy))
     around = (job.collection, row_codec.encode_labels(job.labels), job.parent, job.trace, job.creator)
     inputs = None if part.inputs is None else part.inputs.decode()
@@ -154,7 +154,7 @@ def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
             return job.id  # whoever has its key by now
         holder = transaction.run("key_holder", (job.key, transaction.now))
         if holder:
-            found = KeyHolder(*holder[0])
+            found = KeyOwner(*holder[0])
             check_holder(job, found)
             replaced = job.if_exists in ("replace", "follow") and _replace(transaction, found.job_id, job)
             if replaced or job.if_exists != "follow":
@@ -206,7 +206,7 @@ def claim(
     tasks: Sequence[str],
     limit: int,
     ahead_us: int,
-    ageing: Ageing,
+    ageing: StarvationGuard,
 ) -> Claims:
     """Take what is aged, if it is its turn, what is due, and then what is due within `ahead_us`."""
     now = transaction.now

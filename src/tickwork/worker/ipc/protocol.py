@@ -18,7 +18,7 @@ from tickwork.core.batch import Batch
 from tickwork.core.job import TaskDefinition
 from tickwork.core.limits.lanes import Broadcast
 from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
-from tickwork.core.schedule.spec import Spec
+from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import check
 
 FRAME_LIMIT = 1024 * 1024 * 1024  # for one step with many results; others are sent in frames of FRAME_ENOUGH
@@ -59,22 +59,22 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     tells_start: bool = False
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, tag="run"):
+class RunAttempts(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     jobs: list[Assignment]
 
 
-def runs_of(jobs: Iterable[Assignment]) -> Iterator[Run]:
+def runs_of(jobs: Iterable[Assignment]) -> Iterator[RunAttempts]:
     """Attempts in as many messages as they need, so that no frame gets much too large."""
     part: list[Assignment] = []
     size = 0
     for job in jobs:
         if part and size + len(job.args) > FRAME_ENOUGH:
-            yield Run(part)
+            yield RunAttempts(part)
             part, size = [], 0
         part.append(job)
         size += len(job.args)
     if part:
-        yield Run(part)
+        yield RunAttempts(part)
 
 
 class Interrupt(msgspec.Struct, frozen=True, array_like=True, tag="interrupt"):
@@ -85,7 +85,7 @@ class Interrupt(msgspec.Struct, frozen=True, array_like=True, tag="interrupt"):
     reason: Literal["cancel", "stop"]
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True, tag="answer"):
+class AskReply(msgspec.Struct, frozen=True, array_like=True, tag="answer"):
     request: int
     accepted: bool
     state: bytes | None
@@ -99,10 +99,10 @@ class Quit(msgspec.Struct, frozen=True, array_like=True, tag="quit"):
     """Nothing more comes; leave when what runs has ended."""
 
 
-ToExecutor = Run | Interrupt | Answer | Recall | Quit
+ToExecutor = RunAttempts | Interrupt | AskReply | Recall | Quit
 
 
-class End(msgspec.Struct, frozen=True, array_like=True):
+class AttemptEnd(msgspec.Struct, frozen=True, array_like=True):
     """How an attempt ended. `settled`: its handler's own transaction has stored that already."""
 
     job_id: str
@@ -145,21 +145,21 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     settings: dict[str, str | None]
     tasks: list[TaskDefinition]
     pools: dict[str, str]
-    schedules: list[Spec] = []
+    schedules: list[ScheduleSpec] = []
     batches: dict[str, Batch] = {}
     graphs: list[bytes] = []
     flaws: list[str] = []
     hidden: list[str] = []
 
 
-class Trouble(msgspec.Struct, frozen=True, array_like=True, tag="trouble"):
+class LoadFailed(msgspec.Struct, frozen=True, array_like=True, tag="trouble"):
     """A child could not load the user's code."""
 
     error: str
 
 
-class Ended(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
-    ends: list[End]
+class AttemptsEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
+    ends: list[AttemptEnd]
 
 
 class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
@@ -199,7 +199,7 @@ class Wrote(msgspec.Struct, frozen=True, array_like=True, tag="wrote"):
     shared: bool = False
 
 
-class Hide(msgspec.Struct, frozen=True, array_like=True, tag="hide"):
+class HideSecret(msgspec.Struct, frozen=True, array_like=True, tag="hide"):
     """An attempt was given a secret, which must not be stored with what comes through the descriptors."""
 
     value: str
@@ -226,18 +226,30 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
     what: Asked = "state"
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+class ConnectionsRefused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
     """The database server refused connections to handlers because it had none left."""
 
     count: int
 
 
-FromExecutor = Hello | Trouble | Ended | Started | Stuck | Returned | Wrote | Hide | Progressed | Ask | Refused
+FromExecutor = (
+    Hello
+    | LoadFailed
+    | AttemptsEnded
+    | Started
+    | Stuck
+    | Returned
+    | Wrote
+    | HideSecret
+    | Progressed
+    | Ask
+    | ConnectionsRefused
+)
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Died(msgspec.Struct, frozen=True):
+class ChildDied(msgspec.Struct, frozen=True):
     """A child process is gone, with these attempts in it. Made by the pool, never sent."""
 
     job_ids: list[str]
@@ -257,7 +269,7 @@ def frame(message: msgspec.Struct) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-class Frames:
+class FrameReader:
     """Cuts what arrives on a socket into frames."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ SIZE = _TEXTS_AT + ENTRIES * TEXT_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningAttempt:
     """An attempt that runs in a child. What is read from the descriptors now belongs after its chunk `chunk`."""
 
     job_id: str
@@ -53,7 +53,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsent:
+class UnsentText:
     """Text of an attempt that its child did not send."""
 
     job_id: str
@@ -80,10 +80,10 @@ class BoardReader:
         """Say that bytes are about to be read from the child's pipes: open chunks end here."""
         _READS.pack_into(self._memory, 0, _READS.unpack_from(self._memory, 0)[0] + 1)
 
-    def running(self) -> list[Running]:
+    def running(self) -> list[RunningAttempt]:
         """The attempts that run now."""
         return [
-            Running(job_id.decode("ascii", "replace"), claim, chunk if length else chunk - 1)
+            RunningAttempt(job_id.decode("ascii", "replace"), claim, chunk if length else chunk - 1)
             for job_id, claim, chunk, length in self._entries()
             if claim
         ]
@@ -92,14 +92,14 @@ class BoardReader:
         """Whether attempts run that have no entry."""
         return bool(_HEAD.unpack_from(self._memory, 0)[2])
 
-    def unsent(self) -> list[Unsent]:
+    def unsent(self) -> list[UnsentText]:
         """The text of open chunks. Bytes that are no UTF-8, cut by the child's death, are replaced."""
         found = []
         for index, (job_id, claim, chunk, length) in enumerate(self._entries()):
             if claim and 0 < length <= TEXT_LIMIT:
                 at = _TEXTS_AT + index * TEXT_LIMIT
                 text = self._memory[at : at + length].decode("utf-8", "replace")
-                found.append(Unsent(job_id.decode("ascii", "replace"), claim, chunk, text))
+                found.append(UnsentText(job_id.decode("ascii", "replace"), claim, chunk, text))
         return found
 
     def _entries(self) -> list[tuple[bytes, int, int, int]]:
@@ -113,7 +113,7 @@ class Board:
     def __init__(self, descriptor: int, pipes: Sequence[int]) -> None:
         self._memory = mmap.mmap(descriptor, SIZE)
         os.close(descriptor)
-        self._free = [Entry(self, self._memory, index) for index in range(ENTRIES - 1, -1, -1)]
+        self._free = [AttemptEntry(self, self._memory, index) for index in range(ENTRIES - 1, -1, -1)]
         self._used = 0
         self._without = 0
         self._is_anything_in = _watch(pipes)
@@ -125,7 +125,7 @@ class Board:
         """In a process that a handler forked: the entries are not ours to change."""
         self._forked = True
 
-    def enter(self, job_id: str, claim: int) -> Entry | None:
+    def enter(self, job_id: str, claim: int) -> AttemptEntry | None:
         """Give an attempt that begins an entry; None when there are too many."""
         try:
             entry = self._free.pop()
@@ -139,7 +139,7 @@ class Board:
             self._count()
         return entry
 
-    def leave(self, entry: Entry | None) -> None:
+    def leave(self, entry: AttemptEntry | None) -> None:
         """An attempt has ended, and everything that it wrote was sent."""
         if self._forked:
             return
@@ -170,7 +170,7 @@ class Board:
         return True
 
 
-class Entry:
+class AttemptEntry:
     """One attempt's place on the board."""
 
     __slots__ = ("_at", "_board", "_chunk", "_length", "_memory", "_reads", "index")

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class StandardStreams:
     """Streams of the descriptors 1 and 2, which are pipes to the supervisor."""
 
     out: TextIO
@@ -26,7 +26,7 @@ class Streams:
             pass
 
 
-def take_pipes(out: int, err: int) -> Streams:
+def take_pipes(out: int, err: int) -> StandardStreams:
     """Put pipes behind the descriptors 1 and 2. sys.stdout and sys.stderr write to what was there before.
 
     So whatever took sys.stderr at its import, a log handler say, writes to the console alone, and its records are not
@@ -34,7 +34,7 @@ def take_pipes(out: int, err: int) -> Streams:
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
-    streams = Streams(_behind(1, out, sys.stdout), _behind(2, err, sys.stderr))
+    streams = StandardStreams(_behind(1, out, sys.stdout), _behind(2, err, sys.stderr))
     sys.__stdout__, sys.__stderr__ = streams.out, streams.err  # type: ignore[misc,assignment]
     return streams
 

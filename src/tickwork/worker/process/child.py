@@ -26,14 +26,14 @@ from tickwork.errors import InvalidInput, WorkerError
 from tickwork.observe.json_log import log_json, wants_json
 from tickwork.worker.ipc import protocol
 from tickwork.worker.ipc.protocol import (
-    End,
-    Ended,
-    Frames,
+    AttemptEnd,
+    AttemptsEnded,
+    ConnectionsRefused,
+    FrameReader,
     FromExecutor,
     Hello,
-    Refused,
+    LoadFailed,
     Returned,
-    Trouble,
     encode,
     to_executor,
 )
@@ -60,7 +60,7 @@ class Outbox:
         self._connection = connection
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._ends: list[End] = []
+        self._ends: list[AttemptEnd] = []
         self._stirred = threading.Event()
 
     def send(self, message: FromExecutor) -> None:
@@ -69,7 +69,7 @@ class Outbox:
             self._send_ends()
             self._transmit(message)
 
-    def ended(self, ends: Sequence[End], idle: bool) -> None:
+    def ended(self, ends: Sequence[AttemptEnd], idle: bool) -> None:
         with self._lock:
             first = not self._ends
             self._ends += ends
@@ -95,7 +95,7 @@ class Outbox:
     def _send_ends(self) -> None:
         # A handler that is interrupted just here sends them twice, which is harmless, rather than not at all.
         if self._ends:
-            self._transmit(Ended(self._ends))
+            self._transmit(AttemptsEnded(self._ends))
             self._ends = []
 
     def _transmit(self, message: FromExecutor) -> None:
@@ -148,7 +148,7 @@ def main(descriptors: Sequence[int], options: ChildOptions) -> None:
             add_sleep(app)
         greeting = hello(app)
     except (WorkerError, InvalidInput) as error:
-        outbox.send(Trouble(str(error)))
+        outbox.send(LoadFailed(str(error)))
         return
     with captured(streams):
         _serve(app, greeting, connection, outbox, options.slots, Recorder(board, streams, consoles.end))
@@ -158,7 +158,7 @@ def _serve(
     app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int, recorder: Recorder
 ) -> None:
     clock = SystemClock()
-    app.on_refused = lambda: outbox.send(Refused(1))
+    app.on_refused = lambda: outbox.send(ConnectionsRefused(1))
     executor = Executor(
         app.tasks,
         lambda: app.store,
@@ -175,7 +175,7 @@ def _serve(
     )
     threading.Thread(target=outbox.keep_flushing, args=(executor,), name="tickwork-outbox", daemon=True).start()
     outbox.send(greeting)
-    frames = Frames()
+    frames = FrameReader()
     with suppress(OSError):
         while data := connection.recv(1 << 18):
             for frame in frames.feed(data):
@@ -187,11 +187,11 @@ def _serve(
 def _obey(executor: Executor, outbox: Outbox, message: protocol.ToExecutor) -> bool:
     """Do what the supervisor says; False when it says to leave."""
     match message:
-        case protocol.Run(jobs):
+        case protocol.RunAttempts(jobs):
             executor.run(jobs)
         case protocol.Interrupt(job_id, claim, reason):
             executor.interrupt(job_id, claim, reason)
-        case protocol.Answer():
+        case protocol.AskReply():
             executor.answer(message)
         case protocol.Recall():
             outbox.send(Returned(executor.recall()))

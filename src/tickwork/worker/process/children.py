@@ -22,22 +22,22 @@ from tickwork.clock import Clock
 from tickwork.core.placement.sticky import home_of, score
 from tickwork.errors import InvariantBroken, WorkerError
 from tickwork.observe.json_log import wants_json
-from tickwork.worker.handler_pools import Source
+from tickwork.worker.handler_pools import AttemptRunner
 from tickwork.worker.ipc.protocol import (
-    Answer,
+    AskReply,
     Assignment,
-    Died,
-    Ended,
-    Frames,
+    AttemptsEnded,
+    ChildDied,
+    FrameReader,
     FromExecutor,
     Hello,
-    Hide,
+    HideSecret,
     Interrupt,
+    LoadFailed,
     Quit,
     Recall,
     Returned,
     ToExecutor,
-    Trouble,
     Wrote,
     encode,
     from_executor,
@@ -45,10 +45,10 @@ from tickwork.worker.ipc.protocol import (
     socket_pair,
 )
 from tickwork.worker.process.child import ChildOptions
-from tickwork.worker.process.console import PassedOn
-from tickwork.worker.process.fork_server import Nursery, Offspring, start_nursery
+from tickwork.worker.process.console import PassedOnOutput
+from tickwork.worker.process.fork_server import ForkedChild, ForkServer, start_nursery
 from tickwork.worker.process.fork_server_main import NOT_BORN
-from tickwork.worker.process.output_attribution import OutputCredit
+from tickwork.worker.process.output_attribution import OutputAttribution
 from tickwork.worker.process.output_pipes import ChildOutput, OutputReader
 
 _log = logging.getLogger("tickwork.worker")
@@ -75,13 +75,13 @@ class Child:
     """One child process and what it holds."""
 
     name: str
-    process: Offspring
+    process: ForkedChild
     connection: socket.socket
     solo: bool
     target: str
     output: ChildOutput
-    credit: OutputCredit
-    frames: Frames = field(default_factory=Frames)
+    credit: OutputAttribution
+    frames: FrameReader = field(default_factory=FrameReader)
     held: dict[str, Assignment] = field(default_factory=dict)
     unsent: bytearray = field(default_factory=bytearray)
     hello: Hello | None = None
@@ -129,17 +129,17 @@ Share = tuple[int, Child, list[Assignment]]
 """What a child holds, and what it is about to be given."""
 
 
-class _Nobody:
+class _NoRunner:
     """Said something on behalf of a child that does not exist yet."""
 
-    def send(self, message: Answer) -> None:
+    def send(self, message: AskReply) -> None:
         raise InvariantBroken("nobody asked.")
 
 
-_NOBODY = _Nobody()
+_NOBODY = _NoRunner()
 
 
-class Children:
+class ChildPool:
     """A pool of child processes.
 
     All calls come from the one thread that ticks the worker, except `stop_running` and `kill_running`.
@@ -155,7 +155,7 @@ class Children:
         clock: Clock,
         limits: ChildLimits,
         shell: bool = False,
-        nursery: Nursery | None = None,
+        nursery: ForkServer | None = None,
         run_as: str | None = None,
     ) -> None:
         self._target_of = target_of
@@ -171,7 +171,7 @@ class Children:
         self._children: list[Child] = []
         self._waiting: deque[Assignment] = deque()  # for a solo child
         self._homeless: list[Assignment] = []  # for a general child, while there is none
-        self._last_words: list[tuple[Source, FromExecutor | Died]] = []
+        self._last_words: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
         self._missing: list[str] = []  # targets of general children that did not load
         self._failed_loads = 0
         self._spawn_at = 0.0
@@ -190,9 +190,9 @@ class Children:
                 raise WorkerError(f"{self._general[0]} took more than {LOAD_LIMIT_S:.0f} s to import.")
             select.select([one for one in self.filenos() if one >= 0], [], [], min(left, 1.0))
             for _, message in self.poll():
-                if isinstance(message, Trouble):
+                if isinstance(message, LoadFailed):
                     raise WorkerError(message.error)
-                if isinstance(message, Died):
+                if isinstance(message, ChildDied):
                     raise WorkerError(f"a child process ended while it loaded {self._general[0]}: {message.error}.")
         return children[0].hello if children else None
 
@@ -209,8 +209,8 @@ class Children:
         theirs.close()
         output.hand_over()
         self._reader.add(output)
-        credit = OutputCredit(
-            PassedOn(self._reader.show, lambda: process.pid, self._clock.monotonic, as_json=wants_json())
+        credit = OutputAttribution(
+            PassedOnOutput(self._reader.show, lambda: process.pid, self._clock.monotonic, as_json=wants_json())
         )
         child = Child(self._free_name(), process, ours, solo, target, output, credit, moved_at=self._clock.monotonic())
         self._children.append(child)
@@ -393,9 +393,9 @@ class Children:
         """Descriptors of children that have not yet read everything that was said to them."""
         return [child.connection.fileno() for child in self._children if child.unsent]
 
-    def poll(self) -> list[tuple[Source, FromExecutor | Died]]:
+    def poll(self) -> list[tuple[AttemptRunner, FromExecutor | ChildDied]]:
         """What the children said since the last time, and which of them died."""
-        news: list[tuple[Source, FromExecutor | Died]] = []
+        news: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
         if self._nursery is not None and not self._children:
             self._nursery.hear()  # else nobody would notice that it is lost
         self._reader.heard()
@@ -429,12 +429,12 @@ class Children:
         if pieces:
             messages += self._messages(child)
         for message in messages:
-            if isinstance(message, Hide):
+            if isinstance(message, HideSecret):
                 child.credit.hide(message.value)
         for message in messages:
             if isinstance(message, Wrote):
                 child.credit.sent(message)
-            elif isinstance(message, Ended):
+            elif isinstance(message, AttemptsEnded):
                 yield from self._held_of(child, child.credit.credit(pieces))
                 ended = ((end.job_id, end.claim) for end in message.ends)
                 yield from self._held_of(child, child.credit.flush(ended))
@@ -470,9 +470,9 @@ class Children:
                 child.hello = message
                 child.credit.always_hide(message.hidden)
                 self._failed_loads = 0
-            case Trouble(error):
+            case LoadFailed(error):
                 child.trouble = error
-            case Ended(ends):
+            case AttemptsEnded(ends):
                 for end in ends:
                     child.held.pop(end.job_id, None)
                     child.credit.forget(end.job_id, end.claim)
@@ -484,7 +484,7 @@ class Children:
             case _:
                 pass
 
-    def _died(self, child: Child, code: int) -> Died | Returned:
+    def _died(self, child: Child, code: int) -> ChildDied | Returned:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         self._forget(child)
         unloaded = child.hello is None and bool(self._general)
@@ -494,7 +494,7 @@ class Children:
         if child.fenced or (unloaded and child.held):
             return Returned(list(child.held))
         error = f"the process that ran it {how}" if child.trouble is None else f"no process for it: {child.trouble}"
-        return Died(list(child.held), error, len(child.held) == 1)
+        return ChildDied(list(child.held), error, len(child.held) == 1)
 
     def _keep_unstarted(self, child: Child) -> None:
         """Keep the jobs of a child that died while it loaded for another one, but for those that were interrupted.

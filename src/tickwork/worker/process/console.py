@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from tickwork.core.terminal_escape import clean_log
 from tickwork.observe.json_log import output_line
-from tickwork.worker.run.capture import LOG_LIMIT, Sink, current_sink, is_forked
+from tickwork.worker.run.capture import LOG_LIMIT, OutputSink, current_sink, is_forked
 
 LINE_LIMIT = 16 * 1024  # characters; longer lines are written in pieces
 MOMENT_S = 0.05
@@ -79,7 +79,7 @@ class _Writer:
 
     __slots__ = ("about", "begun", "buffer", "size")
 
-    def __init__(self, sink: Sink | None) -> None:
+    def __init__(self, sink: OutputSink | None) -> None:
         self.buffer = LineBuffer()
         self.about: Mapping[str, Any] = {} if sink is None else sink.about()
         self.begun = _never if sink is None else sink.begun
@@ -103,7 +103,7 @@ class Console(io.TextIOBase):
         self._maker = LineMaker(stream, os.getpid, as_json=as_json, colours=raw.isatty())
         self._lock = threading.RLock()
         self._own = _Writer(None)
-        self._writers: WeakKeyDictionary[Sink, _Writer] = WeakKeyDictionary()
+        self._writers: WeakKeyDictionary[OutputSink, _Writer] = WeakKeyDictionary()
 
     def write(self, text: str) -> int:
         if is_forked():
@@ -115,7 +115,7 @@ class Console(io.TextIOBase):
                 self._put(writer.buffer.add(text, writer.begun), sink, writer)
         return len(text)
 
-    def _writer_of(self, sink: Sink) -> _Writer:
+    def _writer_of(self, sink: OutputSink) -> _Writer:
         known = self._writers.get(sink)
         if known is None:
             known = self._writers[sink] = _Writer(sink)
@@ -126,7 +126,7 @@ class Console(io.TextIOBase):
         with self._lock:
             self._show(line)
 
-    def end(self, sink: Sink) -> None:
+    def end(self, sink: OutputSink) -> None:
         """Write what an attempt has left without the end of a line."""
         if not self._writers:
             return  # as after most attempts
@@ -135,7 +135,7 @@ class Console(io.TextIOBase):
             if writer is not None and writer.size <= LOG_LIMIT:
                 self._put(writer.buffer.end(), sink, writer)
 
-    def _put(self, lines: list[str], sink: Sink | None, writer: _Writer) -> None:
+    def _put(self, lines: list[str], sink: OutputSink | None, writer: _Writer) -> None:
         for line in lines:
             made = self._maker.made(line if sink is None else sink.masked(line), writer.about)
             self._show(made)
@@ -174,7 +174,7 @@ class Console(io.TextIOBase):
         return getattr(self._descriptor, name)
 
 
-class Records(logging.Handler):
+class JsonRecords(logging.Handler):
     """Writes records of a child as JSON, with secrets of the attempt masked."""
 
     def __init__(self, console: Console) -> None:
@@ -193,16 +193,16 @@ class Consoles:
         """`out` and `err` are the streams of the descriptors."""
         self._out = Console(sys.stdout, out, 1, as_json=as_json)
         self._err = Console(sys.stderr, err, 2, as_json=as_json)
-        self.records = Records(self._err)
+        self.records = JsonRecords(self._err)
         sys.stdout, sys.stderr = self._out, self._err
 
-    def end(self, sink: Sink) -> None:
+    def end(self, sink: OutputSink) -> None:
         """Write what an attempt has left without the end of a line."""
         self._out.end(sink)
         self._err.end(sink)
 
 
-class PassedOn:
+class PassedOnOutput:
     """What a child wrote to its descriptors, as its supervisor shows it. `show` writes to the supervisor's own.
 
     `pid` is asked for when the child has written: then it is born. In each moment so much is shown as costs the

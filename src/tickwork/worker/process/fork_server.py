@@ -26,7 +26,7 @@ from typing import NoReturn
 
 from tickwork.clock import SystemClock
 from tickwork.core.command_env import OF_VAULT
-from tickwork.worker.ipc.protocol import Frames, frame
+from tickwork.worker.ipc.protocol import FrameReader, frame
 from tickwork.worker.process.after_fork import forget_parent
 from tickwork.worker.process.child import ChildOptions
 from tickwork.worker.process.fork_server_main import (
@@ -50,7 +50,7 @@ _PROGRAM = "import sys, tickwork.app; from tickwork.worker.process.fork_server_m
 _clock = SystemClock()
 
 
-def fork_nursery(forget: Callable[[], None]) -> Nursery | None:
+def fork_nursery(forget: Callable[[], None]) -> ForkServer | None:
     """Fork a nursery of this process, or return None where that is not safe: another thread may hold a lock.
 
     Everything that children need is imported by now. `forget` is called in the nursery, to let go of what is the
@@ -70,7 +70,7 @@ def fork_nursery(forget: Callable[[], None]) -> Nursery | None:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
-    return Nursery(ours, pid, partial(_end_fork, pid))
+    return ForkServer(ours, pid, partial(_end_fork, pid))
 
 
 def _be_nursery(ours: socket.socket, theirs: socket.socket, parent: int, forget: Callable[[], None]) -> NoReturn:
@@ -95,7 +95,7 @@ def _is_alone() -> bool:
         return threading.active_count() == 1
 
 
-def start_nursery() -> Nursery:
+def start_nursery() -> ForkServer:
     """Start a nursery as a new interpreter."""
     ours, theirs = _pair()
     process = subprocess.Popen(
@@ -106,7 +106,7 @@ def start_nursery() -> Nursery:
         start_new_session=True,
     )
     theirs.close()
-    return Nursery(ours, process.pid, partial(_end_program, process))
+    return ForkServer(ours, process.pid, partial(_end_program, process))
 
 
 def _end_fork(pid: int) -> None:
@@ -128,7 +128,7 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 
 
-class Nursery:
+class ForkServer:
     """A nursery that was asked for. All calls come from one thread at a time, except `hear`."""
 
     def __init__(self, connection: socket.socket, pid: int, end: Callable[[], None]) -> None:
@@ -136,18 +136,18 @@ class Nursery:
         self.lost = False
         self._connection = connection
         self._end = end  # kills and reaps it
-        self._frames = Frames()
-        self._children: dict[int, Offspring] = {}
+        self._frames = FrameReader()
+        self._children: dict[int, ForkedChild] = {}
         self._count = 0
         self._hearing = threading.Lock()
 
-    def spawn(self, descriptors: Sequence[int], what: ChildOptions) -> Offspring:
+    def spawn(self, descriptors: Sequence[int], what: ChildOptions) -> ForkedChild:
         """Have a child made that gets these descriptors. It is there soon, and sees the world as we do now.
 
         Except for the vault's key, which no child gets: the worker opens secrets for it.
         """
         self._count += 1
-        offspring = Offspring(self, self._count)
+        offspring = ForkedChild(self, self._count)
         self._children[self._count] = offspring
         self._send(Spawn(self._count, what, _without_key(os.environb), _folder()), descriptors)
         if self.lost:
@@ -235,10 +235,10 @@ class Nursery:
         self._end()
 
 
-class Offspring:
+class ForkedChild:
     """A child as its nursery tells of it; it is used like a `subprocess.Popen`."""
 
-    def __init__(self, nursery: Nursery, number: int) -> None:
+    def __init__(self, nursery: ForkServer, number: int) -> None:
         self.returncode: int | None = None
         self._nursery = nursery
         self._number = number

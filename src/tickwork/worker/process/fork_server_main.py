@@ -24,7 +24,7 @@ from typing import NoReturn
 import msgspec
 
 from tickwork.observe.json_log import output_line, wants_json
-from tickwork.worker.ipc.protocol import Frames, frame
+from tickwork.worker.ipc.protocol import FrameReader, frame
 from tickwork.worker.process import child
 from tickwork.worker.process.after_fork import Handlers, be_called, leave, put_back, signal_when_parent_dies
 from tickwork.worker.process.hide_environment import clear_start_environment
@@ -80,7 +80,7 @@ def run(connection: socket.socket, parent: int) -> NoReturn:
     """Be a nursery until the supervisor is gone. Never returns: what called this may be the supervisor's own stack."""
     code = 1
     try:
-        NurseryProcess(connection, parent).serve()
+        ForkServerProcess(connection, parent).serve()
         code = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())
@@ -88,13 +88,13 @@ def run(connection: socket.socket, parent: int) -> NoReturn:
         os._exit(code)
 
 
-class NurseryProcess:
+class ForkServerProcess:
     """Serves one supervisor."""
 
     def __init__(self, connection: socket.socket, parent: int) -> None:
         self._connection = connection
         self._parent = parent
-        self._frames = Frames()
+        self._frames = FrameReader()
         self._descriptors: deque[list[int]] = deque()  # received, for requests that are not complete yet
         self._pids: dict[int, int] = {}  # of the children that were not released
         self._running: set[int] = set()

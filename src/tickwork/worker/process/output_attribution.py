@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 
 from tickwork.core.arguments.payload import storable
 from tickwork.worker.ipc.protocol import Wrote
-from tickwork.worker.ipc.shared_memory import Running, Unsent
-from tickwork.worker.process.console import PassedOn
-from tickwork.worker.process.output_pipes import STREAMS, Piece
+from tickwork.worker.ipc.shared_memory import RunningAttempt, UnsentText
+from tickwork.worker.process.console import PassedOnOutput
+from tickwork.worker.process.output_pipes import STREAMS, OutputPiece
 from tickwork.worker.run.capture import STRIDE, within_limit
-from tickwork.worker.run.mask import Mask
+from tickwork.worker.run.mask import SecretMask
 
 SECRETS = 256  # the latest that attempts of a child were given are masked
 
 
 @dataclass(slots=True)
-class _Log:
+class _AttemptLog:
     """What is known of one attempt's log."""
 
     sent: int = 0  # number of the last chunk that the child sent
@@ -31,9 +31,9 @@ class _Log:
 
 
 @dataclass(slots=True)
-class _Stream:
+class _StreamState:
     decoder: object = field(default_factory=lambda: getincrementaldecoder("utf-8")("replace"))
-    owners: tuple[Running, ...] = ()
+    owners: tuple[RunningAttempt, ...] = ()
     shared: bool = False
     held: str = ""  # the end of what was read: perhaps the beginning of a secret
 
@@ -46,16 +46,16 @@ class _Stream:
         return str(self.decoder.decode(data, final))  # type: ignore[attr-defined]
 
 
-class OutputCredit:
+class OutputAttribution:
     """The output of one child. `console` shows it to whoever looks at the worker."""
 
-    def __init__(self, console: PassedOn) -> None:
+    def __init__(self, console: PassedOnOutput) -> None:
         self._console = console
-        self._streams = {stream: _Stream() for stream in STREAMS}
-        self._logs: dict[tuple[str, int], _Log] = {}
+        self._streams = {stream: _StreamState() for stream in STREAMS}
+        self._logs: dict[tuple[str, int], _AttemptLog] = {}
         self._secrets: dict[str, None] = {}
         self._always: tuple[str, ...] = ()
-        self._mask: Mask | None = None
+        self._mask: SecretMask | None = None
 
     def always_hide(self, values: Sequence[str]) -> None:
         """Write *** for some values, however many others are hidden later."""
@@ -64,7 +64,7 @@ class OutputCredit:
 
     def _renew_mask(self) -> None:
         values = (*self._always, *self._secrets)
-        self._mask = Mask(values) if values else None
+        self._mask = SecretMask(values) if values else None
 
     def hide(self, value: str) -> None:
         """Write *** for a value from now on."""
@@ -75,7 +75,7 @@ class OutputCredit:
             del self._secrets[next(iter(self._secrets))]
             self._renew_mask()
         elif self._mask is None:
-            self._mask = Mask([value])
+            self._mask = SecretMask([value])
         elif not is_known:
             self._mask.hide(value)
 
@@ -88,7 +88,7 @@ class OutputCredit:
     def forget(self, job_id: str, claim: int) -> None:
         self._logs.pop((job_id, claim), None)
 
-    def credit(self, pieces: Iterable[Piece]) -> Iterator[Wrote]:
+    def credit(self, pieces: Iterable[OutputPiece]) -> Iterator[Wrote]:
         """The text of some pieces, as chunks of the attempts whose it is."""
         for piece in pieces:
             stream = self._streams[piece.stream]
@@ -104,7 +104,7 @@ class OutputCredit:
             self._console.write(piece.stream, text, stream.sole_owner)
             yield from self._chunks(stream.owners, stream.shared, text)
 
-    def _goes_on(self, stream: _Stream, owners: tuple[Running, ...], text: str) -> bool:
+    def _goes_on(self, stream: _StreamState, owners: tuple[RunningAttempt, ...], text: str) -> bool:
         """Whether a secret that an attempt began to write, as it seems, goes on where others run beside it."""
         if self._mask is None or {one.key for one in stream.owners}.isdisjoint(one.key for one in owners):
             return False
@@ -133,14 +133,14 @@ class OutputCredit:
             self._console.write(number, text, stream.sole_owner)
             yield from self._chunks(stream.owners, stream.shared, text)
 
-    def recovered(self, unsent: Iterable[Unsent]) -> Iterator[Wrote]:
+    def recovered(self, unsent: Iterable[UnsentText]) -> Iterator[Wrote]:
         """The text that a dead child had not sent."""
         for one in unsent:
             if one.chunk > self._log(one.job_id, one.claim).sent:
                 text = one.text if self._mask is None else self._mask.text(one.text)
                 yield Wrote(one.job_id, one.claim, one.chunk * STRIDE, storable(text))
 
-    def _chunks(self, owners: tuple[Running, ...], shared: bool, text: str) -> Iterator[Wrote]:
+    def _chunks(self, owners: tuple[RunningAttempt, ...], shared: bool, text: str) -> Iterator[Wrote]:
         for owner in owners if text else ():
             log = self._log(owner.job_id, owner.claim)
             kept = within_limit(text, log.size)
@@ -151,5 +151,5 @@ class OutputCredit:
                 seq = owner.chunk * STRIDE + place
                 yield Wrote(owner.job_id, owner.claim, seq, storable(kept), shared)
 
-    def _log(self, job_id: str, claim: int) -> _Log:
-        return self._logs.setdefault((job_id, claim), _Log())
+    def _log(self, job_id: str, claim: int) -> _AttemptLog:
+        return self._logs.setdefault((job_id, claim), _AttemptLog())

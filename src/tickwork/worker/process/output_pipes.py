@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tickwork.clock import Clock
-from tickwork.worker.ipc.shared_memory import BoardReader, Running, waiting_bytes
+from tickwork.worker.ipc.shared_memory import BoardReader, RunningAttempt, waiting_bytes
 from tickwork.worker.run.capture import LOG_LIMIT
 
 STREAMS = (1, 2)
@@ -28,12 +28,12 @@ _STOP_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class OutputPiece:
     """Bytes that were read from a descriptor, and which attempts ran then. `others`: so did some that have no entry."""
 
     stream: int
     data: bytes
-    owners: tuple[Running, ...]
+    owners: tuple[RunningAttempt, ...]
     others: bool
 
 
@@ -48,7 +48,7 @@ class ChildOutput:
             os.set_blocking(pipe, False)
         self.board = BoardReader()
         self._lock = threading.Lock()
-        self._pieces: list[Piece] = []
+        self._pieces: list[OutputPiece] = []
         self._size = 0
         self._open = set(STREAMS)
 
@@ -86,11 +86,11 @@ class ChildOutput:
             self._open.discard(stream)
             return False
         if self._size <= LOG_LIMIT:  # more would not be kept
-            self._pieces.append(Piece(stream, data, owners, self.board.has_others()))
+            self._pieces.append(OutputPiece(stream, data, owners, self.board.has_others()))
             self._size += len(data)
         return True
 
-    def take(self) -> list[Piece]:
+    def take(self) -> list[OutputPiece]:
         """What was read since the last time."""
         with self._lock:
             pieces, self._pieces, self._size = self._pieces, [], 0

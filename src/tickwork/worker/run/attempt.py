@@ -16,35 +16,44 @@ from tickwork.clock import Clock
 from tickwork.context import NOTE_LIMIT, CurrentJob
 from tickwork.core.access.secret_policy import secret_variables
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.job import MapPlace
+from tickwork.core.job import MapIndex
 from tickwork.core.limits.lanes import Broadcast
-from tickwork.core.occurrence import Tick, decode_tick
+from tickwork.core.occurrence import Occurrence, decode_tick
 from tickwork.observe.json_log import about_job
-from tickwork.otel import Processing
+from tickwork.otel import AttemptSpan
 from tickwork.store.base import NewLog, Progress
 from tickwork.store.row_codec import from_us
 from tickwork.task import Task
-from tickwork.worker.ipc.protocol import Answer, Asked, Assignment, End, FromExecutor, Hide, Progressed, Wrote
-from tickwork.worker.run.capture import Sink
-from tickwork.worker.run.mask import Mask
+from tickwork.worker.ipc.protocol import (
+    Asked,
+    AskReply,
+    Assignment,
+    AttemptEnd,
+    FromExecutor,
+    HideSecret,
+    Progressed,
+    Wrote,
+)
+from tickwork.worker.run.capture import OutputSink
+from tickwork.worker.run.mask import SecretMask
 from tickwork.worker.run.secrets import value_of
-from tickwork.worker.run.timer import Call
+from tickwork.worker.run.timer import TimedCall
 
 EndKind = Literal["timed_out", "cancelled", "released"]
 
 
-class Host(Protocol):
+class AttemptHost(Protocol):
     """What an attempt needs of the executor that runs it."""
 
     clock: Clock
     emit: Callable[[FromExecutor], None]
-    mask: Mask | None
+    mask: SecretMask | None
     secret_env: str | None  # the setting: which variables of the environment pass for secrets
 
-    def stir(self, sink: Sink) -> None:
+    def stir(self, sink: OutputSink) -> None:
         """Some output waits to be passed on."""
 
-    def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> Answer:
+    def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> AskReply:
         """Ask the worker to store or give a state, for its place in a map or for a secret; wait for the answer."""
 
 
@@ -75,7 +84,7 @@ class Attempt:
         "written",
     )
 
-    def __init__(self, executor: Host, given: Assignment, task: Task[Any, Any] | None) -> None:
+    def __init__(self, executor: AttemptHost, given: Assignment, task: Task[Any, Any] | None) -> None:
         self.executor = executor
         self.given = given
         self.args = given.args
@@ -90,11 +99,11 @@ class Attempt:
         self.thread: int | None = None
         self.future: asyncio.Task[None] | None = None
         self.cancelled = False
-        self.reminders: list[Call] = []
+        self.reminders: list[TimedCall] = []
         self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
-        self.span: Processing | None = None
+        self.span: AttemptSpan | None = None
         self.sealed = False  # it has ended, or was given up: nothing more is said of it
-        self.sink = Sink(self._pass_on, executor.stir, mask=executor.mask, about=self.about)
+        self.sink = OutputSink(self._pass_on, executor.stir, mask=executor.mask, about=self.about)
         self.reported: Progress | None = None
         self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
 
@@ -110,12 +119,12 @@ class Attempt:
         after_s: float | None = None,
         fatal: bool = False,
         settled: bool = False,
-    ) -> End:
+    ) -> AttemptEnd:
         error = None if error is None else self.sink.masked(error)
         if self.span is not None and kind != "succeeded":
             self.span.failed(kind, error)
         took = self.executor.clock.monotonic() - self.began
-        return End(self.job_id, self.claim, kind, self.began, result, error, after_s, fatal, settled, took)
+        return AttemptEnd(self.job_id, self.claim, kind, self.began, result, error, after_s, fatal, settled, took)
 
     def everyone(self) -> list[Attempt]:
         """All attempts that its call is for, in the order of their arguments."""
@@ -128,11 +137,11 @@ class Attempt:
         attempt.began, attempt.leader = self.began, self
         return attempt
 
-    def each(self, end: Callable[[Attempt], End]) -> list[End]:
+    def each(self, end: Callable[[Attempt], AttemptEnd]) -> list[AttemptEnd]:
         """The ends of all attempts of its call. Its own comes last: once it is heard, all are."""
         return [end(one) for one in reversed(self.everyone())]
 
-    def interrupted(self) -> list[End]:
+    def interrupted(self) -> list[AttemptEnd]:
         kind, error = self.ending or ("failed", "the handler raised Interrupted by itself")
         return self.each(lambda one: one.end(kind, error=error))
 
@@ -158,7 +167,7 @@ class Attempt:
     def hide(self, value: str) -> None:
         for one in (self.leader or self).everyone():
             one.sink.hide(value)
-        self.executor.emit(Hide(value))
+        self.executor.emit(HideSecret(value))
 
     def masked(self, text: str, *, is_cut: bool = False) -> str:
         return self.sink.masked_beginning(text) if is_cut else self.sink.masked(text)
@@ -190,7 +199,7 @@ class Attempt:
     def timeout(self) -> timedelta | None:
         return None if self.given.timeout_s is None else timedelta(seconds=self.given.timeout_s)
 
-    def tick(self) -> Tick | None:
+    def tick(self) -> Occurrence | None:
         return None if self.given.tick is None else decode_tick(self.given.tick)
 
     def scheduled_for(self) -> datetime:
@@ -220,13 +229,13 @@ class Attempt:
             raise errors.LeaseLost("this attempt was superseded; what was saved is not its to read.")
         return answer.state
 
-    def map_place(self) -> MapPlace | None:
+    def map_place(self) -> MapIndex | None:
         if self.given.step is None:
             return None
         answer = self.executor.ask(self, None, "place")
         if not answer.accepted:
             raise errors.LeaseLost("this attempt was superseded; its place in the map is not known any more.")
-        return None if answer.state is None else msgspec.json.decode(answer.state, type=MapPlace)
+        return None if answer.state is None else msgspec.json.decode(answer.state, type=MapIndex)
 
     def stops(self) -> bool:
         return self.cancelled if self.leader is None else self.leader.cancelled

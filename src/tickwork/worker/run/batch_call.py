@@ -8,7 +8,7 @@ from tickwork.blobs import LargeResults
 from tickwork.context import CurrentJob, set_current_batch
 from tickwork.errors import InvalidPayload
 from tickwork.task import Task
-from tickwork.worker.ipc.protocol import End
+from tickwork.worker.ipc.protocol import AttemptEnd
 from tickwork.worker.run.attempt import Attempt
 from tickwork.worker.run.exception_outcome import failure
 
@@ -19,7 +19,7 @@ class BatchCall:
     def __init__(self, attempt: Attempt, task: Task[Any, Any], results: LargeResults) -> None:
         self._attempt = attempt
         self._task = task
-        self._ends: dict[str, End] = {}
+        self._ends: dict[str, AttemptEnd] = {}
         self._called: list[Attempt] = []
         self.arguments: list[Any] = []
         for one in attempt.everyone():
@@ -31,7 +31,7 @@ class BatchCall:
         if self._called:
             set_current_batch([CurrentJob(one) for one in self._called])
 
-    def ends(self, returned: Any) -> list[End]:
+    def ends(self, returned: Any) -> list[AttemptEnd]:
         """How each attempt ended, by what the handler returned. Raises InvalidPayload for what is no list of results.
 
         An exception among the results is the failure of its job, as if the job's own handler had raised it.
@@ -47,7 +47,7 @@ class BatchCall:
             self._ends[one.job_id] = self._end(one, result)
         return self._attempt.each(lambda one: self._ends[one.job_id])
 
-    def _end(self, attempt: Attempt, result: Any) -> End:
+    def _end(self, attempt: Attempt, result: Any) -> AttemptEnd:
         if isinstance(result, BaseException):
             return failure(attempt, result)
         try:

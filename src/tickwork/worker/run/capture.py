@@ -21,9 +21,9 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 from tickwork.core.arguments.payload import storable
-from tickwork.worker.ipc.shared_memory import Board, Entry
-from tickwork.worker.ipc.stdio import Streams
-from tickwork.worker.run.mask import Mask
+from tickwork.worker.ipc.shared_memory import AttemptEntry, Board
+from tickwork.worker.ipc.stdio import StandardStreams
+from tickwork.worker.run.mask import SecretMask
 
 LOG_LIMIT = 10 * 1024 * 1024  # of an attempt, in characters
 CHUNK = 4096  # more than this is passed on at once, less within a moment
@@ -39,15 +39,15 @@ def within_limit(text: str, size: int) -> str:
     return text[:room] + notice if room >= 0 else ""  # below zero there is a notice already
 
 
-class Sink:
+class OutputSink:
     """Collects one attempt's text and passes it on in chunks, in order."""
 
     def __init__(
         self,
         passed_on: Callable[[int, str], None],
-        stirred: Callable[[Sink], None],
+        stirred: Callable[[OutputSink], None],
         *,
-        mask: Mask | None = None,
+        mask: SecretMask | None = None,
         about: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self._passed_on = passed_on
@@ -58,7 +58,7 @@ class Sink:
         self._size = 0
         self._chunk = 1
         self._total = 0
-        self.entry: Entry | None = None
+        self.entry: AttemptEntry | None = None
         self._is_at_start = True  # of a line
         self._held = ""  # the end of what was written: perhaps the beginning of a secret
         self._mask = mask  # shared with other sinks until this one hides more
@@ -66,7 +66,7 @@ class Sink:
     def hide(self, value: str) -> None:
         """Write *** for a value from now on."""
         with self._lock:
-            self._mask = Mask() if self._mask is None else self._mask.copy()
+            self._mask = SecretMask() if self._mask is None else self._mask.copy()
             self._mask.hide(value)
 
     def masked(self, text: str) -> str:
@@ -86,7 +86,7 @@ class Sink:
         """A result as it may be stored."""
         return data if self._mask is None else self._mask.json(data)
 
-    def keep_on(self, entry: Entry | None) -> None:
+    def keep_on(self, entry: AttemptEntry | None) -> None:
         """Keep what is not passed on yet on the board, where it survives this process."""
         self.entry = entry
 
@@ -134,15 +134,15 @@ class Recorder:
     `ended` is told of each sink to which nothing is written any more.
     """
 
-    def __init__(self, board: Board, streams: Streams, ended: Callable[[Sink], None]) -> None:
+    def __init__(self, board: Board, streams: StandardStreams, ended: Callable[[OutputSink], None]) -> None:
         self._board = board
         self._streams = streams
         self._ended = ended
 
-    def begin(self, sink: Sink, job_id: str, claim: int) -> None:
+    def begin(self, sink: OutputSink, job_id: str, claim: int) -> None:
         sink.keep_on(self._board.enter(job_id, claim))
 
-    def end(self, sink: Sink) -> None:
+    def end(self, sink: OutputSink) -> None:
         """Wait until the supervisor has what came through the descriptors, and pass on the rest of the sink."""
         self._streams.flush()
         self._board.drain()
@@ -153,10 +153,10 @@ class Recorder:
         self._board.leave(entry)
 
 
-_sink: ContextVar[Sink | None] = ContextVar("tickwork_sink", default=None)
+_sink: ContextVar[OutputSink | None] = ContextVar("tickwork_sink", default=None)
 
 
-def set_sink(sink: Sink | None) -> None:
+def set_sink(sink: OutputSink | None) -> None:
     """Say where the output of this thread or coroutine goes, besides where it goes anyway."""
     _sink.set(sink)
 
@@ -184,7 +184,7 @@ def is_forked() -> bool:
     return _Fork.here
 
 
-def current_sink() -> Sink | None:
+def current_sink() -> OutputSink | None:
     """Return the sink of the attempt that this thread or coroutine runs for."""
     return None if _Fork.here else _sink.get()
 
@@ -250,7 +250,7 @@ class _LogHandler(logging.Handler):
 
 
 @contextmanager
-def captured(streams: Streams | None = None) -> Iterator[None]:
+def captured(streams: StandardStreams | None = None) -> Iterator[None]:
     """Catch output while the block runs. `streams`: those of the descriptors, in a process where they are pipes."""
     _Fork.watch()
     stdout, stderr = sys.stdout, sys.stderr

@@ -10,16 +10,16 @@ from tickwork.core.arguments.payload import storable
 from tickwork.core.duration import parse_duration
 from tickwork.core.job_options import matches
 from tickwork.core.outcome import clip
-from tickwork.worker.ipc.protocol import End
+from tickwork.worker.ipc.protocol import AttemptEnd
 from tickwork.worker.run.attempt import Attempt
 
 
-def failures(attempt: Attempt, error: BaseException) -> list[End]:
+def failures(attempt: Attempt, error: BaseException) -> list[AttemptEnd]:
     """What an exception means for all attempts of its call."""
     return attempt.each(lambda one: failure(one, error))
 
 
-def failure(attempt: Attempt, error: BaseException) -> End:
+def failure(attempt: Attempt, error: BaseException) -> AttemptEnd:
     """What an exception of a handler, or on the way to it, means for the attempt."""
     try:
         return _meaning(attempt, error)
@@ -27,7 +27,7 @@ def failure(attempt: Attempt, error: BaseException) -> End:
         return attempt.end("failed", error=_told(attempt, wrong), fatal=True)
 
 
-def _meaning(attempt: Attempt, error: BaseException) -> End:
+def _meaning(attempt: Attempt, error: BaseException) -> AttemptEnd:
     given = attempt.given
     match error:
         case errors.Snooze(after=after):

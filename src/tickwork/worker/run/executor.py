@@ -24,19 +24,19 @@ from tickwork.context import CurrentJob, LazyTransaction, set_current
 from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
 from tickwork.core.outcome import Succeeded, decide
-from tickwork.otel import Processing, is_traced
+from tickwork.otel import AttemptSpan, is_traced
 from tickwork.store.base import LEASE, Finish, Store
 from tickwork.store.row_codec import from_us
 from tickwork.task import Task
-from tickwork.worker.ipc.protocol import Answer, Ask, Asked, Assignment, End, FromExecutor, Started, Stuck
+from tickwork.worker.ipc.protocol import Ask, Asked, AskReply, Assignment, AttemptEnd, FromExecutor, Started, Stuck
 from tickwork.worker.run.attempt import Attempt, EndKind
 from tickwork.worker.run.batch_call import BatchCall
-from tickwork.worker.run.capture import Recorder, Sink, set_sink
+from tickwork.worker.run.capture import OutputSink, Recorder, set_sink
 from tickwork.worker.run.exception_outcome import failures
 from tickwork.worker.run.large_values import fetch, has_blobs, is_large, keep, kept
-from tickwork.worker.run.mask import Mask
+from tickwork.worker.run.mask import SecretMask
 from tickwork.worker.run.secrets import set_keeper
-from tickwork.worker.run.timer import Timekeeper
+from tickwork.worker.run.timer import Timer
 
 CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
 ASK_LOOK_S = 0.1
@@ -57,9 +57,9 @@ class Executor:
         store: Callable[[], Store],
         slots: int,
         emit: Emit,
-        ended: Callable[[Sequence[End], bool], None],
+        ended: Callable[[Sequence[AttemptEnd], bool], None],
         clock: Clock,
-        stirred: Callable[[Sink], None],
+        stirred: Callable[[OutputSink], None],
         *,
         replaces_threads: bool,
         large_results: LargeResults = _NO_BLOBS,
@@ -69,7 +69,7 @@ class Executor:
     ) -> None:
         self._recorder = recorder
         self._tasks = tasks
-        self.mask = Mask(hidden) if hidden else None
+        self.mask = SecretMask(hidden) if hidden else None
         self.secret_env = secret_env
         self._store = store
         self._slots = slots
@@ -84,11 +84,11 @@ class Executor:
         self._plain = 0  # plain attempts that are here and not over
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._asked: dict[int, tuple[threading.Event, list[Answer]]] = {}
+        self._asked: dict[int, tuple[threading.Event, list[AskReply]]] = {}
         self._requests = count(1)
-        self._timekeeper = Timekeeper(clock)
-        self._turns: dict[asyncio.AbstractEventLoop, list[End]] = {}  # what ended in this turn of an event loop
-        self._dirty: SimpleQueue[Sink] = SimpleQueue()
+        self._timekeeper = Timer(clock)
+        self._turns: dict[asyncio.AbstractEventLoop, list[AttemptEnd]] = {}  # what ended in this turn of an event loop
+        self._dirty: SimpleQueue[OutputSink] = SimpleQueue()
         self._stirred = stirred
 
     # -- what the worker tells us
@@ -141,7 +141,7 @@ class Executor:
         else:
             self._remind(attempt, CANCEL_GRACE_S, lambda: self._insist(attempt, "cancelled", "cancelled while it ran"))
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: AskReply) -> None:
         """Give a handler what it asked for."""
         waiting = self._asked.pop(answer.request, None)
         if waiting is not None:
@@ -153,7 +153,7 @@ class Executor:
         """Whether any attempt is here that has not ended."""
         return bool(self._attempts)
 
-    def stir(self, sink: Sink) -> None:
+    def stir(self, sink: OutputSink) -> None:
         """Some output waits to be passed on."""
         self._dirty.put(sink)
         self._stirred(sink)
@@ -193,7 +193,7 @@ class Executor:
         """Run one plain attempt; False when it was given up meanwhile, and this thread with it."""
         self._begin(attempt)
         thread = threading.get_ident()
-        ends: list[End] = []
+        ends: list[AttemptEnd] = []
         given_up: bool | None = None
         while True:
             try:
@@ -224,7 +224,7 @@ class Executor:
                 attempt.thread = thread
             return not attempt.sealed
 
-    def _call(self, attempt: Attempt) -> list[End]:
+    def _call(self, attempt: Attempt) -> list[AttemptEnd]:
         try:
             task = self._task(attempt)
             if task.batch is not None:
@@ -241,7 +241,7 @@ class Executor:
         except BaseException as error:  # also SystemExit: it ends the handler, not the worker
             return failures(attempt, error)
 
-    def _call_in_transaction(self, attempt: Attempt, task: Task[Any, Any], args: Any, kwargs: Any) -> End:
+    def _call_in_transaction(self, attempt: Attempt, task: Task[Any, Any], args: Any, kwargs: Any) -> AttemptEnd:
         """Call a handler whose writes commit together with the job's end, or not at all."""
         store = self._store()
         with ExitStack() as stack:
@@ -304,7 +304,7 @@ class Executor:
         if not given_up:
             self._gather(ends)
 
-    def _gather(self, ends: list[End]) -> None:
+    def _gather(self, ends: list[AttemptEnd]) -> None:
         """Say together what ended in one turn of the event loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -336,7 +336,7 @@ class Executor:
         set_current(CurrentJob(attempt))
         if is_traced():
             given, now = attempt.given, from_us(self.clock.wall_us())
-            attempt.span = Processing(given.task, given.queue, given.job_id, given.attempt, given.trace, now)
+            attempt.span = AttemptSpan(given.task, given.queue, given.job_id, given.attempt, given.trace, now)
         timeout_s = attempt.given.timeout_s
         if timeout_s is not None or attempt.given.tells_start:
             self.emit(Started(attempt.job_id, attempt.claim, attempt.began))
@@ -344,7 +344,7 @@ class Executor:
             error = f"it ran for more than its timeout of {timeout_s:g} s"
             self._remind(attempt, timeout_s, lambda: self._insist(attempt, "timed_out", error))
 
-    def _tell(self, ends: list[End], idle: bool) -> None:
+    def _tell(self, ends: list[AttemptEnd], idle: bool) -> None:
         """Say how attempts ended; many of them in parts that fit into a frame."""
         for start in range(0, len(ends), ENDS_AT_ONCE):
             self._ended(ends[start : start + ENDS_AT_ONCE], idle)
@@ -409,9 +409,9 @@ class Executor:
 
     # -- what handlers ask for
 
-    def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> Answer:
+    def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> AskReply:
         """Ask the worker to store or give a state, for its place in a map or for a secret; wait for the answer."""
-        request, event, slot = next(self._requests), threading.Event(), list[Answer]()
+        request, event, slot = next(self._requests), threading.Event(), list[AskReply]()
         self._asked[request] = (event, slot)
         try:
             self.emit(Ask(request, attempt.job_id, attempt.claim, state, what))
@@ -427,14 +427,14 @@ def _encoded(attempt: Attempt, task: Task[Any, Any], result: Any) -> bytes:
     return attempt.sink.masked_json(task.signature.encode_result(result, task.name))
 
 
-class _NoChance:
+class _FixedRandom:
     """Stands where `decide` wants randomness and a success needs none."""
 
     def random(self) -> float:
         raise errors.InvariantBroken("a success was about to be retried.")
 
 
-_NO_CHANCE: Any = _NoChance()
+_NO_CHANCE: Any = _FixedRandom()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

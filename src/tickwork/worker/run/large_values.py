@@ -11,7 +11,7 @@ from tickwork.blobs import LargeResults
 from tickwork.core.arguments.payload import RESULT_LIMIT
 from tickwork.core.blob_ref import MARK
 from tickwork.errors import TickworkError
-from tickwork.worker.ipc.protocol import End
+from tickwork.worker.ipc.protocol import AttemptEnd
 from tickwork.worker.run.attempt import Attempt
 from tickwork.worker.run.exception_outcome import failure
 
@@ -28,18 +28,18 @@ def fetch(attempt: Attempt, results: LargeResults) -> None:
             one.args = results.whole(one.args)
 
 
-def is_large(ends: Sequence[End]) -> bool:
+def is_large(ends: Sequence[AttemptEnd]) -> bool:
     """Whether a result among these must go into a blob."""
     return any(end.result is not None and len(end.result) > RESULT_LIMIT for end in ends)
 
 
-def kept(attempt: Attempt, ends: Sequence[End], results: LargeResults) -> list[End]:
+def kept(attempt: Attempt, ends: Sequence[AttemptEnd], results: LargeResults) -> list[AttemptEnd]:
     """Ends as the store takes them: large results are in blobs before anybody hears of them, or have failed."""
     by_job = {one.job_id: one for one in attempt.everyone()}
     return [_kept(by_job[end.job_id], end, results) for end in ends]
 
 
-def _kept(attempt: Attempt, end: End, results: LargeResults) -> End:
+def _kept(attempt: Attempt, end: AttemptEnd, results: LargeResults) -> AttemptEnd:
     if end.result is None:
         return end
     try:

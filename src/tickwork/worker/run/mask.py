@@ -27,7 +27,7 @@ _BASE64_LINES = (64, 76)  # characters of a line of Base64: in PEM and OpenSSL; 
 _SAFE_IN_URLS = ("", "/", "!*'()", "!*'();/?:@&=+$,#", "/%:@!$&'()*+,;=")
 
 
-class Mask:
+class SecretMask:
     """Replaces values by ***, also encoded and in other cases, and each line of those that have several."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
@@ -42,9 +42,9 @@ class Mask:
         self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
         self._in_json = [json.dumps(form, ensure_ascii=False)[1:-1].encode(*_UTF8) for form in self._forms]
 
-    def copy(self) -> Mask:
+    def copy(self) -> SecretMask:
         """A mask of its own that hides the same values."""
-        made = Mask()
+        made = SecretMask()
         made._forms, made._in_json = self._forms, self._in_json
         return made
 

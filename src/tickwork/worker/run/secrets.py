@@ -22,7 +22,7 @@ OURS = "TICKWORK_"  # settings, which may hold the password of the store, are no
 _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 
 
-class Keeper(Protocol):
+class SecretReader(Protocol):
     """The attempt that asks."""
 
     def stored_secret(self, name: str) -> str | None:
@@ -38,10 +38,10 @@ class Keeper(Protocol):
         """A text without the values that are hidden; `is_cut`: without the beginning of one at its end, too."""
 
 
-_keeper: ContextVar[Keeper | None] = ContextVar("tickwork_keeper", default=None)
+_keeper: ContextVar[SecretReader | None] = ContextVar("tickwork_keeper", default=None)
 
 
-def set_keeper(keeper: Keeper | None) -> None:
+def set_keeper(keeper: SecretReader | None) -> None:
     """Say for which attempt this thread or coroutine asks."""
     _keeper.set(keeper)
 
@@ -58,7 +58,7 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
     return _SECRET.sub(reveal, text)
 
 
-def value_of(name: str, keeper: Keeper | None, environ: Mapping[str, str]) -> str:
+def value_of(name: str, keeper: SecretReader | None, environ: Mapping[str, str]) -> str:
     """The value of a secret, which is then kept out of what is stored. Raises InvalidArguments when it is not set.
 
     `environ`: as for `revealed`.

@@ -13,11 +13,11 @@ from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
 from tickwork.store.base import Store
 from tickwork.task import Task
-from tickwork.worker.ipc.protocol import Answer, Assignment, Ended, FromExecutor, Returned
+from tickwork.worker.ipc.protocol import AskReply, Assignment, AttemptsEnded, FromExecutor, Returned
 from tickwork.worker.run.executor import Executor
 
 
-class LocalPool:
+class ThreadPool:
     """An executor in this process, and a pipe that is readable when it has something to say."""
 
     def __init__(
@@ -41,7 +41,7 @@ class LocalPool:
             store,
             slots,
             self._emit,
-            lambda ends, idle: self._emit(Ended(list(ends))),
+            lambda ends, idle: self._emit(AttemptsEnded(list(ends))),
             clock,
             lambda sink: None,  # the worker looks around at least every second, and more often would make crumbs
             replaces_threads=True,
@@ -62,7 +62,7 @@ class LocalPool:
     def submit(self, assignments: Iterable[Assignment]) -> None:
         self._executor.run(list(assignments))
 
-    def send(self, message: Answer) -> None:
+    def send(self, message: AskReply) -> None:
         """Answer what a handler asked."""
         self._executor.answer(message)
 

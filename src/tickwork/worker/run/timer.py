@@ -13,7 +13,7 @@ from tickwork.clock import Clock
 _log = logging.getLogger("tickwork.worker")
 
 
-class Call:
+class TimedCall:
     """A call that is to be made, unless it is cancelled before."""
 
     __slots__ = ("make",)
@@ -22,21 +22,21 @@ class Call:
         self.make: Callable[[], None] | None = make
 
 
-class Timekeeper:
+class Timer:
     """A list of calls to make. A call must be short; an executor uses it to end what runs too long."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._calls: list[tuple[float, int, Call]] = []
+        self._calls: list[tuple[float, int, TimedCall]] = []
         self._cancelled = 0
         self._order = count()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def after(self, seconds: float, make: Callable[[], None]) -> Call:
+    def after(self, seconds: float, make: Callable[[], None]) -> TimedCall:
         """Make the call so many seconds from now."""
-        call = Call(make)
+        call = TimedCall(make)
         with self._changed:
             heapq.heappush(self._calls, (self._clock.monotonic() + seconds, next(self._order), call))
             if self._thread is None:
@@ -45,7 +45,7 @@ class Timekeeper:
             self._changed.notify()
         return call
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: TimedCall) -> None:
         """Do not make the call, and hold on to nothing of it."""
         with self._changed:
             if call.make is not None:
@@ -70,7 +70,7 @@ class Timekeeper:
             except Exception:
                 _log.exception("A call failed; the next ones are made all the same.")
 
-    def _next(self) -> Call | None:
+    def _next(self) -> TimedCall | None:
         """Wait for the next call's time; None when there will be no more."""
         with self._changed:
             while not self._stopped:

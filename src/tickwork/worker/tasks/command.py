@@ -19,8 +19,8 @@ from functools import partial
 from typing import IO, Literal, cast
 
 from tickwork.clock import SystemClock
-from tickwork.worker.tasks.orphan_killer import Guard
-from tickwork.worker.tasks.run_as import User
+from tickwork.worker.tasks.orphan_killer import OrphanKiller
+from tickwork.worker.tasks.run_as import SystemUser
 
 Stream = Literal["stdout", "stderr"]
 LOOK_S = 0.05  # how soon it is noticed that a signal is to be sent, or that only what was left running holds the pipes
@@ -36,10 +36,10 @@ _GATE_TO = ["/bin/sh", "-c", 'read -r go && cd "$1" && shift && exec "$@"', "sh"
 _GATE_NEAR = ["/bin/sh", "-c", 'read -r go || exit; cd "$1" 2>/dev/null; shift; exec "$@"', "sh"]
 
 _guard_lock = threading.Lock()
-_guards: list[Guard] = []
+_guards: list[OrphanKiller] = []
 
 
-class Command:
+class RunningCommand:
     """A command to run. `done` is set when it has ended and nothing of its group runs any more."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Command:
         cwd: str | None,
         stdin: bytes,
         wrote: Callable[[Stream, bytes], None],
-        user: User | None = None,
+        user: SystemUser | None = None,
     ) -> None:
         self._arguments = [*_GATE, *arguments]
         self._env = env
@@ -198,8 +198,8 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _guard() -> Guard:
+def _guard() -> OrphanKiller:
     """The guard of this process, made for its first command."""
     if not _guards:
-        _guards.append(Guard())
+        _guards.append(OrphanKiller())
     return _guards[0]

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 
 from tickwork.clock import SystemClock
-from tickwork.core.web.addresses import Address, Allowed, disguised, read_address
+from tickwork.core.web.addresses import Address, AllowedAddresses, disguised, read_address
 from tickwork.core.web.url import HOST_LIMIT
 from tickwork.errors import Fatal, RequestFailed
 
@@ -26,7 +26,7 @@ def resolve(host: str, port: int) -> list[str]:
 class Egress:
     """Dials hosts that may be reached: public ones, and those that the operator of this worker allows."""
 
-    def __init__(self, allowed: Allowed, resolve: Resolve = resolve) -> None:
+    def __init__(self, allowed: AllowedAddresses, resolve: Resolve = resolve) -> None:
         self._allowed = allowed
         self._resolve = resolve
 

@@ -35,7 +35,7 @@ from tickwork.worker.run.secrets import masked, revealed
 from tickwork.worker.tasks.egress import Egress
 
 if TYPE_CHECKING:
-    from tickwork.worker.tasks.http_client import HttpClient, Incoming, Outgoing
+    from tickwork.worker.tasks.http_client import HttpClient, IncomingResponse, OutgoingRequest
 
 NAME = "http"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -62,7 +62,7 @@ class Auth(TypedDict):
     hmac: NotRequired[Hmac]
 
 
-class Answered(TypedDict):
+class HttpResponse(TypedDict):
     """An answer. `body` is what its JSON says, or else its text, up to 64 KB; `truncated`: there was more."""
 
     status: int
@@ -90,7 +90,7 @@ def add_http(app: TaskRegistry) -> None:
         connect_timeout: str = CONNECT_TIMEOUT,
         secrets: dict[str, str] | None = None,
         origin: str | None = None,
-    ) -> Answered:
+    ) -> HttpResponse:
         """Send a request and keep its answer. `expect` are the statuses that are a success: [200, "3xx"].
 
         `origin` is the beginning that the url must have, as in `https://example.org:8443`. `secrets` are put over the
@@ -101,7 +101,7 @@ def add_http(app: TaskRegistry) -> None:
 
         clock = SystemClock()
         variables = secret_variables(os.environ, settings.secret_env)
-        asked = Asked(url, method, headers or {}, json, body, auth or {}, secrets or {}, variables, origin)
+        asked = HttpArguments(url, method, headers or {}, json, body, auth or {}, secrets or {}, variables, origin)
         wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
         # Secrets are read from the store, which other requests on this event loop must not wait for.
         outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)
@@ -112,14 +112,14 @@ def add_http(app: TaskRegistry) -> None:
     app.task(name=NAME, timeout=REQUEST_TIMEOUT)(http)
 
 
-async def answered(client: HttpClient, request: Outgoing, clock: Clock) -> Answered:
+async def answered(client: HttpClient, request: OutgoingRequest, clock: Clock) -> HttpResponse:
     """Send a request and judge its answer."""
     began = clock.monotonic()
     answer = _masked(await client.send(request), request.hidden)
     elapsed_ms = round((clock.monotonic() - began) * 1000)
     if not is_expected(answer.status, request.expect):
         raise _unexpected(request, answer, clock)
-    return Answered(
+    return HttpResponse(
         status=answer.status,
         headers={name: payload.storable(value) for name, value in kept_headers(answer.headers).items()},
         body=_body(answer),
@@ -129,7 +129,7 @@ async def answered(client: HttpClient, request: Outgoing, clock: Clock) -> Answe
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HttpArguments:
     """The arguments of a job, and where its secrets are found."""
 
     url: str
@@ -142,9 +142,11 @@ class Asked:
     environ: Mapping[str, str]
     origin: str | None = None
 
-    def outgoing(self, clock: Clock, expect: tuple[int | str, ...], timeout: str, connect_timeout: str) -> Outgoing:
+    def outgoing(
+        self, clock: Clock, expect: tuple[int | str, ...], timeout: str, connect_timeout: str
+    ) -> OutgoingRequest:
         """The request that they ask for, with its secrets. Raises InvalidArguments."""
-        from tickwork.worker.tasks.http_client import Outgoing
+        from tickwork.worker.tasks.http_client import OutgoingRequest
 
         method = self.method.upper()
         if method not in METHODS:
@@ -159,7 +161,7 @@ class Asked:
         headers = _over(headers, self.headers)
         headers = _over(headers, _below("headers.", open_secrets))
         headers = _over(headers, self._credentials(open_secrets, content or b"", clock))
-        return Outgoing(
+        return OutgoingRequest(
             method,
             read_url(open_secrets.get("url", self.url)),
             headers,
@@ -199,7 +201,7 @@ class Asked:
         return {"Authorization": f"Bearer {given['bearer']}"} if "bearer" in given else {}
 
 
-def _masked(answer: Incoming, hidden: Sequence[str]) -> Incoming:
+def _masked(answer: IncomingResponse, hidden: Sequence[str]) -> IncomingResponse:
     """An answer without the secrets of its request: some servers repeat what they were sent."""
     from tickwork.worker.tasks.http_client import hiding
 
@@ -247,7 +249,7 @@ def _seconds(text: str, what: str) -> float:
     return duration.total_seconds()
 
 
-def _unexpected(request: Outgoing, answer: Incoming, clock: Clock) -> Exception:
+def _unexpected(request: OutgoingRequest, answer: IncomingResponse, clock: Clock) -> Exception:
     """What an answer that was not expected means for its job."""
     quoted = payload.storable(_text(answer, "utf-8"))[:QUOTE_LIMIT].strip()
     said = f"{request.method} {request.url.shown} was answered with {answer.status}"
@@ -258,7 +260,7 @@ def _unexpected(request: Outgoing, answer: Incoming, clock: Clock) -> Exception:
     return RequestFailed(said, answer.status) if after is None else Retry(said, after=after)
 
 
-def _body(answer: Incoming) -> Any:
+def _body(answer: IncomingResponse) -> Any:
     """What an answer says: as JSON where it is that, else as text."""
     kind, _, parameters = (answer.header("content-type") or "").lower().partition(";")
     kind = kind.strip()
@@ -272,7 +274,7 @@ def _body(answer: Incoming) -> Any:
     return payload.storable(_text(answer, _charset(parameters)))
 
 
-def _text(answer: Incoming, charset: str) -> str:
+def _text(answer: IncomingResponse, charset: str) -> str:
     """What an answer says, without the secrets of the attempt: it may be cut already, and may be cut next."""
     text = getincrementaldecoder(charset)("replace").decode(answer.content, final=not answer.truncated)
     return masked(text, is_cut=answer.truncated)

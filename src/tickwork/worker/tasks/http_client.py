@@ -26,7 +26,7 @@ BODY_LIMIT = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRequest:
     """A request. `expect` are the statuses that are a success (core/web/answer.py), `hidden` what must not be told."""
 
     method: str
@@ -40,7 +40,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class IncomingResponse:
     """An answer. `content` is the beginning of its body; `truncated`: there was more."""
 
     status: int
@@ -59,7 +59,7 @@ class HttpClient:
     egress: Egress
     ca_file: str | None = None
 
-    async def send(self, request: Outgoing) -> Incoming:
+    async def send(self, request: OutgoingRequest) -> IncomingResponse:
         """Send a request and follow where it is sent on to, within its time.
 
         Raises RequestFailed where a later try may help, and Fatal where none can.
@@ -73,7 +73,7 @@ class HttpClient:
             error.args = (hiding(str(error), request.hidden),)
             raise error.with_traceback(None) from None  # the frames of libraries on the way explain nothing
 
-    async def _follow(self, request: Outgoing) -> Incoming:
+    async def _follow(self, request: OutgoingRequest) -> IncomingResponse:
         first, asked = request.url, request
         for _ in range(REDIRECT_LIMIT + 1):
             answer = await self._once(asked)
@@ -83,9 +83,9 @@ class HttpClient:
             asked = _sent_on(asked, answer.status, location)
         raise Fatal(f"{request.method} {first.shown} was sent on more than {REDIRECT_LIMIT} times.")
 
-    async def _once(self, request: Outgoing) -> Incoming:
+    async def _once(self, request: OutgoingRequest) -> IncomingResponse:
         url = request.url
-        pool = httpcore2.AsyncConnectionPool(_trust(self.ca_file), network_backend=_Guarded(self.egress))
+        pool = httpcore2.AsyncConnectionPool(_trust(self.ca_file), network_backend=_GuardedBackend(self.egress))
         where = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
         headers = [("Host", url.authority), *request.headers.items(), ("Connection", "close")]
         timeouts = {"connect": request.connect_s}
@@ -102,14 +102,14 @@ class HttpClient:
             ):
                 content, truncated = await _beginning(response)
                 found = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
-                return Incoming(response.status, found, content, truncated)
+                return IncomingResponse(response.status, found, content, truncated)
         except httpcore2.TimeoutException:
             raise RequestFailed(f"{_told(request)} got no connection within {request.connect_s:g} s.") from None
         except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
             raise RequestFailed(f"{_told(request)} failed: {_why(error)}.") from None
 
 
-class _Guarded(httpcore2.AsyncNetworkBackend):
+class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Resolves, judges and dials."""
 
     def __init__(self, egress: Egress) -> None:
@@ -141,7 +141,7 @@ async def _beginning(response: httpcore2.Response) -> tuple[bytes, bool]:
     return bytes(data), False
 
 
-def _sent_on(request: Outgoing, status: int, location: str) -> Outgoing:
+def _sent_on(request: OutgoingRequest, status: int, location: str) -> OutgoingRequest:
     """The request that follows a redirect. Another host is not told who asks. Raises Fatal."""
     try:
         url = redirected(request.url, location)
@@ -167,7 +167,7 @@ def hiding(text: str, hidden: Iterable[str]) -> str:
     return text
 
 
-def _told(request: Outgoing) -> str:
+def _told(request: OutgoingRequest) -> str:
     return f"{request.method} {request.url.shown}"
 
 

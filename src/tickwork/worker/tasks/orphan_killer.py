@@ -18,7 +18,7 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 """
 
 
-class Guard:
+class OrphanKiller:
     """Watches over process groups until it is closed."""
 
     def __init__(self) -> None:

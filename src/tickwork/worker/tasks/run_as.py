@@ -11,7 +11,7 @@ from tickwork.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class SystemUser:
     """A user of this machine."""
 
     name: str
@@ -31,7 +31,7 @@ class User:
         return {"HOME": self.home, "LOGNAME": self.name, "USER": self.name, "SHELL": self.shell}
 
 
-def find_user(name: str) -> User:
+def find_user(name: str) -> SystemUser:
     """Return the user that commands are to run as. Raises InvalidInput where this process cannot become that user."""
     if os.geteuid() != 0:
         raise InvalidInput(f"--run-as {name}: only a worker that runs as root can run commands as another user.")
@@ -41,4 +41,4 @@ def find_user(name: str) -> User:
         raise InvalidInput(f"--run-as {name}: this machine has no user of that name.") from None
     if found.pw_uid == 0:
         raise InvalidInput(f"--run-as {name}: that is root, who the worker is already. Name a user with fewer rights.")
-    return User(found.pw_name, found.pw_uid, found.pw_gid, found.pw_dir, found.pw_shell)
+    return SystemUser(found.pw_name, found.pw_uid, found.pw_gid, found.pw_dir, found.pw_shell)

@@ -22,7 +22,7 @@ from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, Invali
 from tickwork.task import TaskRegistry
 from tickwork.worker.run.capture import LOG_LIMIT
 from tickwork.worker.run.secrets import masked, revealed
-from tickwork.worker.tasks.command import Command, Stream
+from tickwork.worker.tasks.command import RunningCommand, Stream
 from tickwork.worker.tasks.run_as import find_user
 
 NAME = "shell"
@@ -34,7 +34,7 @@ TERM_GRACE_S = 0.1  # between SIGTERM and SIGKILL, within the time that an inter
 _LOOK_S = 0.1
 
 
-class Ran(TypedDict):
+class CommandResult(TypedDict):
     """What a command did. `truncated` is there when it wrote more to stdout than is kept."""
 
     exit_code: int
@@ -61,14 +61,14 @@ def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
         stdin: str | None = None,
         interpreter: str = "/bin/sh",
         secrets: dict[str, str] | None = None,
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a command: a text by the interpreter, a list of words as it is.
 
         Its environment: a few variables of the worker (core/environment.py), what it can know of its job, over them
         `env`, and over these `secrets`: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for an exit code other
         than 0.
         """
-        job, output = current_job(), _Output()
+        job, output = current_job(), _CommandOutput()
         arguments = [interpreter, "-c", command] if isinstance(command, str) else command
         if not any(arguments) or not command:
             raise InvalidArguments("there is no command to run.")
@@ -79,7 +79,7 @@ def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
             **(env or {}),
             **_revealed(secrets or {}, secret_variables(os.environ, settings.secret_env)),
         }
-        running = Command(arguments, environment, cwd, (stdin or "").encode(), output.feed, user)
+        running = RunningCommand(arguments, environment, cwd, (stdin or "").encode(), output.feed, user)
         try:
             _await(running, job)
         finally:
@@ -104,7 +104,7 @@ def _revealed(secrets: dict[str, str], variables: dict[str, str]) -> dict[str, s
     return {name.removeprefix("env."): revealed(text, variables) for name, text in secrets.items()}
 
 
-def _await(running: Command, job: CurrentJob) -> None:
+def _await(running: RunningCommand, job: CurrentJob) -> None:
     """Start it and wait until it is done. A cancelled one is asked to end; one that is interrupted is ended."""
     asked = False
     try:
@@ -138,7 +138,7 @@ class _Tail:
         return masked("".join(self._parts))[-TAIL_LIMIT:]
 
 
-class _Output:
+class _CommandOutput:
     """What a command wrote: passed on in whole lines, the beginning of stdout and the end of both kept."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class _Output:
             (sys.stdout if stream == "stdout" else sys.stderr).write(text)
         self._passed_on += len(text)
 
-    def judged(self, ran: Command, name: str) -> Ran:
+    def judged(self, ran: RunningCommand, name: str) -> CommandResult:
         """The result. Raises CommandFailed, with the last lines."""
         if ran.error is not None:
             raise CommandFailed(None, f"{name!r} could not be run: {ran.error}")
@@ -187,7 +187,7 @@ class _Output:
         if self._truncated:
             text = masked(text, is_cut=True)
         lines = text.removesuffix("\n").split("\n") if text else []
-        result = Ran(exit_code=0, stdout=text, lines=lines)
+        result = CommandResult(exit_code=0, stdout=text, lines=lines)
         if self._truncated:
             result["truncated"] = True
         return result

@@ -16,18 +16,18 @@ _YEARLY = re.compile(r"(?:(?:FREQ=YEARLY|INTERVAL=1|BYMONTH=[0-9]+|BYMONTHDAY=[0
 _EVENT_DAYS_LIMIT = 366
 
 
-class Events(NamedTuple):
+class IcsDays(NamedTuple):
     """The days of a file: single dates, and month and day of what comes every year."""
 
     dates: list[date]
     yearly: list[str]
 
 
-def read_ics(text: str) -> Events:
+def read_ics(text: str) -> IcsDays:
     """Return the days of all events. Raises InvalidOption, with the number of the line."""
     if len(text) > _SIZE_LIMIT:
         raise InvalidOption(f"ics: the text is longer than {_SIZE_LIMIT:,} characters; keep only the events you need.")
-    events = Events([], [])
+    events = IcsDays([], [])
     event: dict[str, tuple[int, str]] | None = None
     for number, line in _unfolded(text):
         found = _LINE.fullmatch(line)
@@ -54,7 +54,7 @@ def _unfolded(text: str) -> Iterator[tuple[int, str]]:
     yield number, whole
 
 
-def _add(events: Events, number: int, event: dict[str, tuple[int, str]]) -> None:
+def _add(events: IcsDays, number: int, event: dict[str, tuple[int, str]]) -> None:
     if "DTSTART" not in event:
         _refuse(number, "an event without DTSTART")
     first = _day(*event["DTSTART"])

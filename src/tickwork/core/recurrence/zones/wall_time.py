@@ -24,7 +24,7 @@ from tickwork.core.recurrence.zones.zone import (
     EPOCH,
     HORIZON,
     TICK,
-    Stretch,
+    OffsetPeriod,
     has_changes,
     instant_of,
     stretch_at,
@@ -102,23 +102,23 @@ def last_before(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> dat
     return None
 
 
-def _search_from(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetime) -> datetime:
+def _search_from(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: datetime) -> datetime:
     """Return the wall time after which this stretch is to be searched."""
     return max(stretch.wall(instant), _search_to(walls, dst, stretch) - TICK)
 
 
-def _search_to(walls: WallTimes, dst: Dst, stretch: Stretch) -> datetime:
+def _search_to(walls: WallTimes, dst: Dst, stretch: OffsetPeriod) -> datetime:
     """Return the first wall time that counts in this stretch: those that come again mostly do not."""
     if walls.follows_real_time or dst == "both" or not -_CORRECTION <= stretch.change < timedelta(0):
         return stretch.wall(stretch.start)
     return wall_of(stretch.start, stretch.before)
 
 
-def _fills_gap(walls: WallTimes, dst: Dst, stretch: Stretch) -> bool:
+def _fills_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod) -> bool:
     return timedelta(0) < stretch.change <= _CORRECTION and dst != "skip" and not walls.follows_real_time
 
 
-def _first_of_gap(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetime) -> Iterator[datetime]:
+def _first_of_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: datetime) -> Iterator[datetime]:
     """Yield the first instant after this one that stands for a wall time skipped when the stretch began."""
     if not _fills_gap(walls, dst, stretch) or (dst != "shift" and instant >= stretch.start):
         return
@@ -128,7 +128,7 @@ def _first_of_gap(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetim
         yield instant_of(wall, stretch.before) if dst == "shift" else stretch.start
 
 
-def _last_of_gap(walls: WallTimes, dst: Dst, stretch: Stretch, instant: datetime) -> Iterator[datetime]:
+def _last_of_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: datetime) -> Iterator[datetime]:
     """Yield the last instant before this one that stands for a wall time skipped when the stretch began."""
     if not _fills_gap(walls, dst, stretch):
         return

@@ -23,7 +23,7 @@ _PROBE = timedelta(days=3)  # since 1970 no zone has changed its clocks twice wi
 _SECOND = timedelta(seconds=1)
 
 
-class Stretch(NamedTuple):
+class OffsetPeriod(NamedTuple):
     """From one change of the clocks to the next, or to the end of a year: wall = instant + offset.
 
     `before` is the offset that was in force until `start`. Where it is the smaller one, wall times were skipped; where
@@ -74,13 +74,13 @@ def _zone(name: str, what: str = "tz") -> ZoneInfo:
         raise InvalidOption(f"{what}: there is no zone {name!r}; {hint}") from None
 
 
-def stretch_at(name: str, instant: datetime) -> Stretch:
+def stretch_at(name: str, instant: datetime) -> OffsetPeriod:
     """Return the stretch that an instant lies in. It may have begun in the year before."""
     return next(stretch for stretch in _stretches(name, instant.year) if instant < stretch.end)
 
 
 @lru_cache(maxsize=4096)
-def _stretches(name: str, year: int) -> tuple[Stretch, ...]:
+def _stretches(name: str, year: int) -> tuple[OffsetPeriod, ...]:
     """Return the stretches of a year of UTC.
 
     The first one begins where it truly began if that is less than some days earlier: what a change does to the wall
@@ -91,9 +91,9 @@ def _stretches(name: str, year: int) -> tuple[Stretch, ...]:
     before = offset = _offset(zone, start)
     found = []
     for changed_at, changed_to in _changes(zone, start, year_end):
-        found.append(Stretch(start, changed_at, offset, before))
+        found.append(OffsetPeriod(start, changed_at, offset, before))
         start, before, offset = changed_at, offset, changed_to
-    found.append(Stretch(start, year_end, offset, before))
+    found.append(OffsetPeriod(start, year_end, offset, before))
     return tuple(found)
 
 

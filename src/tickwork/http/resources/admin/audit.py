@@ -27,7 +27,7 @@ class AuditQuery(Struct):
     cursor: str | None = None
 
 
-class ChangeBody(Struct):
+class AuditRowBody(Struct):
     """What somebody did: `action` is the name of an operation of this document, or `failed_login`."""
 
     id: str
@@ -44,7 +44,7 @@ class ChangeBody(Struct):
 class AuditBody(Struct):
     """Changes, the newest first."""
 
-    items: list[ChangeBody]
+    items: list[AuditRowBody]
     next_cursor: str | None
 
 
@@ -69,8 +69,8 @@ def _place(cursor: str | None) -> int | None:
     return int(cursor)
 
 
-def _body(row: AuditView) -> ChangeBody:
+def _body(row: AuditView) -> AuditRowBody:
     change = row.change
     before, after = (None if value is None else msgspec.Raw(value) for value in (change.before, change.after))
     known = (str(row.id), row.at, change.who, change.action, change.target)
-    return ChangeBody(*known, before, after, change.request_id, change.address)
+    return AuditRowBody(*known, before, after, change.request_id, change.address)

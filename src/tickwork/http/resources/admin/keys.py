@@ -10,7 +10,7 @@ from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.security.credentials import LASTS, create_key, find_key, read_lasts
-from tickwork.store.admin.access import KeyView
+from tickwork.store.admin.access import ApiKeyView
 
 routes = Routes("keys")
 
@@ -81,7 +81,7 @@ def revoke_api_key(call: Call, id: str) -> KeyBody:
     return after
 
 
-def key_body(key: KeyView) -> KeyBody:
+def key_body(key: ApiKeyView) -> KeyBody:
     state = "live" if key.is_live else "expired" if key.revoked_at is None else "revoked"
     return KeyBody(
         id=key.id,

@@ -15,14 +15,14 @@ from tickwork.core.access.scopes import ROLES, digest_of, is_name
 from tickwork.core.arguments.payload import storable
 from tickwork.core.web.addresses import network_of
 from tickwork.http.audit_rows import record, recorded
-from tickwork.http.auth.access import COOKIE, Caller, Grant, address_of, refuse_foreign
+from tickwork.http.auth.access import COOKIE, Caller, TokenGrant, address_of, refuse_foreign
 from tickwork.http.auth.refused_calls import LOGIN
 from tickwork.http.connections.bodies import SMALL
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import ANYBODY, SOMEBODY, Answer, Routes, Struct
+from tickwork.http.framework.route import ANY_CREDENTIALS, NO_CREDENTIALS, HandlerResult, Routes, Struct
 from tickwork.http.request import Call
 from tickwork.security.credentials import check_user, hash_password, new_token
-from tickwork.store.admin.access import Origin
+from tickwork.store.admin.access import SessionOrigin
 
 routes = Routes("session")
 
@@ -55,8 +55,8 @@ class PasswordBody(Struct):
     new: str
 
 
-@routes.post("/session", ANYBODY, status=201, body_limit=SMALL, is_repeatable=False, takes_nul=True)
-def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
+@routes.post("/session", NO_CREDENTIALS, status=201, body_limit=SMALL, is_repeatable=False, takes_nul=True)
+def create_session(call: Call, body: LoginBody) -> SessionBody | HandlerResult:
     """Log in: the answer sets a cookie, which pages cannot read. Too many failures are answered with 429."""
     refuse_foreign(call.request, must_tell=False)
     if (body.token is None) == (body.user is None) or (body.user is None) != (body.password is None):
@@ -67,7 +67,7 @@ def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
         raise _wrong()
     grant = admitted
 
-    def begin() -> Answer:
+    def begin() -> HandlerResult:
         answer = _begun(call, grant)
         _end_former(call)
         call.changed("session")
@@ -76,23 +76,23 @@ def create_session(call: Call, body: LoginBody) -> SessionBody | Answer:
     return recorded(call, "create_session", begin)  # not what was counted before: that stays when this is refused
 
 
-@routes.get("/session", SOMEBODY)
+@routes.get("/session", ANY_CREDENTIALS)
 def get_session(call: Call) -> SessionBody:
     """Say who you are, and what you may do."""
     return _body(call.who)
 
 
-@routes.delete("/session", SOMEBODY, status=204, is_audited=True)
-def delete_session(call: Call) -> Answer:
+@routes.delete("/session", ANY_CREDENTIALS, status=204, is_audited=True)
+def delete_session(call: Call) -> HandlerResult:
     """Log out: the session ends, its cookie is taken back, and the browser forgets what it kept."""
     if call.who.session is not None:
         call.app.store.end_session(call.who.session)
     call.changed("session")
-    return Answer(headers={"Set-Cookie": _cookie(call, "", timedelta(0)), "Clear-Site-Data": '"cache"'})
+    return HandlerResult(headers={"Set-Cookie": _cookie(call, "", timedelta(0)), "Clear-Site-Data": '"cache"'})
 
 
-@routes.post("/session/password", SOMEBODY, is_repeatable=False)
-def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Answer:
+@routes.post("/session/password", ANY_CREDENTIALS, is_repeatable=False)
+def change_own_password(call: Call, body: PasswordBody) -> SessionBody | HandlerResult:
     """Give yourself another password. You go on with a new session, and all others of yours end.
 
     The old one must be right; a wrong one counts as a login that failed. 409 for a caller who is no user.
@@ -107,7 +107,7 @@ def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Answer:
         raise Problem(403, "wrong-password", "the old password is not yours. Nothing was changed.")
     grant = replace(admitted, password=new)
 
-    def change() -> Answer:
+    def change() -> HandlerResult:
         call.app.store.change_user(name, password=new)
         answer = _begun(call, grant)
         call.changed(f"user:{name}", after={"password": "changed"})
@@ -116,15 +116,15 @@ def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Answer:
     return recorded(call, "change_own_password", change)  # a wrong password was counted before
 
 
-def _begun(call: Call, grant: Grant) -> Answer:
+def _begun(call: Call, grant: TokenGrant) -> HandlerResult:
     """Begin a session, and set its cookie. Raises Problem where the password was changed meanwhile."""
     token, store, who = new_token(), call.app.store, grant.caller
     agent = storable(call.request.headers.get("user-agent", ""))[:AGENT_LIMIT]
-    digest, origin = digest_of(token.encode()), Origin(address_of(call.request), agent)
+    digest, origin = digest_of(token.encode()), SessionOrigin(address_of(call.request), agent)
     if not store.put_session(digest, who.kind, who.subject, LASTS, grant.password, origin=origin):
         raise _wrong()
     call.who = replace(who, expires_at=store.now() + LASTS)
-    return Answer(_body(call.who), headers={"Set-Cookie": _cookie(call, token, LASTS)})
+    return HandlerResult(_body(call.who), headers={"Set-Cookie": _cookie(call, token, LASTS)})
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def _body(who: Caller) -> SessionBody:
     return SessionBody(who.name, sorted(who.scopes), who.expires_at)
 
 
-def _admitted(call: Call, body: LoginBody) -> Grant | None:
+def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
     """Who this is; None where a token or a password is wrong. Raises Problem: 429 after too many of them."""
     store, block = call.app.store, network_of(address_of(call.request))
     known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
@@ -171,15 +171,15 @@ def _digest(text: str) -> str:
     return digest_of(text.encode("utf-8", "surrogatepass"))
 
 
-def _by_token(call: Call, token: str) -> Grant | None:
+def _by_token(call: Call, token: str) -> TokenGrant | None:
     return call.parts.access.grant(token.encode("utf-8", "surrogatepass"))
 
 
-def _by_password(call: Call, body: LoginBody) -> Grant | None:
+def _by_password(call: Call, body: LoginBody) -> TokenGrant | None:
     user = check_user(call.app.store, body.user or "", body.password or "")
     if user is None:
         return None
-    return Grant(Caller(f"user:{user.name}", ROLES[user.role], kind="user", subject=user.name), user.password)
+    return TokenGrant(Caller(f"user:{user.name}", ROLES[user.role], kind="user", subject=user.name), user.password)
 
 
 def _record_failure(call: Call, user: str | None) -> None:

@@ -11,7 +11,7 @@ from tickwork.core.duration import format_duration
 from tickwork.core.notify.channels import Channel
 from tickwork.core.notify.rule import FILTERS, Kind, Notification
 from tickwork.errors import NotificationNotFound
-from tickwork.http.framework.route import Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.notifications import NotificationView
 
@@ -104,13 +104,13 @@ def get_notification(call: Call, name: str) -> NotificationBody:
 
 
 @routes.put("/notifications/{name}", Scope.OPERATE, also={201: NotificationBody})
-def put_notification(call: Call, name: str, body: NotificationFields) -> NotificationBody | Answer:
+def put_notification(call: Call, name: str, body: NotificationFields) -> NotificationBody | HandlerResult:
     """Have somebody told from now on. One that is there and says something else begins anew."""
     before = _before(call, name)
     call.app.notifications.put(name, **msgspec.structs.asdict(body))
     after = call.app.notifications[name]
     call.changed(f"notification:{name}", before=before, after=_said(after.notification))
-    return Answer(_view(after), status=200 if before is not None else 201)
+    return HandlerResult(_view(after), status=200 if before is not None else 201)
 
 
 @routes.delete("/notifications/{name}", Scope.OPERATE)
@@ -146,13 +146,13 @@ def get_channel(call: Call, name: str) -> ChannelBody:
 
 
 @routes.put("/channels/{name}", Scope.ADMIN, also={201: ChannelBody})
-def put_channel(call: Call, name: str, body: ChannelFields) -> ChannelBody | Answer:
+def put_channel(call: Call, name: str, body: ChannelFields) -> ChannelBody | HandlerResult:
     """Store where messages go, in the place of a channel of that name."""
     before = call.app.notifications.channels().get(name)
     after = call.app.notifications.put_channel(name, **msgspec.structs.asdict(body))
     known = None if before is None else msgspec.to_builtins(before)
     call.changed(f"channel:{name}", before=known, after=msgspec.to_builtins(after))
-    return Answer(_channel(after), status=200 if before is not None else 201)
+    return HandlerResult(_channel(after), status=200 if before is not None else 201)
 
 
 @routes.delete("/channels/{name}", Scope.ADMIN)

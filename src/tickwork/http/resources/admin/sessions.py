@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tickwork.http.auth.access import IDLE
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import SOMEBODY, Routes, Scope, Struct
+from tickwork.http.framework.route import ANY_CREDENTIALS, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.access import OpenSession
 
@@ -39,7 +39,7 @@ class SessionsQuery(Struct):
     all: bool = False
 
 
-@routes.get("/sessions", SOMEBODY)
+@routes.get("/sessions", ANY_CREDENTIALS)
 def list_sessions(call: Call, query: SessionsQuery) -> SessionList:
     """List your sessions, or with `all` those of everybody, which takes the scope admin."""
     if query.all and Scope.ADMIN not in call.who.scopes:
@@ -47,7 +47,7 @@ def list_sessions(call: Call, query: SessionsQuery) -> SessionList:
     return SessionList([_item(call, one) for one in _sessions(call, of_all=query.all)])
 
 
-@routes.delete("/sessions/{id}", SOMEBODY, is_audited=True)
+@routes.delete("/sessions/{id}", ANY_CREDENTIALS, is_audited=True)
 def end_session(call: Call, id: str) -> None:
     """End a session: its browser is logged out from the next request on. That of another takes the scope admin."""
     of_all = Scope.ADMIN in call.who.scopes

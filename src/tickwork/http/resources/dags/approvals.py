@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from tickwork.core.dag.graph import Approval
+from tickwork.core.dag.graph import ApprovalStep
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobFilter, JobState, JobView
 from tickwork.http.framework.pagination import bad_cursor
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.base import Store
-from tickwork.store.reads.page_queries import AskedView
+from tickwork.store.reads.page_queries import PendingApprovalView
 
 routes = Routes("runs")
 RUNS = 500  # so many running runs a page looks at
@@ -68,10 +68,10 @@ def list_approvals(call: Call, query: ApprovalQuery) -> ApprovalPage:
     return ApprovalPage(items, last or page.next)
 
 
-def _places(store: Store, runs: list[JobView]) -> tuple[dict[Place, Approval], JobId | None]:
+def _places(store: Store, runs: list[JobView]) -> tuple[dict[Place, ApprovalStep], JobId | None]:
     """The approvals that these runs have, whether they wait or not; and the last run, where that was not all."""
-    found: dict[Place, Approval] = {}
-    known: dict[tuple[str, int], dict[str, Approval]] = {}
+    found: dict[Place, ApprovalStep] = {}
+    known: dict[tuple[str, int], dict[str, ApprovalStep]] = {}
     for run in runs:
         version = (run.task, run.version or 0)
         if version not in known:
@@ -82,13 +82,13 @@ def _places(store: Store, runs: list[JobView]) -> tuple[dict[Place, Approval], J
     return found, None
 
 
-def _approvals(store: Store, dag: str, version: int) -> dict[str, Approval]:
+def _approvals(store: Store, dag: str, version: int) -> dict[str, ApprovalStep]:
     view = store.dag_version(dag, version)
     steps = () if view is None else view.graph.steps
     return {step.name: step.approval for step in steps if step.approval is not None}
 
 
-def _body(call: Call, dag: str, one: AskedView, approval: Approval) -> ApprovalBody:
+def _body(call: Call, dag: str, one: PendingApprovalView, approval: ApprovalStep) -> ApprovalBody:
     may_answer = Scope.OPERATE in call.who.scopes and (not approval.who or call.who.name in approval.who)
     return ApprovalBody(
         run_id=one.run,

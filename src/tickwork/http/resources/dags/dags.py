@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from starlette.responses import Response
 
-from tickwork.api.apply import Change, Plan
+from tickwork.api.apply import ApplyPlan, PlannedChange
 from tickwork.core.dag import graph_view
 from tickwork.core.dag.diff import changes, dag_facts, step_facts
 from tickwork.core.yaml_loader import write_yaml
-from tickwork.declare.documents import Declared, read_declared
+from tickwork.declare.documents import DeclaredWork, read_declared
 from tickwork.declare.problems import BadFile
 from tickwork.errors import DagNotFound, InvalidInput
 from tickwork.http.declared_bodies import refused_text
@@ -111,7 +111,7 @@ class DeclaredBody(Struct):
     dry_run: bool = False
 
 
-class ChangeBody(Struct):
+class PlannedChangeBody(Struct):
     """What became, or would become, of one thing that a text declares. `version` and `was` are those of a dag."""
 
     kind: str
@@ -134,7 +134,7 @@ class DeclaredAnswer(Struct):
     """What became of all that a text declares, and the secrets that it asks for."""
 
     dry_run: bool
-    items: list[ChangeBody]
+    items: list[PlannedChangeBody]
     secrets: list[str]
 
 
@@ -147,7 +147,7 @@ def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
     found = _read(call, body)
     check_work(call, (work for dag in found.dags.values() for work in work_of_graph(dag.graph)))
     check_work(call, map(work_of_spec, found.all_specs))
-    plan = Plan(call.app.schedules, found)
+    plan = ApplyPlan(call.app.schedules, found)
     call.changed_nothing()
     if not body.dry_run:
         for one in plan.told():
@@ -214,7 +214,7 @@ def diff_dag(call: Call, name: str, query: DiffQuery) -> DiffBody:
     return DiffBody(name, old.version, new.version, found)
 
 
-def _read(call: Call, body: DeclaredBody) -> Declared:
+def _read(call: Call, body: DeclaredBody) -> DeclaredWork:
     try:
         found = read_declared(body.text, cache(call.app.store.task_definition), file=f"text.{body.format}")
     except BadFile as error:
@@ -292,6 +292,6 @@ def _drawn(view: DagView, newest: int, query: GraphQuery) -> DagBody | Response:
     )
 
 
-def _change(one: Change) -> ChangeBody:
+def _change(one: PlannedChange) -> PlannedChangeBody:
     fields = [FieldChange(field.field, field.old, field.new) for field in one.fields]
-    return ChangeBody(one.kind, one.name, one.change, one.version, one.was, fields)
+    return PlannedChangeBody(one.kind, one.name, one.change, one.version, one.was, fields)

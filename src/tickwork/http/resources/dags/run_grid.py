@@ -9,11 +9,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from tickwork.core.dag.graph import Graph
-from tickwork.core.dag.overview import Cell
+from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, is_id
 from tickwork.errors import DagNotFound
 from tickwork.http.framework.pagination import bad_cursor, is_sayable
-from tickwork.http.framework.problems import Fault, Problem
+from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.base import Store
@@ -135,13 +135,15 @@ def _page(rows: list[str], query: GridQuery) -> tuple[list[str], bool]:
     if query.steps_after is not None:
         if query.steps_after not in rows:
             said = "these runs have no such step"
-            raise Problem(422, "invalid", f"steps_after: {said}.", faults=[Fault(said, parameter="steps_after")])
+            raise Problem(
+                422, "invalid", f"steps_after: {said}.", faults=[ProblemDetail(said, parameter="steps_after")]
+            )
         first = rows.index(query.steps_after) + 1
     return rows[first : first + query.steps], len(rows) > first + query.steps
 
 
 def _step(
-    graphs: Sequence[Graph], name: str, runs: Sequence[RunBrief], found: dict[tuple[str, str], Cell], now: datetime
+    graphs: Sequence[Graph], name: str, runs: Sequence[RunBrief], found: dict[tuple[str, str], GridCell], now: datetime
 ) -> GridStep:
     step = next(graph.by_name[name] for graph in graphs if name in graph.by_name)
     return GridStep(
@@ -153,7 +155,7 @@ def _step(
     )
 
 
-def _cell(one: Cell | None, now: datetime) -> CellBody | None:
+def _cell(one: GridCell | None, now: datetime) -> CellBody | None:
     if one is None:
         return None
     took = one.took(now)

@@ -15,7 +15,7 @@ from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.audit_rows import recorded
 from tickwork.http.framework.pagination import Limit, bad_cursor, is_sayable
 from tickwork.http.framework.params import Text, instant
-from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.dags.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
 from tickwork.http.resources.jobs.jobs import stored, taken_keys
@@ -106,7 +106,7 @@ class BarBody(Struct):
     is_critical: bool = False
 
 
-class LinkBody(Struct):
+class CriticalStepBody(Struct):
     """An instance on the critical path: how long it waited after the one before it had ended."""
 
     step: str
@@ -131,7 +131,7 @@ class TimelineBody(Struct):
     ended_at: datetime
     duration_s: float
     bars: list[BarBody]
-    critical_path: list[LinkBody]
+    critical_path: list[CriticalStepBody]
 
 
 class WhyBody(Struct):
@@ -143,7 +143,7 @@ class WhyBody(Struct):
 
 
 @routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: RunBody})
-def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
+def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResult:
     """Start a run of a dag. 200 with the run that is there, when a live one holds the same key.
 
     Who may not read runs is not told its parameters, nor what it came to. 409 when the key is not held by such a run.
@@ -159,7 +159,7 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | Answer:
     shown, is_new = run_body(Run(call.app.client, view.id)), view.id == new.id
     if not is_new and Scope.READ not in call.who.scopes:
         shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")
-    return Answer(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{view.id}"})
+    return HandlerResult(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{view.id}"})
 
 
 @routes.get("/runs", Scope.READ)

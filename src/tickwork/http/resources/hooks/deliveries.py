@@ -29,11 +29,11 @@ from tickwork.core.job_limits import decode_task_flow
 from tickwork.declare.hooks import arguments_of, key_of
 from tickwork.errors import InvalidInput, KeyTaken, SecretError
 from tickwork.http.connections.bodies import check_head, read_bytes, skip_bytes
-from tickwork.http.connections.capacity import Share, sharing
+from tickwork.http.connections.capacity import CapacityShare, sharing
 from tickwork.http.framework.duplicate_keys import repeated_key
 from tickwork.http.framework.pagination import is_sayable
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import ANYBODY, BODY_LIMIT, Routes, Struct
+from tickwork.http.framework.route import BODY_LIMIT, NO_CREDENTIALS, Routes, Struct
 from tickwork.http.hook_secrets import hook_secret
 from tickwork.http.request import Call
 from tickwork.store.admin.hooks import HookView
@@ -54,7 +54,7 @@ class TakenBody(Struct):
     job_id: str | None
 
 
-@routes.post("/hooks/{name}", ANYBODY, status=202)
+@routes.post("/hooks/{name}", NO_CREDENTIALS, status=202)
 async def deliver(call: Call, name: str) -> TakenBody:
     """Take a message of another service, signed as the hook asks, and start what the hook says with it.
 
@@ -72,7 +72,7 @@ def _find(call: Call, name: str) -> HookView | None:
     return call.app.store.get_hook(name) if is_sayable(name) else None
 
 
-async def _body(call: Call, view: HookView | None, share: Share) -> bytes:
+async def _body(call: Call, view: HookView | None, share: CapacityShare) -> bytes:
     """Read a message, and keep it only if the hook is there and the message brings a signature as that hook asks.
 
     Without any signature, nothing is read. Otherwise the whole is read, and the answer comes after as much work as if

@@ -17,7 +17,7 @@ from tickwork.errors import HookNotFound
 from tickwork.http.declared_bodies import refused_text
 from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
 from tickwork.http.framework.pagination import PageQuery, is_sayable, name_after
-from tickwork.http.framework.route import Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
 from tickwork.store.admin.hooks import HookView
@@ -70,13 +70,13 @@ def list_hooks(call: Call, query: PageQuery) -> HookPage:
 
 
 @routes.get("/hooks/{name}", Scope.READ)
-def get_hook(call: Call, name: str) -> HookBody | Answer:
+def get_hook(call: Call, name: str) -> HookBody | HandlerResult:
     """Return a hook. Its ETag is for edits: send it back as If-Match."""
     return _answer(_found(call, name))
 
 
 @routes.put("/hooks/{name}", Scope.ADMIN, also={201: HookBody})
-def put_hook(call: Call, name: str, body: HookFields) -> HookBody | Answer:
+def put_hook(call: Call, name: str, body: HookFields) -> HookBody | HandlerResult:
     """Store a hook, or change the one of that name. What it does not say is as it is by default.
 
     With If-Match (an ETag) or If-None-Match (*) only where that holds, and otherwise 412.
@@ -119,8 +119,8 @@ def _found(call: Call, name: str) -> HookView:
     return view
 
 
-def _answer(view: HookView, status: int | None = None, headers: Mapping[str, str] | None = None) -> Answer:
-    return Answer(_body(view), status, {"ETag": etag_of(encode_hook(view.hook)), **(headers or {})})
+def _answer(view: HookView, status: int | None = None, headers: Mapping[str, str] | None = None) -> HandlerResult:
+    return HandlerResult(_body(view), status, {"ETag": etag_of(encode_hook(view.hook)), **(headers or {})})
 
 
 def _body(view: HookView) -> HookBody:

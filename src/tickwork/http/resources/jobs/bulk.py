@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tickwork.core.bulk_operation import Action, Change, Operation, OperationState, concerns, phases
+from tickwork.core.bulk_operation import BulkAction, BulkChange, BulkOperation, OperationState, concerns, phases
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView
 from tickwork.http.framework.durations import Span, duration, spacing
 from tickwork.http.framework.pagination import PageQuery, bad_cursor
 from tickwork.http.framework.params import FilterBody, instant, shown_filter
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.job_bodies import JobItem, item_of
 from tickwork.store.base import Store
@@ -33,7 +33,7 @@ class BulkBody(Struct):
     `rate` ("50/s") spreads out jobs that run again. `at` or `delay` say when rescheduled jobs are due.
     """
 
-    action: Action
+    action: BulkAction
     filter: FilterBody | None = None
     ids: Annotated[list[str], Meta(max_length=IDS_LIMIT)] | None = None
     dry_run: bool = False
@@ -58,7 +58,7 @@ class OperationBody(Struct):
     """A change to many jobs, and how far it is: how many it has looked at, and how many it has changed."""
 
     id: str
-    action: Action
+    action: BulkAction
     filter: FilterBody
     state: OperationState
     looked: int
@@ -77,7 +77,7 @@ class OperationList(Struct):
 
 
 @routes.post("/bulk", Scope.OPERATE, status=202, also={200: DryRunBody})
-def change_jobs(call: Call, body: BulkBody) -> OperationBody | Answer:
+def change_jobs(call: Call, body: BulkBody) -> OperationBody | HandlerResult:
     """Change many jobs. With `dry_run` nothing is changed, and 200 says how many would be.
 
     Else it is begun: 202, and `Location` is where its progress is read. Jobs that are made later are left alone.
@@ -88,26 +88,26 @@ def change_jobs(call: Call, body: BulkBody) -> OperationBody | Answer:
     return begun(call, change)
 
 
-def _change(body: BulkBody) -> Change:
+def _change(body: BulkBody) -> BulkChange:
     if (body.filter is None) == (body.ids is None):
         raise Problem(422, "invalid", "say which jobs: a `filter` or `ids`, one of them. Nothing was done.")
-    if body.filter is not None and body.filter.is_empty and body.action is not Action.REDRIVE:
+    if body.filter is not None and body.filter.is_empty and body.action is not BulkAction.REDRIVE:
         raise Problem(422, "invalid", "the filter means all jobs; restrict it, if only by a state. Nothing was done.")
     ids = None if body.ids is None else [JobId(one) for one in body.ids if is_id(one)]
     which = (body.filter or FilterBody()).which(ids)
     delay = None if body.delay is None else duration("delay", body.delay)
-    return Change(body.action, which, spacing(body.rate), instant("at", body.at), delay)
+    return BulkChange(body.action, which, spacing(body.rate), instant("at", body.at), delay)
 
 
-def begun(call: Call, change: Change) -> Answer:
+def begun(call: Call, change: BulkChange) -> HandlerResult:
     """Store an operation, to be carried out from now on."""
     operation = call.app.begin(change, call.who.name)
     shown = _shown(operation)
     call.changed(f"operation:{operation.id}", after={"filter": shown.filter, **_said(change)})
-    return Answer(shown, 202, {"Location": f"/api/v1/operations/{operation.id}"})
+    return HandlerResult(shown, 202, {"Location": f"/api/v1/operations/{operation.id}"})
 
 
-def _said(change: Change) -> dict[str, Any]:
+def _said(change: BulkChange) -> dict[str, Any]:
     """What was asked for, beside the filter, for the audit log."""
     said: dict[str, Any] = {"ids": change.which.ids, "at": change.at}
     said["spacing_s"] = change.spacing.total_seconds() or None
@@ -115,13 +115,13 @@ def _said(change: Change) -> dict[str, Any]:
     return {"action": change.action.value, **{name: value for name, value in said.items() if value is not None}}
 
 
-def tried(call: Call, change: Change) -> Answer:
+def tried(call: Call, change: BulkChange) -> HandlerResult:
     """Say what a change would do, up to a bound."""
     call.changed_nothing()
-    return Answer(_tried(call.app.store, change), 200)
+    return HandlerResult(_tried(call.app.store, change), 200)
 
 
-def _tried(store: Store, change: Change) -> DryRunBody:
+def _tried(store: Store, change: BulkChange) -> DryRunBody:
     found: dict[str, JobView] = {}
     at, pages = store.now(), 0
     for which in phases(change):
@@ -167,14 +167,14 @@ def cancel_operation(call: Call, id: str) -> OperationBody:
     return after
 
 
-def _found(call: Call, id: str) -> Operation:
+def _found(call: Call, id: str) -> BulkOperation:
     operation = call.app.store.operation(id)
     if operation is None:
         raise Problem(404, "not-found", f"there is no operation {id!r}.")
     return operation
 
 
-def _shown(one: Operation) -> OperationBody:
+def _shown(one: BulkOperation) -> OperationBody:
     return OperationBody(
         id=one.id,
         action=one.change.action,

@@ -8,13 +8,13 @@ from datetime import datetime
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from tickwork.core.bulk_operation import Action, Change
+from tickwork.core.bulk_operation import BulkAction, BulkChange
 from tickwork.core.job import JobFilter, JobState
-from tickwork.core.stats.error_groups import By, Cause
+from tickwork.core.stats.error_groups import By, ErrorGroup
 from tickwork.http.framework.durations import spacing
 from tickwork.http.framework.params import FilterBody, Text
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.bulk import DryRunBody, OperationBody, begun, tried
 from tickwork.http.resources.jobs.job_bodies import shown
@@ -115,20 +115,20 @@ def _lines(call: Call, which: JobFilter) -> Iterator[bytes]:
 
 
 @routes.post("/dead/redrive", Scope.OPERATE, status=202, also={200: DryRunBody})
-def redrive_dead(call: Call, body: DeadBody) -> OperationBody | Answer:
+def redrive_dead(call: Call, body: DeadBody) -> OperationBody | HandlerResult:
     """Queue dead letters again, as if they had never failed. `Location` is where the progress is read."""
-    change = Change(Action.REDRIVE, _dead(body.filter), spacing(body.rate))
+    change = BulkChange(BulkAction.REDRIVE, _dead(body.filter), spacing(body.rate))
     return tried(call, change) if body.dry_run else begun(call, change)
 
 
 @routes.post("/dead/discard", Scope.OPERATE, status=202, also={200: DryRunBody})
-def discard_dead(call: Call, body: DiscardBody) -> OperationBody | Answer:
+def discard_dead(call: Call, body: DiscardBody) -> OperationBody | HandlerResult:
     """Take jobs out of the dead letters; they stay readable until they are pruned."""
-    change = Change(Action.DISCARD, _dead(body.filter))
+    change = BulkChange(BulkAction.DISCARD, _dead(body.filter))
     return tried(call, change) if body.dry_run else begun(call, change)
 
 
-def cause_body(one: Cause) -> CauseBody:
+def cause_body(one: ErrorGroup) -> CauseBody:
     return CauseBody(one.task, one.queue, one.error, one.count, one.newest_id, one.newest_at, one.oldest_at)
 
 

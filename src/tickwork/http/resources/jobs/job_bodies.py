@@ -151,7 +151,7 @@ class JobItem(Struct):
     error: str | None
 
 
-class JobOptions(Struct):
+class JobOptionsBody(Struct):
     """The options that a job was made with, besides those that stand beside it: what POST /jobs takes to make it again.
 
     Of `retry_on`, `give_up_on`, `on_lost` and `max_lost` only code can say more.
@@ -188,7 +188,7 @@ class JobBody(Struct):
     collection: str | None
     labels: list[str]
     tenant: str | None
-    options: JobOptions
+    options: JobOptionsBody
     is_run: bool
     schedule: str | None
     scheduled_for: datetime | None
@@ -273,9 +273,9 @@ def needs_of(view: JobView) -> dict[str, bool | str]:
     return {name: value if equals else True for name, equals, value in parts}
 
 
-def _options(view: JobView) -> JobOptions:
+def _options(view: JobView) -> JobOptionsBody:
     policy = view.policy
-    return JobOptions(
+    return JobOptionsBody(
         retries=policy.retry.retries,
         backoff=duration_text(policy.retry.base),
         timeout=_text(policy.timeout),

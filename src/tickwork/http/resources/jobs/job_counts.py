@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
-from tickwork.core.job import JobState, JobView, Waiting
+from tickwork.core.job import JobState, JobView, QueuedReason
 from tickwork.http.framework.params import AnyStateFilter, StateWord, Text
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -64,8 +64,8 @@ def _word(view: JobView, now: datetime) -> str:
     if view.state is not JobState.QUEUED:
         return view.state.value
     if view.failures:
-        return Waiting.RETRYING.value
-    return (Waiting.DUE if view.run_at <= now else Waiting.DELAYED).value
+        return QueuedReason.RETRYING.value
+    return (QueuedReason.DUE if view.run_at <= now else QueuedReason.DELAYED).value
 
 
 def _shown(counts: Mapping[str, int], bounded: set[str]) -> StateCounts:

@@ -22,7 +22,7 @@ from tickwork.http.auth.credential_watch import CHECK_S
 from tickwork.http.framework.durations import Span, duration
 from tickwork.http.framework.pagination import Limit
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
 from tickwork.http.live.sse import EventStream
 from tickwork.http.live.wait_jobs import stops
 from tickwork.http.request import Call
@@ -218,7 +218,7 @@ async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
         await _wait(call, JobId(id), wait_s)
     view = await run_in_threadpool(lambda: job.view)
     if not view.state.ended:
-        return Answer(PendingBody(view.id, view.state), 202)
+        return HandlerResult(PendingBody(view.id, view.state), 202)
     if view.state is not JobState.SUCCEEDED or view.result is None:
         said = f"job {view.id} ({view.task}) has {view.state.value}: {view.error or 'nothing was said'}"
         raise Problem(409, f"job-{view.state.value}", said)

@@ -18,8 +18,8 @@ from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
 from tickwork.http.audit_rows import recorded
 from tickwork.http.framework.durations import Span, duration
 from tickwork.http.framework.params import instant
-from tickwork.http.framework.problems import Fault, Problem
-from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.framework.problems import Problem, ProblemDetail
+from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.job_bodies import (
     BATCH_BYTES,
@@ -51,7 +51,7 @@ class RescheduleBody(Struct):
 
 
 @routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: JobBody})
-def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
+def create_job(call: Call, body: NewJobBody) -> JobBody | HandlerResult:
     """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`.
 
     Who may not read jobs is not told its arguments, nor what it came to. 409 when the key is held by a job of another
@@ -67,11 +67,11 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | Answer:
             view = call.parts.gathering.insert(new)
     is_new = view.id == new.id
     headers = {"Location": f"{API}/jobs/{view.id}", **warning_of(call, [new.task])}
-    return Answer(answered(call, view, is_new=is_new), 201 if is_new else 200, headers)
+    return HandlerResult(answered(call, view, is_new=is_new), 201 if is_new else 200, headers)
 
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES, body=NewJobsBody, reads=read_jobs)
-def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | Answer:
+def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | HandlerResult:
     """Enqueue up to 10,000 jobs of up to 1 MB, all of them or none. 409 when a key is held by a job of another task."""
     new, faults = _new_jobs(call, body)
     if faults:
@@ -83,7 +83,7 @@ def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | Answer:
         else:
             ids = [job.id for job in call.app.client.enqueue(new)]
     answer = EnqueuedList([EnqueuedBody(id, id == job.id) for id, job in zip(ids, new, strict=True)])
-    return Answer(answer, 201, warning_of(call, sorted({job.task for job in new})))
+    return HandlerResult(answer, 201, warning_of(call, sorted({job.task for job in new})))
 
 
 def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> dict[str, str]:
@@ -150,13 +150,13 @@ def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
     return msgspec.structs.replace(body, args=msgspec.Raw(b"null"), result=None, error=None, progress_note=None, why="")
 
 
-def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list[Fault]]:
+def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list[ProblemDetail]]:
     """Jobs as they are stored, and what is wrong with those that cannot be; of each it is told where it stands.
 
     They are decoded one after another, so that only one of them is there as objects.
     """
     new: list[NewJob] = []
-    faults: list[Fault] = []
+    faults: list[ProblemDetail] = []
     named = cache(call.app.named)
     for place, data in enumerate(bodies):
         body = read_job(data, place)
@@ -165,7 +165,7 @@ def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list
         try:
             new.append(_new_job(named, body))
         except (InvalidInput, Problem) as error:
-            faults.append(Fault(str(error), pointer=f"/jobs/{place}"))
+            faults.append(ProblemDetail(str(error), pointer=f"/jobs/{place}"))
     return new, faults[:_FAULTS]
 
 

@@ -11,12 +11,12 @@ import msgspec
 from tickwork.blobs import READ_LIMIT, TooMuch
 from tickwork.core.blob_ref import MARK
 from tickwork.core.ids import ClaimId
-from tickwork.core.job import MapPlace
+from tickwork.core.job import MapIndex
 from tickwork.core.occurrence import decode_tick
 from tickwork.core.outcome import Failed
 from tickwork.errors import BlobError, InvalidArguments
 from tickwork.http.framework.route import Struct
-from tickwork.http.remote.claimer import Leased
+from tickwork.http.remote.claimer import LeasedAttempt
 from tickwork.http.request import Call
 from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
 from tickwork.store.row_codec import from_us
@@ -68,7 +68,7 @@ def read_claim(text: str | None) -> ClaimId | None:
     return ClaimId(int(text, 16)) if _CLAIM.fullmatch(text) else ClaimId(-1)
 
 
-def shown(call: Call, leased: Sequence[Leased]) -> list[LeasedJobBody]:
+def shown(call: Call, leased: Sequence[LeasedAttempt]) -> list[LeasedJobBody]:
     """The jobs as they are told of, without those that cannot be: these have failed."""
     steps = [one.job.job_id for one in leased if one.job.step is not None]
     places = call.app.store.map_places(steps) if steps else {}
@@ -76,7 +76,7 @@ def shown(call: Call, leased: Sequence[Leased]) -> list[LeasedJobBody]:
     return [body for body in bodies if body is not None]
 
 
-def _shown(call: Call, one: Leased, place: MapPlace | None) -> LeasedJobBody | None:
+def _shown(call: Call, one: LeasedAttempt, place: MapIndex | None) -> LeasedJobBody | None:
     job = one.job
     args = _args(call, one)
     if args is None:
@@ -102,7 +102,7 @@ def _shown(call: Call, one: Leased, place: MapPlace | None) -> LeasedJobBody | N
     )
 
 
-def _args(call: Call, one: Leased) -> bytes | None:
+def _args(call: Call, one: LeasedAttempt) -> bytes | None:
     """Its arguments, with what is in blobs. What cannot be had ends the attempt, as it does in a worker."""
     try:
         args = call.app.large_results.whole(one.job.args, READ_LIMIT) if MARK in one.job.args else one.job.args

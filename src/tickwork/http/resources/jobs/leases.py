@@ -22,10 +22,10 @@ from tickwork.core.job_options import read_option, task_name, worker_name
 from tickwork.core.outcome import Failed, Released, Succeeded, TimedOut, clip
 from tickwork.core.placement.needs import read_offer
 from tickwork.errors import InvalidOption, LeaseLost
-from tickwork.http.auth.credential_watch import CHECK_S, Permit
+from tickwork.http.auth.credential_watch import CHECK_S, WatchedCredential
 from tickwork.http.framework.durations import read_seconds
 from tickwork.http.framework.route import BODY_LIMIT, Routes, Scope, Struct
-from tickwork.http.remote.claimer import Asker, Wanted
+from tickwork.http.remote.claimer import LeaseRequest, WantedJobs
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import found
 from tickwork.http.resources.jobs.leased_job import LeasedJobBody, read_claim, shown
@@ -72,14 +72,14 @@ class LeasesBody(Struct):
     jobs: list[LeasedJobBody]
 
 
-class AttemptBody(Struct):
+class LeasedAttemptBody(Struct):
     """Which attempt is meant. `claim` is that of the lease answer; the caller that leased the job may leave it out."""
 
     attempt: Number
     claim: ClaimText | None = None
 
 
-class HeartbeatBody(AttemptBody):
+class HeartbeatBody(LeasedAttemptBody):
     """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1.
 
     Without `lease`, the `lease` setting of the server applies, up to 1 h.
@@ -97,13 +97,13 @@ class RenewedBody(Struct):
     cancel: bool
 
 
-class CompleteBody(AttemptBody):
+class CompleteBody(LeasedAttemptBody):
     """An attempt that succeeded, and its result."""
 
     result: Any = None
 
 
-class FailBody(AttemptBody, kw_only=True):
+class FailBody(LeasedAttemptBody, kw_only=True):
     """An attempt that failed. The job's own policy says whether and when it is tried again.
 
     Without `retry` it is not; `after` is the wait that the policy would otherwise choose.
@@ -114,7 +114,7 @@ class FailBody(AttemptBody, kw_only=True):
     after: Duration | None = None
 
 
-class ReleaseBody(AttemptBody):
+class ReleaseBody(LeasedAttemptBody):
     """An attempt that gives its job back, as a worker does that is told to stop."""
 
 
@@ -125,7 +125,7 @@ class EndBody(Struct):
     state: str
 
 
-class LogBody(AttemptBody, kw_only=True):
+class LeasedLogBody(LeasedAttemptBody, kw_only=True):
     """Lines that an attempt wrote. With `seq`, which counts from 0, sending them twice stores them once."""
 
     text: Annotated[str, msgspec.Meta(max_length=256 * 1024)]
@@ -138,7 +138,7 @@ class LoggedBody(Struct):
     seq: int
 
 
-class CheckpointBody(AttemptBody, kw_only=True):
+class CheckpointBody(LeasedAttemptBody, kw_only=True):
     """What a later attempt resumes from: it finds it in `state` of its job."""
 
     state: Any
@@ -147,12 +147,12 @@ class CheckpointBody(AttemptBody, kw_only=True):
 @routes.post("/leases", Scope.WORK, is_repeatable=False)
 async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
     """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty when none was."""
-    wanted = Wanted(
+    wanted = WantedJobs(
         tuple(dict.fromkeys(read_option("queue", queue) for queue in body.queues)),
         tuple(dict.fromkeys(_task(name) for name in body.tasks)),
         read_offer(body.labels, body.resources),
     )
-    asker = Asker(worker_name(body.worker), call.who.name, _lease(call, body.lease), body.max)
+    asker = LeaseRequest(worker_name(body.worker), call.who.name, _lease(call, body.lease), body.max)
     wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
     if call.parts.stopping.is_set():
         return LeasesBody(jobs=[])
@@ -169,7 +169,7 @@ def _lease(call: Call, named: Duration | None) -> timedelta:
     return timedelta(seconds=read_seconds(named, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
 
 
-async def _gone(request: Request, permit: Permit) -> None:
+async def _gone(request: Request, permit: WatchedCredential) -> None:
     """Return when whoever sent the request has hung up, or may not work any more."""
     leaving = asyncio.ensure_future(_disconnected(request))
     try:
@@ -247,7 +247,7 @@ def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
 
 
 @routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2, takes_nul=True)
-def append_log(call: Call, id: str, body: LogBody) -> LoggedBody:
+def append_log(call: Call, id: str, body: LeasedLogBody) -> LoggedBody:
     """Store lines of an attempt. They are there before the end of the job is seen."""
     seq = call.app.store.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)
     if seq is None:
@@ -270,18 +270,18 @@ def _was_cancelled(call: Call, id: str, attempt: int) -> bool:
     return (attempt, AttemptState.CANCELLED) in tried
 
 
-def _name(call: Call, id: str, body: AttemptBody) -> RemoteName:
+def _name(call: Call, id: str, body: LeasedAttemptBody) -> RemoteName:
     return RemoteName(JobId(id), body.attempt, read_claim(body.claim), call.who.name)
 
 
-def _current(call: Call, id: str, body: AttemptBody) -> RemoteAttempt:
+def _current(call: Call, id: str, body: LeasedAttemptBody) -> RemoteAttempt:
     one = call.app.store.remote_attempt(_name(call, id, body))
     if one is None:
         raise _lost(call, id, body)
     return one
 
 
-def _lost(call: Call, id: str, body: AttemptBody) -> LeaseLost:
+def _lost(call: Call, id: str, body: LeasedAttemptBody) -> LeaseLost:
     """Return what to answer to a caller whose claim does not hold the job. Raises JobNotFound."""
     job, attempt = found(call, id).view, body.attempt
     if job.state is not JobState.RUNNING or job.attempt != attempt:

@@ -45,7 +45,7 @@ class QueueList(Struct):
     next_cursor: str | None
 
 
-class PauseBody(Struct):
+class QueuePauseBody(Struct):
     """`until`: an instant, or a duration such as "2h"; without it, until somebody resumes."""
 
     until: Text | None = None
@@ -71,7 +71,7 @@ def get_queue(call: Call, name: str) -> QueueBody:
 
 
 @routes.post("/queues/{name}/pause", Scope.OPERATE)
-def pause_queue(call: Call, name: str, body: PauseBody) -> GateBody:
+def pause_queue(call: Call, name: str, body: QueuePauseBody) -> GateBody:
     """Start no job of a queue. What runs goes on; what is enqueued waits."""
     return put_gate(call, "pause", {"queue": name, "until": body.until, "reason": body.reason})
 

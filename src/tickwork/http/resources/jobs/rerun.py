@@ -14,7 +14,7 @@ from tickwork.http.audit_rows import recorded
 from tickwork.http.framework.durations import Span, duration
 from tickwork.http.framework.params import instant
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.job_bodies import JobBody, needs_of
 from tickwork.http.resources.jobs.jobs import answered, found
@@ -37,7 +37,7 @@ class RerunJobBody(Struct):
 
 
 @routes.post("/jobs/{id}/rerun", Scope.ENQUEUE, status=201)
-def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | Answer:
+def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | HandlerResult:
     """Make a new job like this one: its task, options and arguments, with what is changed. The old one stays.
 
     The new one names the old one as its `parent_id`. It has no key: that is the old one's. 409 for a run, and for a
@@ -54,7 +54,7 @@ def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | Answer:
     else:
         view = recorded(call, "rerun_job", lambda: _stored(call, old, new))
     shown = answered(call, view, is_new=body.args is not None)
-    return Answer(shown, 201, {"Location": f"{API}/jobs/{view.id}"})
+    return HandlerResult(shown, 201, {"Location": f"{API}/jobs/{view.id}"})
 
 
 def _stored(call: Call, old: JobView, new: NewJob) -> JobView:

@@ -17,7 +17,7 @@ from tickwork.http.framework.params import Text
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
-from tickwork.store.limits import GateView, KeyView, LimitView, Rule
+from tickwork.store.limits import GateView, LimitKeyView, LimitView, Rule
 
 limits, gates, tenants = Routes("limits"), Routes("gates"), Routes("tenants")
 KEYS_LIMIT = 100
@@ -241,7 +241,7 @@ def _standing(call: Call, view: LimitView) -> LimitBody:
     return shown
 
 
-def _key_body(view: LimitView, one: KeyView, now_us: int) -> LimitKey:
+def _key_body(view: LimitView, one: LimitKeyView, now_us: int) -> LimitKey:
     if not isinstance(view.rule, Breaker):
         return LimitKey(one.key, one.live, one.held, one.opens_at, None)
     return LimitKey(one.key, one.live, one.held, _instant(one.breaker.open_until_us), one.breaker.phase(now_us))

@@ -18,7 +18,7 @@ from tickwork.declare.schedules import read_calendar
 from tickwork.errors import InvalidInput, InvalidOption
 from tickwork.http.declared_bodies import read_body
 from tickwork.http.framework.pagination import PageQuery, is_sayable, name_after
-from tickwork.http.framework.problems import Fault, Problem
+from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 
@@ -134,7 +134,7 @@ def _read(body: CronBody) -> RuleValue:
         return read_expression(given, tz=zone, dst=body.dst, dialect=body.dialect, name=body.name)
     except InvalidOption as error:
         start, end = place_of(given, str(error)) or (0, len(given))
-        fault = Fault(str(error), pointer="/expression", start=start, end=end)
+        fault = ProblemDetail(str(error), pointer="/expression", start=start, end=end)
         raise Problem(422, "invalid", str(error), faults=[fault]) from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tickwork.core.occurrence import Tick
+from tickwork.core.occurrence import Occurrence
 from tickwork.http.framework.route import Struct
 
 
@@ -16,7 +16,7 @@ class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
     end: datetime
 
 
-def occurrence_fields(tick: Tick | None) -> dict[str, Any]:
+def occurrence_fields(tick: Occurrence | None) -> dict[str, Any]:
     """Return the four fields that describe an occurrence; without one, they are null and `is_catchup` is false."""
     return {
         "schedule": None if tick is None else tick.schedule,

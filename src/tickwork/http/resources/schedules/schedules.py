@@ -15,11 +15,11 @@ from tickwork.api.schedules import Schedule
 from tickwork.core.job import JobState
 from tickwork.core.recurrence.rule import Calendars
 from tickwork.core.schedule.preview import clock_change
-from tickwork.core.schedule.spec import Spec, encode_spec
+from tickwork.core.schedule.spec import ScheduleSpec, encode_spec
 from tickwork.core.schedule.upcoming import state_of, upcoming
 from tickwork.declare.dag_fields import TaskScheduleFields
 from tickwork.declare.export import declared_schedule
-from tickwork.declare.node import Field
+from tickwork.declare.node import Node
 from tickwork.declare.problems import Problems
 from tickwork.declare.schedules import Known, param_misfits, read_schedule, stored_params
 from tickwork.errors import InvalidOption, ScheduleNotFound
@@ -27,12 +27,12 @@ from tickwork.http.declared_bodies import read_body, request_reader
 from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
 from tickwork.http.framework.pagination import Limit, PageQuery, is_sayable, name_after
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import API, Answer, Routes, Scope, Struct
+from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
 from tickwork.http.resources.schedules.calendars import OccurrenceBody
 from tickwork.http.work_scopes import check_work, work_of_spec
-from tickwork.store.reads.page_queries import FireGlance
+from tickwork.store.reads.page_queries import FireSummary
 from tickwork.store.schedules import ScheduleView
 
 routes = Routes("schedules")
@@ -103,7 +103,7 @@ class NextBody(Struct):
     items: list[OccurrenceBody]
 
 
-class PauseBody(Struct):
+class SchedulePauseBody(Struct):
     """For how long, if not until it is resumed: an instant, or a duration from now such as "2h"; and why."""
 
     until: str | None = None
@@ -145,13 +145,13 @@ def list_schedules(call: Call, query: PageQuery) -> SchedulePage:
 
 
 @routes.get("/schedules/{name}", Scope.READ)
-def get_schedule(call: Call, name: str) -> ScheduleBody | Answer:
+def get_schedule(call: Call, name: str) -> ScheduleBody | HandlerResult:
     """Return a schedule. Its ETag is for edits: send it back as If-Match."""
     return _answer(call, found_schedule(call, name).view)
 
 
 @routes.put("/schedules/{name}", Scope.OPERATE, also={201: ScheduleBody})
-def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBody | Answer:
+def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBody | HandlerResult:
     """Store a schedule, or change the one of that name. What it does not say is as it is by default.
 
     With If-Match (an ETag) or If-None-Match (*) only where that holds, and otherwise 412. A change of when it is due
@@ -199,16 +199,16 @@ def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
 
 
 @routes.post("/schedules/{name}/trigger", Scope.OPERATE, status=201)
-def trigger_schedule(call: Call, name: str) -> StartedBody | Answer:
+def trigger_schedule(call: Call, name: str) -> StartedBody | HandlerResult:
     """Start a schedule now, outside of its rule and whatever its policies say. Nothing else of it changes."""
     job = found_schedule(call, name).run()
     url = f"{API}/{'jobs' if job.view.version is None else 'runs'}/{job.id}"
     call.changed(f"schedule {name}", after={"started": job.id})
-    return Answer(StartedBody(job.id, url), headers={"Location": url})
+    return HandlerResult(StartedBody(job.id, url), headers={"Location": url})
 
 
 @routes.post("/schedules/{name}/pause", Scope.OPERATE)
-def pause_schedule(call: Call, name: str, body: PauseBody) -> ScheduleBody | Answer:
+def pause_schedule(call: Call, name: str, body: SchedulePauseBody) -> ScheduleBody | HandlerResult:
     """Have a schedule start nothing from now on, or for a while. Runs that live go on. 409 if it is paused."""
     schedule = found_schedule(call, name)
     until = None if body.until is None else _until(body.until)
@@ -220,7 +220,7 @@ def pause_schedule(call: Call, name: str, body: PauseBody) -> ScheduleBody | Ans
 
 
 @routes.post("/schedules/{name}/resume", Scope.OPERATE)
-def resume_schedule(call: Call, name: str) -> ScheduleBody | Answer:
+def resume_schedule(call: Call, name: str) -> ScheduleBody | HandlerResult:
     """Have a paused schedule go on. What came due meanwhile was missed: its catch-up policy judges it."""
     schedule = found_schedule(call, name)
     before = _pause(schedule.view)
@@ -231,7 +231,7 @@ def resume_schedule(call: Call, name: str) -> ScheduleBody | Answer:
 
 
 @routes.post("/schedules/{name}/backfill", Scope.OPERATE, status=202, also={200: BackfillAnswer})
-def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnswer | Answer:
+def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnswer | HandlerResult:
     """Run a schedule for its occurrences of a time; a dry run (200) only says for which.
 
     Its jobs are stored at once, the oldest first, and a limit lets `parallel` of them run at a time. It does not keep
@@ -245,14 +245,14 @@ def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnsw
         raise InvalidOption(f"that is {len(dues):,} occurrences; {BACKFILL_LIMIT:,} are the most. Do it in parts.")
     if body.dry_run:
         call.changed_nothing()
-        return Answer(BackfillAnswer(len(dues), True, dues[:_SHOWN_DUES], []), status=200)
+        return HandlerResult(BackfillAnswer(len(dues), True, dues[:_SHOWN_DUES], []), status=200)
     ids = schedule.backfilling(dues, body.parallel, force=body.force).enqueue()
     span = {"from": body.start, "to": body.end, "parallel": body.parallel, "count": len(dues)}
     call.changed(f"schedule {name}", after={"backfill": span})
     return BackfillAnswer(len(dues), False, dues[:_SHOWN_DUES], list(ids[:_SHOWN_DUES]))
 
 
-def _read_spec(name: str, place: Field, known: Known) -> Spec:
+def _read_spec(name: str, place: Node, known: Known) -> ScheduleSpec:
     """Read a schedule, and check the parameters of a dag that is stored. Raises Misfit, and BadFile."""
     spec = read_schedule(name, place, known, request_reader(known))
     params = stored_params(spec.target, known) if spec.kind == "dag" else None
@@ -272,11 +272,11 @@ def found_schedule(call: Call, name: str) -> Schedule:
 
 def _answer(
     call: Call, view: ScheduleView, status: int | None = None, headers: Mapping[str, str] | None = None
-) -> Answer:
-    return Answer(_bodies(call, [view])[0], status, {"ETag": _etag(view.spec), **(headers or {})})
+) -> HandlerResult:
+    return HandlerResult(_bodies(call, [view])[0], status, {"ETag": _etag(view.spec), **(headers or {})})
 
 
-def _etag(spec: Spec) -> str:
+def _etag(spec: ScheduleSpec) -> str:
     return etag_of(encode_spec(spec))
 
 
@@ -286,18 +286,18 @@ def _bodies(call: Call, views: list[ScheduleView]) -> list[ScheduleBody]:
     now = store.now()
     calendars = store.calendars() if any(view.spec.calendar_names for view in views) else {}
     sources = store.sources_of("schedule", names)
-    fires: dict[str, list[FireGlance]] = {name: [] for name in names}
+    fires: dict[str, list[FireSummary]] = {name: [] for name in names}
     for fire in store.recent_fires(names, LATEST):
         fires[fire.schedule].append(fire)
     return [_body(view, now, calendars, fires[view.name], sources.get(view.name)) for view in views]
 
 
-def _last(fire: FireGlance) -> LastFire:
+def _last(fire: FireSummary) -> LastFire:
     late_s = round(max(0.0, (fire.fired_at - fire.due_at).total_seconds()), 3)
     return LastFire(fire.due_at, fire.action, late_s, fire.reason, fire.job_id, fire.is_run, fire.state)
 
 
-def _average_s(fires: list[FireGlance]) -> float | None:
+def _average_s(fires: list[FireSummary]) -> float | None:
     took = [
         (fire.ended_at - fire.started_at).total_seconds()
         for fire in fires
@@ -307,7 +307,7 @@ def _average_s(fires: list[FireGlance]) -> float | None:
 
 
 def _body(
-    view: ScheduleView, now: datetime, calendars: Calendars, fires: list[FireGlance], source: str | None
+    view: ScheduleView, now: datetime, calendars: Calendars, fires: list[FireSummary], source: str | None
 ) -> ScheduleBody:
     spec, standing = view.spec, view.standing
     said: Any = declared_schedule(spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import HTMLResponse, Response
 
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import ANYBODY, Routes, Struct
+from tickwork.http.framework.route import NO_CREDENTIALS, Routes, Struct
 from tickwork.http.request import Call
 from tickwork.http.server_context import READY_S
 from tickwork.version import VERSION
@@ -28,13 +28,13 @@ class ReadyBody(Struct):
     database_age_s: float
 
 
-@probes.get("/healthz", ANYBODY)
+@probes.get("/healthz", NO_CREDENTIALS)
 async def healthz(call: Call) -> HealthBody:
     """Say that this process runs. It asks nothing of the database."""
     return HealthBody(status="ok", version=VERSION)
 
 
-@probes.get("/readyz", ANYBODY)
+@probes.get("/readyz", NO_CREDENTIALS)
 async def readyz(call: Call) -> ReadyBody:
     """Say whether the database answered lately: of its last good answer, not of hope."""
     age = call.parts.pulse.age_s
@@ -44,13 +44,13 @@ async def readyz(call: Call) -> ReadyBody:
     return ReadyBody(status="ok", database_age_s=round(age, 3))
 
 
-@about.get("/openapi.json", ANYBODY, streams="application/json")
+@about.get("/openapi.json", NO_CREDENTIALS, streams="application/json")
 async def openapi(call: Call) -> Response:
     """This document."""
     return Response(call.request.app.state.document(), media_type="application/json")
 
 
-@about.get("/docs", ANYBODY, streams="text/html")
+@about.get("/docs", NO_CREDENTIALS, streams="text/html")
 async def docs(call: Call) -> Response:
     """This document as a page for people."""
     from tickwork.http.framework.docs_page import POLICY

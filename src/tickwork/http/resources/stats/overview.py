@@ -14,8 +14,8 @@ from tickwork.core.limits.gates import Gate
 from tickwork.core.recurrence.rule import Calendars
 from tickwork.core.schedule.upcoming import upcoming
 from tickwork.core.stats import findings
-from tickwork.core.stats.error_groups import Cause, Causes, Failure, Trouble
-from tickwork.core.stats.findings import Holding, Matter, Overdue, Page, Queue, Scene, Severity
+from tickwork.core.stats.error_groups import ErrorGroup, ErrorGroups, FailedEnd, FailedJob
+from tickwork.core.stats.findings import Finding, HoldingLimit, OverdueSchedule, Page, QueueFacts, Severity, StoreFacts
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.base import LEASE
@@ -36,7 +36,7 @@ _RANGES: dict[Range, timedelta] = {
 }
 
 
-class LinkBody(Struct):
+class PageLinkBody(Struct):
     """Where to look: a page of the web UI, and what to ask it for."""
 
     page: Page
@@ -52,7 +52,7 @@ class MatterBody(Struct):
     detail: str
     count: int
     since: datetime | None
-    link: LinkBody
+    link: PageLinkBody
 
 
 class AttentionList(Struct):
@@ -152,13 +152,13 @@ def stats_failures(call: Call, query: FailuresQuery) -> FailureList:
     return FailureList(now, items, None, len(failed), len(looked) == LOOKED)
 
 
-def _causes(troubles: Iterator[Trouble]) -> list[Cause]:
-    causes = Causes()
-    causes.add(Failure(one.id, one.task, one.error, one.ended_at) for one in troubles)
+def _causes(troubles: Iterator[FailedEnd]) -> list[ErrorGroup]:
+    causes = ErrorGroups()
+    causes.add(FailedJob(one.id, one.task, one.error, one.ended_at) for one in troubles)
     return causes.most_frequent_first()
 
 
-def _failure(one: Cause, dead: int) -> FailureBody:
+def _failure(one: ErrorGroup, dead: int) -> FailureBody:
     return FailureBody(one.task, one.error, one.count, dead, one.newest_id, one.newest_at, one.oldest_at)
 
 
@@ -168,20 +168,20 @@ def _due(view: ScheduleView, now: datetime, calendars: Calendars) -> Iterator[Du
         yield DueBody(spec.name, spec.kind, spec.target, due, spec.rule.zone, spec.rule.explain())
 
 
-def _matter(one: Matter) -> MatterBody:
-    link = LinkBody(one.page, one.query)
+def _matter(one: Finding) -> MatterBody:
+    link = PageLinkBody(one.page, one.query)
     return MatterBody(one.kind, one.severity, one.title, one.detail, one.count, one.since, link)
 
 
 # -- what is read of the store
 
 
-def _scene(call: Call) -> Scene:
+def _scene(call: Call) -> StoreFacts:
     store = call.app.store
     now, workers, gates, limits = store.now(), store.workers(), store.gates(), store.limits()
     causes, _ = call.app.client.causes(JobFilter(dead=True), LOOKED)
     lately = now - findings.LATELY
-    return Scene(
+    return StoreFacts(
         now=now,
         queues=[_queue(view, workers, gates) for view in store.queues()],
         workers=workers,
@@ -191,7 +191,7 @@ def _scene(call: Call) -> Scene:
         dead=sum(one.count for one in causes),
         dead_since=min((one.oldest_at for one in causes), default=None),
         dead_causes=[(one.task, one.error, one.count) for one in causes[:SHOWN]],
-        late_schedules=[Overdue(one.name, one.wake_at) for one in store.waking_schedules(SHOWN) if one.wake_at],
+        late_schedules=[OverdueSchedule(one.name, one.wake_at) for one in store.waking_schedules(SHOWN) if one.wake_at],
         paused_schedules=[_paused(one) for one in store.paused_schedules(SHOWN)],
         gates=[_gate(one) for one in gates[:SHOWN]],
         limits=[_limit(one) for one in limits if not isinstance(one.rule, Breaker)],
@@ -201,22 +201,22 @@ def _scene(call: Call) -> Scene:
     )
 
 
-def _queue(view: QueueView, workers: Sequence[WorkerView], gates: Sequence[GateView]) -> Queue:
+def _queue(view: QueueView, workers: Sequence[WorkerView], gates: Sequence[GateView]) -> QueueFacts:
     serving = sum(worker.serves and view.name in worker.queues for worker in workers)
     pauses = (one.gate for one in gates if one.gate.kind == "pause")
-    return Queue(view, serving, any(gate.selects == {"queue": view.name} for gate in pauses))
+    return QueueFacts(view, serving, any(gate.selects == {"queue": view.name} for gate in pauses))
 
 
-def _paused(view: ScheduleView) -> Overdue:
-    return Overdue(view.name, view.paused_at or view.edited_at, view.paused_by, view.paused_why)
+def _paused(view: ScheduleView) -> OverdueSchedule:
+    return OverdueSchedule(view.name, view.paused_at or view.edited_at, view.paused_by, view.paused_why)
 
 
-def _limit(view: LimitView) -> Holding:
-    return Holding(view.name, "" if view.rule is None else view.rule.said, view.held)
+def _limit(view: LimitView) -> HoldingLimit:
+    return HoldingLimit(view.name, "" if view.rule is None else view.rule.said, view.held)
 
 
-def _gate(view: GateView) -> Holding:
-    return Holding(view.gate.name, _order(view.gate), view.held, view.since)
+def _gate(view: GateView) -> HoldingLimit:
+    return HoldingLimit(view.gate.name, _order(view.gate), view.held, view.since)
 
 
 def _order(gate: Gate) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tickwork.core.job import RUN
 from tickwork.core.stats.histogram import quantile
-from tickwork.core.stats.rollups import ALL, COUNTS, Figures, Place, begin, fold, instant_of, minute_of
+from tickwork.core.stats.rollups import ALL, COUNTS, RollupCounts, RollupKey, begin, fold, instant_of, minute_of
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -112,13 +112,13 @@ def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
     running = {
         place.minute: figures
         for place, figures in fold(store.starting(RUNNING), now).items()
-        if place == Place(span, queue, task, place.minute) and place.minute >= first
+        if place == RollupKey(span, queue, task, place.minute) and place.minute >= first
     }
     recent_from = begin(minute_of(now) - RATE_MINUTES, span)
-    whole, recent, buckets = Figures(), Figures(), []
+    whole, recent, buckets = RollupCounts(), RollupCounts(), []
     for minute in range(first, first + span * count, span):
-        figures = found.get(minute, Figures())
-        figures.add(running.get(minute, Figures()))
+        figures = found.get(minute, RollupCounts())
+        figures.add(running.get(minute, RollupCounts()))
         whole.add(figures)
         if minute >= recent_from:
             recent.add(figures)
@@ -138,9 +138,9 @@ def stats_queues(call: Call) -> QueueSeriesList:
     return QueueSeriesList(now, instant_of(first), known_until, items, None)
 
 
-def _queue(name: str, minutes: Mapping[int, Figures], first: int) -> QueueSeriesBody:
-    points = [minutes.get(minute, Figures()) for minute in range(first, first + QUEUE_MINUTES)]
-    lately = Figures()
+def _queue(name: str, minutes: Mapping[int, RollupCounts], first: int) -> QueueSeriesBody:
+    points = [minutes.get(minute, RollupCounts()) for minute in range(first, first + QUEUE_MINUTES)]
+    lately = RollupCounts()
     for one in points[-RATE_MINUTES - 1 : -1]:
         lately.add(one)
     return QueueSeriesBody(
@@ -153,7 +153,7 @@ def _queue(name: str, minutes: Mapping[int, Figures], first: int) -> QueueSeries
     )
 
 
-def _bucket(minute: int, figures: Figures, *, is_partial: bool) -> BucketBody:
+def _bucket(minute: int, figures: RollupCounts, *, is_partial: bool) -> BucketBody:
     return BucketBody(
         at=instant_of(minute),
         **{name: getattr(figures, name) for name in COUNTS},

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from secrets import token_hex
 from typing import Any, TypeVar
 
-from tickwork.core.access.login_backoff import FORGOTTEN_S, Tries, admit
+from tickwork.core.access.login_backoff import FORGOTTEN_S, FailedLogins, admit
 from tickwork.store.admin import access
 from tickwork.store.admin.access import (
     ANSWERS_KEPT,
@@ -15,24 +15,24 @@ from tickwork.store.admin.access import (
     NOWHERE,
     SESSIONS_MOST,
     USED_EVERY,
+    ApiKeyView,
     AuditFilter,
+    AuditRow,
     AuditView,
-    Begun,
-    Change,
+    BegunRequest,
     KeptAnswer,
-    KeyView,
     OpenSession,
-    Origin,
-    Sealed,
+    SealedSecret,
     SecretView,
     SessionKind,
+    SessionOrigin,
     SessionView,
     UserView,
 )
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import utc
 from tickwork.store.row_codec import duration_us
 
@@ -56,7 +56,7 @@ class PostgresAccess:
 
     _sql: dict[str, str]
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def _run(self, statement: str, **values: Any) -> Rows:
@@ -67,16 +67,16 @@ class PostgresAccess:
 
     def put_api_key(
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
-    ) -> KeyView | None:
+    ) -> ApiKeyView | None:
         values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_names(scopes), "by": by}
         self._run("put_api_key", **values, lasts=None if lasts is None else duration_us(lasts))
         return self.get_api_key(id)
 
-    def get_api_key(self, id: str) -> KeyView | None:
+    def get_api_key(self, id: str) -> ApiKeyView | None:
         rows = self._run("api_key_of_id", id=id, **_STALE)
         return access.key_view(rows[0], utc) if rows else None
 
-    def api_keys(self) -> list[KeyView]:
+    def api_keys(self) -> list[ApiKeyView]:
         return [access.key_view(row, utc) for row in self._run("api_keys_by_age", **_STALE)]
 
     def use_api_key(self, id: str) -> None:
@@ -128,7 +128,7 @@ class PostgresAccess:
         lasts: timedelta,
         password: str | None = None,
         *,
-        origin: Origin = NOWHERE,
+        origin: SessionOrigin = NOWHERE,
     ) -> bool:
         values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts), **origin._asdict()}
         return bool(self._run("put_session", **values, password=password))
@@ -154,7 +154,7 @@ class PostgresAccess:
             session.run("know_logins", subjects=subjects)
             session.run("lock_logins", subjects=subjects)
             rows = session.run("tried_logins", subjects=subjects, **_FORGOTTEN)
-            wait_s, counted = admit([Tries(*row) for row in rows], free)
+            wait_s, counted = admit([FailedLogins(*row) for row in rows], free)
             session.run("put_logins", counted=params.document(one._asdict() for one in counted))
             return wait_s
 
@@ -180,7 +180,7 @@ class PostgresAccess:
     def hold_keys(self, keys: Sequence[str]) -> None:
         self._perform(lambda session: session.run("hold_keys", keys=params.text_array(keys)), single=False)
 
-    def record_changes(self, changes: Sequence[Change]) -> None:
+    def record_changes(self, changes: Sequence[AuditRow]) -> None:
         def record(session: Session) -> None:
             sql = self._sql["record_change"]
             session.run_together([(sql, {**access.change_row(one), "now": session.now}) for one in changes])
@@ -195,12 +195,12 @@ class PostgresAccess:
 
     # -- kept answers
 
-    def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> Begun | KeptAnswer:
+    def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
         known = {"who": who, "key": key}
         values = {"digest": digest, "given_up": duration_us(given_up), **_KEPT}
         rows = self._run("begin_answer", **known, **values)
         if rows:
-            return Begun(*map(utc, rows[0]))
+            return BegunRequest(*map(utc, rows[0]))
         found = self._run("get_answer", **known)  # nothing, where it was dropped since
         return access.kept_answer(found[0]) if found else KeptAnswer(digest, None, {}, b"")
 
@@ -222,10 +222,10 @@ class PostgresAccess:
         rows = self._run("store_id")
         return str(rows[0][0]) if rows else self._perform(_make_store_id, single=False)
 
-    def put_secret(self, name: str, sealed: Sealed, by: str) -> None:
+    def put_secret(self, name: str, sealed: SealedSecret, by: str) -> None:
         self._run("put_secret", name=name, sealed=sealed.text, uses=access.encode_names(sealed.uses), by=by)
 
-    def get_secret(self, name: str) -> Sealed | None:
+    def get_secret(self, name: str) -> SealedSecret | None:
         rows = self._run("get_secret", name=name)
         return access.sealed(rows[0]) if rows else None
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from tickwork.store.admin.access import AuditView, audit_view
-from tickwork.store.admin.audit_chain import BEGIN, BEHIND, Head, Link, LinkedRow, next_links
+from tickwork.store.admin.audit_chain import BEGIN, BEHIND, ChainHead, ChainLink, LinkedRow, next_links
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import utc
 from tickwork.store.row_codec import duration_us, to_us
@@ -21,7 +21,7 @@ _LINK = 5  # columns of a link, before those of its row
 class PostgresAuditChain:
     """A part of PostgresStore. What it needs of the rest are its transactions."""
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def newest_change(self) -> int:
@@ -31,7 +31,7 @@ class PostgresAuditChain:
     def link_changes(self, limit: int) -> int:
         def link(session: Session) -> int:
             session.run("lock_chain")
-            last = Head(*(session.run("last_link") or [(0, BEGIN)])[0])
+            last = ChainHead(*(session.run("last_link") or [(0, BEGIN)])[0])
             rows = [audit_view(row, utc) for row in session.run("to_link", behind=BEHIND, limit=limit)]
             links = next_links(last, [(to_us(row.at), row) for row in rows])
             if links:
@@ -67,4 +67,4 @@ class PostgresAuditChain:
 def _linked(link: tuple[Any, ...], row: tuple[Any, ...]) -> LinkedRow:
     number, audit_id, at, digest, hash = link
     found = None if row[0] is None else audit_view(row, utc)
-    return LinkedRow(Link(number, audit_id, to_us(utc(at)), digest, hash), found)
+    return LinkedRow(ChainLink(number, audit_id, to_us(utc(at)), digest, hash), found)

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from tickwork.core.hooks.hook import Delivery, Hook, decode_hook, encode_hook
 from tickwork.store import row_codec
-from tickwork.store.admin.hooks import DELIVERIES_KEPT, HookView, Thing
+from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing, HookView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import utc
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ T = TypeVar("T")
 class PostgresHooks:
     """A part of PostgresStore. What it needs of the rest are its transactions."""
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def put_hooks(self, hooks: Sequence[Hook]) -> None:
@@ -66,15 +66,15 @@ class PostgresHooks:
         rows = self._perform(lambda session: session.run("deliveries", hook=hook))
         return [row_codec.delivery(row, utc) for row in rows]
 
-    def mark_declared(self, source: str, things: Iterable[Thing]) -> None:
+    def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
         given = _things(things)
         self._perform(lambda session: session.run("mark_declared", source=source, things=given))
 
-    def declared_by(self, source: str) -> list[Thing]:
+    def declared_by(self, source: str) -> list[DeclaredThing]:
         rows = self._perform(lambda session: session.run("declared_by", source=source))
-        return [Thing(kind, name) for kind, name in rows]
+        return [DeclaredThing(kind, name) for kind, name in rows]
 
-    def forget_declared(self, things: Iterable[Thing]) -> None:
+    def forget_declared(self, things: Iterable[DeclaredThing]) -> None:
         given = _things(things)
         self._perform(lambda session: session.run("forget_declared", things=given))
 
@@ -85,7 +85,7 @@ def _document(hooks: Sequence[Hook]) -> str:
     return params.document({"name": name, "value": value} for name, value in once.items())
 
 
-def _things(things: Iterable[Thing]) -> str:
+def _things(things: Iterable[DeclaredThing]) -> str:
     return params.document(one._asdict() for one in dict.fromkeys(things))
 
 

@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from tickwork.core.notify.channels import Channel, decode_channel, encode_channel
-from tickwork.core.notify.matching import Sighting
+from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import Notification, encode_notification
-from tickwork.core.notify.state import Mark, encode_watch, new_watch
+from tickwork.core.notify.state import EndedMark, encode_watch, new_watch
 from tickwork.store import row_codec
 from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
-from tickwork.store.postgres.caller_tx.statements import StepMaker
+from tickwork.store.postgres.caller_tx.statements import TxStatements
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import drive
-from tickwork.store.postgres.connection.verb_pool import Pool
-from tickwork.store.postgres.connection.wake_notify import Notifier
+from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.rows import utc
 
 T = TypeVar("T")
@@ -25,10 +25,10 @@ T = TypeVar("T")
 class PostgresNotify:
     """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
 
-    _notifier: Notifier
-    _steps: StepMaker
+    _notifier: WakeNotifier
+    _steps: TxStatements
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def now(self) -> datetime:
@@ -88,20 +88,20 @@ class PostgresNotify:
         return moved
 
     def ended_jobs(
-        self, after: Mark, until: datetime, limit: int, *, badly: bool, task: str | None = None
-    ) -> list[Sighting]:
+        self, after: EndedMark, until: datetime, limit: int, *, badly: bool, task: str | None = None
+    ) -> list[JobEvent]:
         values = {"at": after.at, "id": after.job_id, "until": until, "limit": limit}
         if badly:
             return self._sightings("ended_badly", **values)
         return self._sightings("ended_jobs", **values, task=task)
 
-    def running_jobs(self, limit: int) -> list[Sighting]:
+    def running_jobs(self, limit: int) -> list[JobEvent]:
         return self._sightings("running_jobs", limit=limit)
 
-    def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[Sighting]:
+    def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[JobEvent]:
         return self._sightings("waiting_jobs", after=after, until=until, limit=limit)
 
-    def _sightings(self, statement: str, **values: Any) -> list[Sighting]:
+    def _sightings(self, statement: str, **values: Any) -> list[JobEvent]:
         rows = self._perform(lambda session: session.run(statement, **values))
         return [row_codec.sighting(row, utc) for row in rows]
 

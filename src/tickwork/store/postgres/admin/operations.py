@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from tickwork.core.bulk_operation import Change, Operation
+from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.ids import WorkerId, is_id
 from tickwork.errors import check
 from tickwork.store import row_codec
-from tickwork.store.admin.operations import Ask, Step
+from tickwork.store.admin.operations import Ask, OperationStep
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import utc
 from tickwork.store.row_codec import duration_us
 
@@ -26,11 +26,11 @@ class PostgresOperations:
 
     _sql: dict[str, str]
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
-    def put_operation(self, id: str, change: Change, by: str) -> Operation:
-        def put(session: Session) -> list[Operation]:
+    def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
+        def put(session: Session) -> list[BulkOperation]:
             ((now,),) = session.run("now")
             session.run("put_operation", id=id, what=row_codec.encode_change(change, utc(now)), by=by)
             return self._found(session, "of_this_operation", id=id)
@@ -39,23 +39,23 @@ class PostgresOperations:
         check(found, f"Operation {id} was stored and is not there.")
         return found[0]
 
-    def operation(self, id: str) -> Operation | None:
+    def operation(self, id: str) -> BulkOperation | None:
         if not is_id(id):
             return None
         found = self._perform(lambda session: self._found(session, "of_this_operation", id=id))
         return found[0] if found else None
 
-    def operations(self, limit: int, before: str | None = None) -> list[Operation]:
+    def operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
         values = {"before": before or _END, "limit": limit}
         return self._perform(lambda session: self._found(session, "operations_before", **values))
 
-    def lease_operation(self, lease: timedelta) -> Operation | None:
+    def lease_operation(self, lease: timedelta) -> BulkOperation | None:
         if not self._perform(lambda session: session.run("any_operation")):
             return None
         rows = self._perform(lambda session: session.run("lease_operation", lease_us=duration_us(lease)))
         return self.operation(rows[0][0]) if rows else None
 
-    def step_operation(self, step: Step, lease: timedelta) -> bool:
+    def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
         row = row_codec.step_row(step, lease_us=duration_us(lease))
         return bool(self._perform(lambda session: session.run("step_operation", **row)))
 
@@ -69,6 +69,6 @@ class PostgresOperations:
         rows = self._perform(lambda session: session.run("asked_of", id=worker))
         return rows[0][0] if rows else None
 
-    def _found(self, session: Session, which: str, **values: Any) -> list[Operation]:
+    def _found(self, session: Session, which: str, **values: Any) -> list[BulkOperation]:
         rows = session.run_sql(f"{self._sql['operation_columns']} {self._sql[which]}", values)
         return [row_codec.operation(row, utc) for row in rows]

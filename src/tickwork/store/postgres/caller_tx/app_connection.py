@@ -6,17 +6,17 @@ from functools import cache
 
 from psycopg import pq
 
-from tickwork.store.postgres.connection.connector import Server
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.connector import Connector
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 
-class Handle(Connection):
+class LentConnection(PgConnection):
     """A pooled connection for one block. After the block it is a closed connection, and the pooled one goes on.
 
     An object of its own for each block: a caller who keeps it cannot write into the transaction of the next block.
     """
 
-    def __init__(self, pooled: Connection, lent_by: Server) -> None:
+    def __init__(self, pooled: PgConnection, lent_by: Connector) -> None:
         super().__init__(pooled.pgconn)
         self.lent_by = lent_by
         # psycopg counts the names of its prepared statements here, and the server's session keeps the statements.

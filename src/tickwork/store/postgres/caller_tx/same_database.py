@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.store.postgres.connection.connector import Server
+    from tickwork.store.postgres.connection.connector import Connector
 
 WHICH = """SELECT extract(epoch FROM pg_postmaster_start_time())::text, oid::text, datname::text
 FROM pg_database WHERE datname = current_database()"""
@@ -23,7 +23,7 @@ _FACT = "tickwork_database"
 _known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
-class Database(NamedTuple):
+class DatabaseIdentity(NamedTuple):
     """A database of a server that runs. After a restart it is another value."""
 
     started: str
@@ -34,23 +34,23 @@ class Database(NamedTuple):
 class SameDatabase:
     """Refuses connections to other databases. What a connection leads to is read once, and remembered with it."""
 
-    def __init__(self, server: Server, read_own: Callable[[], Database]) -> None:
+    def __init__(self, server: Connector, read_own: Callable[[], DatabaseIdentity]) -> None:
         self._server = server
         self._read_own = read_own
-        self._own: Database | None = None
+        self._own: DatabaseIdentity | None = None
 
     def check(self, connection: Any, run: Callable[[str, dict[str, Any]], list[Any]]) -> None:
         """Raise InvalidInput for a connection to another database. `run` runs a statement on it."""
         facts = _facts_of(connection)
         if self._is_unknown(connection, facts):
-            facts[_FACT] = found = Database(*run(WHICH, {})[0])
+            facts[_FACT] = found = DatabaseIdentity(*run(WHICH, {})[0])
             self._refuse_other(found)
 
     async def check_async(self, connection: Any, run: Callable[[str, dict[str, Any]], Awaitable[list[Any]]]) -> None:
         """The asyncio twin of `check`."""
         facts = _facts_of(connection)
         if self._is_unknown(connection, facts):
-            facts[_FACT] = found = Database(*(await run(WHICH, {}))[0])
+            facts[_FACT] = found = DatabaseIdentity(*(await run(WHICH, {}))[0])
             await asyncio.to_thread(self._refuse_other, found)
 
     def _is_unknown(self, connection: Any, facts: Mapping[str, Any]) -> bool:
@@ -58,7 +58,7 @@ class SameDatabase:
             return False
         return self._own is None or facts.get(_FACT) != self._own
 
-    def _refuse_other(self, found: Database) -> None:
+    def _refuse_other(self, found: DatabaseIdentity) -> None:
         if found == self._own:
             return
         self._own = self._read_own()  # for the first time, or the server was restarted

@@ -11,20 +11,20 @@ from datetime import datetime
 import msgspec
 
 from tickwork.core.ids import JobId
-from tickwork.core.job import Asking, NewJob
-from tickwork.core.key_conflict import KeyHolder, check_holder
+from tickwork.core.job import AskingAttempt, NewJob
+from tickwork.core.key_conflict import KeyOwner, check_holder
 from tickwork.errors import KeyTaken, LeaseLost
 from tickwork.store.base import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.steps import Rows, Statement, Steps, Values
 from tickwork.store.row_codec import one_for_each_key
 
-By = Asking | None
+By = AskingAttempt | None
 _REPLACES = ("replace", "follow")
 _TRIES = 5  # of a replacement that met a claim
 
 
-class StepMaker:
+class TxStatements:
     """Makes steps for one schema. `channel` is where waiting workers listen."""
 
     def __init__(self, sql: Mapping[str, str], channel: str) -> None:
@@ -98,7 +98,7 @@ class StepMaker:
             new.update(JobId(job_id) for (job_id,) in rows)
         return new
 
-    def _fenced(self, by: Asking, fence: str) -> Steps[None]:
+    def _fenced(self, by: AskingAttempt, fence: str) -> Steps[None]:
         if not (yield self._sql[fence], {"job_id": by.job_id, "claim": by.claim}):
             raise LeaseLost(f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored.")
 
@@ -149,7 +149,7 @@ class StepMaker:
     def _check_holders(self, held: Sequence[tuple[NewJob, JobId]], taken: Sequence[JobId]) -> Steps[None]:
         """Raise KeyTaken where a holder cannot stand for a new job; the keys that were `taken` are released first."""
         rows = yield self._sql["key_holders"], {"ids": params.array(holder for _, holder in held)}
-        holders = {row[0]: KeyHolder(*row) for row in rows}
+        holders = {row[0]: KeyOwner(*row) for row in rows}
         try:
             for job, holder in held:
                 if holder in holders:

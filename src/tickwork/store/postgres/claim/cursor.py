@@ -33,22 +33,22 @@ SETTLED_S = 10.0  # a limit is that old before its holds are numbered under its 
 KEPT = 20_000  # of so many turnstiles it is remembered which holds are over
 
 
-class Bound(NamedTuple):
+class CursorPosition(NamedTuple):
     """A job's place in the order of its lane and priority; the job itself need not be there any more."""
 
     run_at_us: int
     job_id: str
 
 
-FRONT = Bound(0, "00000000-0000-0000-0000-000000000000")  # before everything
+FRONT = CursorPosition(0, "00000000-0000-0000-0000-000000000000")  # before everything
 
 
-class Bounds:
+class ClaimCursor:
     """The bounds of one worker, for one set of tasks."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._reached: dict[Place, Bound] = {}
+        self._reached: dict[Place, CursorPosition] = {}
         self._front_at = monotonic()  # when to begin at the front again
         self._began = self._front_at  # when the claim did that is under way, and whether at the front
         self._at_front = False
@@ -56,13 +56,13 @@ class Bounds:
         self._way_s = 0.0  # what the last way from the front took beyond that
         self._looks_again = False
 
-    def begin(self) -> Mapping[Place, Bound]:
+    def begin(self) -> Mapping[Place, CursorPosition]:
         """Where a claim begins in the places that are known; those read last come last."""
         self._began = self._monotonic()
         self._at_front = self._began >= self._front_at
         return dict.fromkeys(self._reached, FRONT) if self._at_front else self._reached
 
-    def took(self, read: Iterable[tuple[Place, Bound]], *, claimed: bool) -> None:
+    def took(self, read: Iterable[tuple[Place, CursorPosition]], *, claimed: bool) -> None:
         """That claim was carried out, and has read places up to these jobs, those of a place in their order."""
         now = self._monotonic()
         took_s = now - self._began
@@ -85,7 +85,7 @@ class Bounds:
         return max(0.0, self._front_at - self._monotonic()) if self._looks_again else None
 
 
-class Overs:
+class ReleasedHolds:
     """Up to which number all holds of a turnstile are over, as this process has seen it.
 
     All are counted every 30 s, should the database have been replaced by a copy that knows less. A limit that is new

@@ -12,17 +12,17 @@ from types import MappingProxyType
 from tickwork.core.limits.lanes import read_lane
 from tickwork.store.claim.limited import OPEN_LIMIT
 from tickwork.store.claim.positions import places_of, ranges_of
-from tickwork.store.claim.types import Head, Place, Wish
-from tickwork.store.postgres.claim.cursor import FRONT, Bound
+from tickwork.store.claim.types import LaneHead, PickRequest, Place
+from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition
 from tickwork.store.postgres.params import array, text_array
 
 LATE_US = 250_000  # a job may be stored so much later than its time says and is not passed by
 _LANES = 8  # so many are looked at one by one: each costs ten looks
 _LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-_NOTHING: Mapping[Place, Bound] = MappingProxyType({})
+_NOTHING: Mapping[Place, CursorPosition] = MappingProxyType({})
 
 
-def asked_for(queues: Sequence[str], reached: Mapping[Place, Bound] = _NOTHING) -> dict[str, str]:
+def asked_for(queues: Sequence[str], reached: Mapping[Place, CursorPosition] = _NOTHING) -> dict[str, str]:
     """What `surroundings` and `heads` are asked, and behind which jobs."""
     lanes = _lanes(queues, reached)
     places = places_of([*queues, *lanes])
@@ -30,7 +30,7 @@ def asked_for(queues: Sequence[str], reached: Mapping[Place, Bound] = _NOTHING) 
     return {**about, **placed(places, reached), **_spans(queues, lanes)}
 
 
-def placed(places: Sequence[Place], reached: Mapping[Place, Bound]) -> dict[str, str]:
+def placed(places: Sequence[Place], reached: Mapping[Place, CursorPosition]) -> dict[str, str]:
     """Some places, and behind which jobs to begin there."""
     return {
         "places": text_array([lane for lane, _ in places]),
@@ -39,17 +39,17 @@ def placed(places: Sequence[Place], reached: Mapping[Place, Bound]) -> dict[str,
     }
 
 
-def after_wishes(reached: Mapping[Place, Bound], wishes: Sequence[Wish]) -> dict[str, str]:
+def after_wishes(reached: Mapping[Place, CursorPosition], wishes: Sequence[PickRequest]) -> dict[str, str]:
     """Behind which jobs to begin for each wish."""
-    asked = [Bound(one.after_us, _LAST_ID) if one.after_us else FRONT for one in wishes]
+    asked = [CursorPosition(one.after_us, _LAST_ID) if one.after_us else FRONT for one in wishes]
     return _after([max(reached.get(wish.place, FRONT), bound) for wish, bound in zip(wishes, asked, strict=True)])
 
 
-def _after(bounds: Sequence[Bound]) -> dict[str, str]:
+def _after(bounds: Sequence[CursorPosition]) -> dict[str, str]:
     return {"after_us": array([one.run_at_us for one in bounds]), "after_ids": array([one.job_id for one in bounds])}
 
 
-def guards(queues: Sequence[str], reached: Mapping[Place, Bound]) -> dict[str, str]:
+def guards(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> dict[str, str]:
     """Where plain claims look for jobs with a flow, for which they stand back."""
     lanes = _lanes(queues, reached)
     behind = placed(places_of(lanes), reached)
@@ -63,22 +63,24 @@ def guards(queues: Sequence[str], reached: Mapping[Place, Bound]) -> dict[str, s
 
 
 def read_up_to(
-    before: Mapping[Place, Bound], heads: Sequence[Head], queues: Sequence[str], now_us: int
-) -> dict[Place, Bound]:
+    before: Mapping[Place, CursorPosition], heads: Sequence[LaneHead], queues: Sequence[str], now_us: int
+) -> dict[Place, CursorPosition]:
     """Up to where nothing stands in each place that is known: up to its first job, and to what may still come in."""
     sure_us = now_us - LATE_US
     found = {head.place: min(head.run_at_us, sure_us) for head in heads if not read_lane(head.lane).is_strict}
     empty = {place: sure_us for place in before if place not in found and read_lane(place[0]).queue in queues}
-    return {place: Bound(until_us - 1, _LAST_ID) for place, until_us in (empty | found).items()}
+    return {place: CursorPosition(until_us - 1, _LAST_ID) for place, until_us in (empty | found).items()}
 
 
-def read_without_flow(reached: Mapping[Place, Bound], queues: Sequence[str], now_us: int) -> dict[Place, Bound]:
+def read_without_flow(
+    reached: Mapping[Place, CursorPosition], queues: Sequence[str], now_us: int
+) -> dict[Place, CursorPosition]:
     """The same of lanes of jobs with a flow, where none stands in them."""
     lanes = {place: bound for place, bound in reached.items() if ":" in place[0]}
     return read_up_to(lanes, [], queues, now_us)
 
 
-def _lanes(queues: Sequence[str], reached: Mapping[Place, Bound]) -> list[str]:
+def _lanes(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> list[str]:
     """The lanes of jobs with a flow that are looked at one by one."""
     read = dict.fromkeys(lane for lane, _ in reached if ":" in lane and read_lane(lane).queue in queues)
     return sorted(list(read)[-_LANES:])

@@ -16,14 +16,25 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.gates import GATES, Gate
 from tickwork.core.limits.lanes import Flow, Lane, home_lane, passage_of, read_lane, turnstile_name
-from tickwork.core.limits.limits import Passage, Slot
-from tickwork.core.placement.sticky import Neighbour
+from tickwork.core.limits.limits import LimitKey, LimitUse
+from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
 from tickwork.store.base import NO_CLAIM
 from tickwork.store.claim import limit_state
-from tickwork.store.claim.types import MASS, Applicant, Head, Look, Place, Scout, Scouted, Stile, Verdict, Wish
-from tickwork.store.postgres.claim.cursor import FRONT, Bound, Overs
+from tickwork.store.claim.types import (
+    MASS,
+    Candidate,
+    ClaimPlan,
+    LaneHead,
+    LaneScan,
+    LaneScanResult,
+    LimitState,
+    PickRequest,
+    Place,
+    Snapshot,
+)
+from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition, ReleasedHolds
 from tickwork.store.postgres.claim.positions import after_wishes, asked_for, read_up_to
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows, Statement
@@ -34,7 +45,7 @@ Wanted = tuple[str, dict[str, Any]]
 """A named statement with its values."""
 
 
-class PostgresGround:
+class PostgresClaimTx:
     """A round of a guarded claim, inside a transaction. What is `finishing` is stored first, as part of it.
 
     `reached` is how far places were read before, `overs` which holds are over. What it has learnt of both is true once
@@ -49,8 +60,8 @@ class PostgresGround:
         queues: Sequence[str],
         tasks: Sequence[str],
         read_now: Callable[[], datetime | None],
-        overs: Overs,
-        reached: Mapping[Place, Bound] = MappingProxyType({}),
+        overs: ReleasedHolds,
+        reached: Mapping[Place, CursorPosition] = MappingProxyType({}),
         finishing: Sequence[Statement] = (),
         claim: ClaimId = NO_CLAIM,
     ) -> None:
@@ -64,7 +75,7 @@ class PostgresGround:
         self._reached = reached
         self._claim = claim
         self._overs = overs
-        self.read: dict[Place, Bound] = {}  # up to where nothing stands any more
+        self.read: dict[Place, CursorPosition] = {}  # up to where nothing stands any more
         self.over: dict[str, int] = {}  # up to which number all holds of a turnstile are over
         self.counted: set[str] = set()  # of which turnstiles all holds were counted
         self._idle: list[str] = []  # those at which nothing is live
@@ -81,7 +92,7 @@ class PostgresGround:
         """Run named statements in one round trip."""
         return self._session.run_together(self._statements(*wanted))
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         asked = asked_for(self._queues, self._reached)
         looking = self._statements(("leased", {"worker": self.worker}), ("surroundings", asked), ("heads", asked))
         found = self._session.run_together([*self._finishing, *looking])
@@ -95,7 +106,7 @@ class PostgresGround:
         self.now_us = leased[0][0]
         firsts = heads_in(heads, self._queues)
         self.read = read_up_to(self._reached, firsts, self._queues, self.now_us)
-        return Look(
+        return Snapshot(
             self.now_us,
             [GATES.decode(value.encode()) for value in gates],
             dict(zip(tenants, weights, strict=True)),
@@ -104,7 +115,7 @@ class PostgresGround:
             opens_at_us,
         )
 
-    def neighbours(self) -> list[Neighbour]:
+    def neighbours(self) -> list[ClaimingWorker]:
         (rows,) = self._together(("neighbours", {}))
         return [row_codec.neighbour(*row) for row in rows]
 
@@ -117,7 +128,7 @@ class PostgresGround:
         if not found:
             raise LeaseLost(f"worker {self.worker} has no lease any more; it must register anew before it claims.")
 
-    def pick(self, wishes: Sequence[Wish]) -> list[Applicant]:
+    def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
         lanes = [read_lane(wish.lane) for wish in wishes]
         asked = {
             "groups": array([wish.group for wish in wishes]),
@@ -150,7 +161,7 @@ class PostgresGround:
         (((run_us,),),) = self._together(("next_due", asked))
         return None if run_us is None else int(run_us)
 
-    def scout(self, scouts: Sequence[Scout]) -> list[Scouted]:
+    def scout(self, scouts: Sequence[LaneScan]) -> list[LaneScanResult]:
         wanted: list[Wanted] = [("scout", self._errand(scout)) for scout in scouts]
         reports = [_scouted(rows) for rows in self._together(*wanted)]
         if any(found for found, _ in reports):
@@ -158,7 +169,7 @@ class PostgresGround:
             self._check_lease(held)
         return reports
 
-    def _errand(self, scout: Scout) -> dict[str, Any]:
+    def _errand(self, scout: LaneScan) -> dict[str, Any]:
         return {
             "lane": scout.lane,
             "priority": scout.priority,
@@ -172,8 +183,8 @@ class PostgresGround:
         }
 
     def lock(
-        self, passages: Iterable[Passage], picked: Mapping[Passage, int], gates: Mapping[Passage, Gate]
-    ) -> dict[Passage, Stile]:
+        self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
+    ) -> dict[LimitKey, LimitState]:
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
@@ -198,7 +209,7 @@ class PostgresGround:
         self._learn({name: first for name, _, first in live}, {name for (name,) in locked}, wanted)
         self.counted = {name for name, number in zip(names, afters, strict=True) if number == 0}
         after_of = dict(zip(names, afters, strict=True))
-        stiles: dict[Passage, Stile] = {}
+        stiles: dict[LimitKey, LimitState] = {}
         for name, passage in names.items():
             gate = gates.get(passage)
             if gate is None or gate.name in lasting:
@@ -220,7 +231,9 @@ class PostgresGround:
         """
         self.freed = [name for name in self.freed if passage_of(name).limit not in limits]
 
-    def _with_firsts(self, stiles: dict[Passage, Stile], after_of: Mapping[str, int]) -> dict[Passage, Stile]:
+    def _with_firsts(
+        self, stiles: dict[LimitKey, LimitState], after_of: Mapping[str, int]
+    ) -> dict[LimitKey, LimitState]:
         """What sequences have to know: who is first of those that they hold, whether the marked one still waits, and
         which jobs have started and wait for another attempt.
         """
@@ -245,9 +258,9 @@ class PostgresGround:
                 stiles[passage] = stiles[passage]._replace(marker=None)
         return stiles | self._with_returned(stiles, returned)
 
-    def _with_returned(self, stiles: Mapping[Passage, Stile], rows: Rows) -> dict[Passage, Stile]:
+    def _with_returned(self, stiles: Mapping[LimitKey, LimitState], rows: Rows) -> dict[LimitKey, LimitState]:
         """Sequences with the jobs that keep their places there. Their holds are not over."""
-        kept: dict[Passage, list[tuple[int, JobId]]] = {}
+        kept: dict[LimitKey, list[tuple[int, JobId]]] = {}
         for name, number, run_us, job_id in rows:
             kept.setdefault(passage_of(name), []).append((run_us, JobId(job_id)))
             if name in self._idle or name in self.over:
@@ -255,7 +268,7 @@ class PostgresGround:
         self._idle = [name for name in self._idle if name not in self.over]
         return {passage: stiles[passage].with_returned(jobs, self.now_us) for passage, jobs in kept.items()}
 
-    def apply(self, verdict: Verdict) -> int:
+    def apply(self, verdict: ClaimPlan) -> int:
         wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
@@ -289,25 +302,25 @@ class PostgresGround:
         return sum(count for ((count,),) in found[: len(verdict.masses)])
 
 
-def heads_in(rows: Rows, queues: Sequence[str]) -> list[Head]:
+def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
     """What `heads` gave, without what open turnstiles hold of other queues."""
     ours = {(lane, priority): rest for lane, priority, *rest in rows if read_lane(lane).queue in queues}
-    return [Head(*place, run_us, row_codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
+    return [LaneHead(*place, run_us, row_codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
 
 
-def _applicant(row: Any) -> Applicant:
+def _applicant(row: Any) -> Candidate:
     job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
-    return Applicant(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
+    return Candidate(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
 
 
-def _scouted(rows: Rows) -> Scouted:
+def _scouted(rows: Rows) -> LaneScanResult:
     found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
     run_us, job_id = rows[0][-2:]
     return found, None if run_us is None else (run_us, job_id)
 
 
-def _claimed(one: Applicant, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
+def _claimed(one: Candidate, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
     job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
     *_, losses, run, step, inputs, trace, _ = one.row
     what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), row_codec.decode_policy(policy))
@@ -315,11 +328,11 @@ def _claimed(one: Applicant, claim: ClaimId, now_us: int, is_probe: bool) -> Cla
     return Claimed(*what, run_us, now_us, *counts, tick, one.flow, is_probe, *part, None, losses)
 
 
-def _places(applicants: Iterable[Applicant]) -> dict[str, str]:
+def _places(applicants: Iterable[Candidate]) -> dict[str, str]:
     return {"places": text_array([one.row[-1] for one in applicants])}
 
 
-def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
+def _moves(moved: Sequence[tuple[Candidate, str]]) -> dict[str, str]:
     """Picked jobs with the lanes that they go to, as park_picked takes them."""
     rows = [one.row for one, _ in moved]
     return {
@@ -338,7 +351,7 @@ def _moves(moved: Sequence[tuple[Applicant, str]]) -> dict[str, str]:
     }
 
 
-def _alike(one: Applicant, lane: str) -> dict[str, Any]:
+def _alike(one: Candidate, lane: str) -> dict[str, Any]:
     """A job with the lane that it goes to, as park_alike takes them."""
     row = one.row
     return {
@@ -356,7 +369,7 @@ def _alike(one: Applicant, lane: str) -> dict[str, Any]:
     }
 
 
-def _holds(holds: Sequence[tuple[Applicant, Slot]], on_retry: Mapping[Passage, str]) -> dict[str, str]:
+def _holds(holds: Sequence[tuple[Candidate, LimitUse]], on_retry: Mapping[LimitKey, str]) -> dict[str, str]:
     return {
         "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
@@ -366,13 +379,13 @@ def _holds(holds: Sequence[tuple[Applicant, Slot]], on_retry: Mapping[Passage, s
     }
 
 
-def _diverted(one: Applicant, queue: str) -> dict[str, Any]:
+def _diverted(one: Candidate, queue: str) -> dict[str, Any]:
     flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
     lane = home_lane(queue, flow)
     return {"id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
 
 
-def _turnstiles(verdict: Verdict) -> list[Wanted]:
+def _turnstiles(verdict: ClaimPlan) -> list[Wanted]:
     wanted: list[Wanted] = []
     if verdict.states:
         states = text_array(map(limit_state.encode_state, verdict.states.values()))
@@ -388,7 +401,7 @@ def _turnstiles(verdict: Verdict) -> list[Wanted]:
     return wanted
 
 
-def named(passages: Iterable[Passage]) -> dict[str, str]:
+def named(passages: Iterable[LimitKey]) -> dict[str, str]:
     """Turnstiles as statements take them, with what they are turnstiles of."""
     passages = list(passages)
     return {

@@ -14,9 +14,9 @@ import threading
 from random import Random
 
 from tickwork.clock import SystemClock
-from tickwork.store.postgres.connection.connector import Server
+from tickwork.store.postgres.connection.connector import Connector
 from tickwork.store.postgres.connection.error_mapping import TooManyConnections
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 _clock = SystemClock()
 _random = Random()
@@ -25,13 +25,13 @@ PATIENT_CALLS = 10  # so many calls in a second do
 _AGAIN_S = 0.5  # at most, until a server that refused a connection is asked again
 
 # Connections of the parent, in a forked child: kept, since to close one would say goodbye in the parent's name.
-_inherited: list[Connection] = []
+_inherited: list[PgConnection] = []
 
 
-class Stock:
+class ConnectionPool:
     """Open connections, for our own statements or (`ours` off) for the caller's. Safe to use from many threads."""
 
-    def __init__(self, server: Server, idle_s: float, *, ours: bool = True) -> None:
+    def __init__(self, server: Connector, idle_s: float, *, ours: bool = True) -> None:
         self.server = server
         self._idle_s = idle_s
         self._ours = ours
@@ -41,14 +41,14 @@ class Stock:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
-        self.idle: list[Connection] = []  # the one that was used last is at the end
+        self.idle: list[PgConnection] = []  # the one that was used last is at the end
         self.open = 0  # idle, in use, or being opened
         self._waiting = 0
         self._patient_since = 0.0
         self._patient_calls = 0
         self._closes = False  # a thread closes what is idle
 
-    def take(self) -> Connection:
+    def take(self) -> PgConnection:
         """A connection outside of any transaction: an idle one that is still good, else a new one.
 
         Transactions of ours have a deadline from here on.
@@ -61,7 +61,7 @@ class Stock:
             connection.answer_within(self.server.answer_s)
         return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: PgConnection) -> None:
         """Keep a connection for the next call; one that is broken or busy is closed."""
         if not connection.is_idle():
             self._discard(connection)
@@ -81,20 +81,20 @@ class Stock:
 
     # -- getting one
 
-    def _popped(self, place: int) -> Connection | None:
+    def _popped(self, place: int) -> PgConnection | None:
         try:
             return self.idle.pop(place)
         except IndexError:
             return None
 
-    def _pop(self) -> Connection | None:
+    def _pop(self) -> PgConnection | None:
         while (connection := self._popped(-1)) is not None:
             if connection.is_quiet():
                 return connection
             self._discard(connection)
         return None
 
-    def _pop_soon(self) -> Connection | None:
+    def _pop_soon(self) -> PgConnection | None:
         """Wait a moment for one that is in use. Where calls have to wait often, there are too few connections."""
         if not self._ours or not self.open:
             return None
@@ -104,7 +104,7 @@ class Stock:
         self._patient_calls += 1
         return self._wait(PATIENCE_S) if self._patient_calls <= PATIENT_CALLS else None
 
-    def _wait(self, seconds: float) -> Connection | None:
+    def _wait(self, seconds: float) -> PgConnection | None:
         with self._lock:
             self._waiting += 1
             if not self.idle:
@@ -112,7 +112,7 @@ class Stock:
             self._waiting -= 1
         return self._pop()
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> PgConnection:
         """Open one. While the server has none left, wait for it, or for one that comes back."""
         until: float | None = None
         while True:
@@ -127,7 +127,7 @@ class Stock:
             if connection is not None:
                 return connection
 
-    def _opened(self) -> Connection:
+    def _opened(self) -> PgConnection:
         self._count(1)
         try:
             return self.server.connect(ours=self._ours)
@@ -135,7 +135,7 @@ class Stock:
             self._count(-1)
             raise
 
-    def _discard(self, connection: Connection) -> None:
+    def _discard(self, connection: PgConnection) -> None:
         connection.close()
         self._count(-1)
 

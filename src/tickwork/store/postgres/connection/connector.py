@@ -21,7 +21,7 @@ from psycopg import conninfo
 from tickwork.clock import SystemClock
 from tickwork.errors import InvalidInput, StoreNotOurs
 from tickwork.store.postgres.connection.error_mapping import TooManyConnections, cannot_connect
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 _log = logging.getLogger("tickwork.store")
 _clock = SystemClock()
@@ -78,7 +78,7 @@ _PLANS = {
 BEGIN = ("BEGIN ISOLATION LEVEL READ COMMITTED",)
 
 
-class Refusals:
+class RefusedConnections:
     """How many connections the server has refused to this process for want of more; says so once a minute."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Refusals:
             self._told, self._told_at = self.count, now
 
 
-class Server:
+class Connector:
     """Where the database is and how to reach it."""
 
     def __init__(self, url: str) -> None:
@@ -106,7 +106,7 @@ class Server:
         self.pooled: bool | None = None  # known once there was a connection
         self.answer_s = ANSWER_S
         self.wait_s = WAIT_S
-        self.refusals = Refusals()
+        self.refusals = RefusedConnections()
 
     def shorten(self, limit_s: float) -> None:
         """Wait for answers and connections no longer than this, as far as that is shorter than usual."""
@@ -125,10 +125,10 @@ class Server:
             return _LIMITS
         return _LIMITS | {"statement_timeout": _milliseconds(self.answer_s * STATEMENT_SHARE)}
 
-    def connect(self, *, ours: bool = True) -> Connection:
+    def connect(self, *, ours: bool = True) -> PgConnection:
         """Open a connection: for our own statements, or (`ours` off) for the user's, which we do not limit."""
         try:
-            connection = Connection.connect(self._conninfo, autocommit=True)
+            connection = PgConnection.connect(self._conninfo, autocommit=True)
         except psycopg.Error as error:
             raised = cannot_connect(self.where, error)
             if isinstance(raised, TooManyConnections):
@@ -145,7 +145,7 @@ class Server:
             raise
         return connection
 
-    def _prepare(self, connection: Connection, *, ours: bool) -> None:
+    def _prepare(self, connection: PgConnection, *, ours: bool) -> None:
         if connection.info.server_version < OLDEST_VERSION:
             raise StoreNotOurs(
                 f"{self.where} is PostgreSQL {connection.info.server_version // 10000}; Tickwork needs version 14 or "
@@ -169,7 +169,7 @@ class Server:
         self.pooled = True
 
 
-def behind_pooler(connection: Connection) -> bool:
+def behind_pooler(connection: PgConnection) -> bool:
     """True when the process that answers is not the one that we connected to: something stands in between."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is None or row[0] != connection.info.backend_pid

@@ -37,7 +37,7 @@ class NoAnswer(psycopg.OperationalError):
     """The server did not answer before the deadline; the connection was closed."""
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
+class PgConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection to PostgreSQL that remembers what it has prepared.
 
     Where it `prepares`, psycopg must not (its prepare_threshold is None): at times it lets go of all that is prepared.

@@ -20,7 +20,7 @@ import psycopg
 from tickwork.clock import SystemClock
 from tickwork.errors import StoreError
 from tickwork.store.postgres.connection.connector import CONNECT_S, behind_pooler
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 _log = logging.getLogger("tickwork.store")
 _clock = SystemClock()
@@ -48,11 +48,11 @@ class Listener:
     no connection, and a thread makes one, it is a socket that tells when there is.
     """
 
-    def __init__(self, connect: Callable[[], Connection], channel: str) -> None:
+    def __init__(self, connect: Callable[[], PgConnection], channel: str) -> None:
         self._connect = connect
         self._channel = channel
         self._random = Random()
-        self._connection: Connection | None = None
+        self._connection: PgConnection | None = None
         self._news, self._teller = socket.socketpair()
         for end in (self._news, self._teller):
             end.setblocking(False)
@@ -106,7 +106,7 @@ class Listener:
         except psycopg.Error as error:
             self._lose(connection, str(error))
 
-    def _lose(self, connection: Connection, reason: str) -> None:
+    def _lose(self, connection: PgConnection, reason: str) -> None:
         _log.debug("The listening connection is gone (%s); it is made again.", reason)
         self._connection = None
         connection.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.store.postgres.connection.steps import Rows, Statement, Values
 
 _COMMIT: Statement = ("COMMIT", {})
@@ -24,7 +24,7 @@ class Session:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: PgConnection,
         sql: dict[str, str],
         now: datetime | None,
         again: bool,
@@ -39,7 +39,7 @@ class Session:
         self._is_open = False
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> PgConnection:
         """The connection itself, in the transaction."""
         if self._begin:
             self._run([])

@@ -6,17 +6,17 @@ import os
 from queue import Empty, SimpleQueue
 
 from tickwork.errors import StoreUnreachable
-from tickwork.store.postgres.connection.connection_pool import Stock
-from tickwork.store.postgres.connection.libpq_connection import Connection
+from tickwork.store.postgres.connection.connection_pool import ConnectionPool
+from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 
-class Pool:
+class VerbPool:
     """Lends connections of a stock, at most `size` at a time. Several pools may have one stock.
 
     What may not wait for others has a pool of its own: as long as the server has a connection left, it gets one.
     """
 
-    def __init__(self, stock: Stock, size: int) -> None:
+    def __init__(self, stock: ConnectionPool, size: int) -> None:
         self._stock = stock
         self._size = size
         self._begin()
@@ -27,11 +27,11 @@ class Pool:
         for _ in range(self._size):
             self._tickets.put(None)
 
-    def lend(self) -> Loan:
+    def lend(self) -> LentForVerb:
         """A connection outside of any transaction. One that comes back broken or busy is closed."""
         if os.getpid() != self._pid:
             self._begin()
-        return Loan(self, self._tickets, self._stock)
+        return LentForVerb(self, self._tickets, self._stock)
 
     def exhausted(self) -> StoreUnreachable:
         server = self._stock.server
@@ -40,17 +40,17 @@ class Pool:
         )
 
 
-class Loan:
+class LentForVerb:
     """The block in which a connection is lent. (A generator would take longer than all the rest of it.)"""
 
     __slots__ = ("_connection", "_pool", "_stock", "_tickets")
 
-    def __init__(self, pool: Pool, tickets: SimpleQueue[None], stock: Stock) -> None:
+    def __init__(self, pool: VerbPool, tickets: SimpleQueue[None], stock: ConnectionPool) -> None:
         self._pool = pool
         self._tickets = tickets
         self._stock = stock
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> PgConnection:
         try:
             self._tickets.get(timeout=self._stock.server.wait_s)
         except Empty:

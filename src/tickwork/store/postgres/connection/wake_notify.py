@@ -21,7 +21,7 @@ _IDLE_S = 1.0
 _LONGEST_S = 2.0
 
 
-class Notifier:
+class WakeNotifier:
     """Calls at once, and then no more often than every GAP_S. No call is lost: a thread sends late ones."""
 
     def __init__(
@@ -46,10 +46,10 @@ class Notifier:
         if os.getpid() != self._pid:  # forked: the thread stayed with the parent
             self._begin()
 
-    def ride(self) -> Ride:
+    def ride(self) -> WakeAfterCommit:
         """Around a transaction that brings work: whether it should call by itself. If not, a call follows it."""
         self._stay_in_process()
-        return Ride(self)
+        return WakeAfterCommit(self)
 
     def board(self) -> tuple[float, bool, bool]:
         """When a transaction begins, whether it should call, and whether late calls depend on it."""
@@ -120,12 +120,12 @@ class Notifier:
         self._send()
 
 
-class Ride:
+class WakeAfterCommit:
     """The block around a transaction that brings work. (A generator would take longer than all the rest of it.)"""
 
     __slots__ = ("_began", "_late", "_notifier", "_rides")
 
-    def __init__(self, notifier: Notifier) -> None:
+    def __init__(self, notifier: WakeNotifier) -> None:
         self._notifier = notifier
 
     def __enter__(self) -> bool:

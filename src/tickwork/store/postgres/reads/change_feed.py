@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import utc
 from tickwork.store.reads import change_feed
 from tickwork.store.reads.change_feed import TOPIC_ROWS, Changes
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class PostgresChanges:
     """A part of PostgresStore. What it needs of the rest are its transactions."""
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def happenings(self, since: datetime, most: int) -> Changes:

@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
-from tickwork.core.stats.error_groups import Failure, FailurePage, Trouble
+from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
 from tickwork.store import row_codec
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import id_document, utc
 from tickwork.store.reads import job_search
 from tickwork.store.reads.job_search import (
-    Hits,
+    SearchHits,
     StateCount,
     by_state,
     choose,
@@ -28,8 +28,8 @@ from tickwork.store.reads.job_search import (
     page_of,
     walk_of,
 )
-from tickwork.store.reads.query_plan import Bounds, Way, bounds, prefix_range, state_of, ways
-from tickwork.store.reads.queue_counts import Standings, lanes_of
+from tickwork.store.reads.query_plan import IdRange, ReadPath, bounds, prefix_range, state_of, ways
+from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
 
 T = TypeVar("T")
 
@@ -48,12 +48,12 @@ _IDS = frozenset({"below", "floor", "run"})
 _START, _END = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
-class PostgresFinding:
+class PostgresJobSearch:
     """A part of PostgresStore. What it needs of the rest are its transactions."""
 
     _sql: dict[str, str]
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
@@ -83,7 +83,9 @@ class PostgresFinding:
         counts = self._perform(lambda session: session.run_sql(sql, {**values, "now": session.now, "most": most}))
         return counts_of(which, dict(counts), most, walk.floor)
 
-    def _walked_rows(self, word: str, which: JobFilter, way: Way, floor: JobId | None) -> tuple[str, dict[str, Any]]:
+    def _walked_rows(
+        self, word: str, which: JobFilter, way: ReadPath, floor: JobId | None
+    ) -> tuple[str, dict[str, Any]]:
         """Select a word for each job on a walk that a filter means. What is walked is found first, by its index.
 
         Where each of it counts, nothing else is looked at.
@@ -107,7 +109,7 @@ class PostgresFinding:
         walk = choose(dead, lambda way: self._floor(way, bounds(dead, before)))
         rows = self._rows(self._sql["failure_columns"], dead, walk.way, limit, before, walk.floor)
         found = [
-            Failure(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"]), row["queue"]) for row in rows
+            FailedJob(JobId(row["id"]), row["task"], row["error"], utc(row["ended_at"]), row["queue"]) for row in rows
         ]
         return failures_of(found, limit, dead, walk.floor)
 
@@ -119,7 +121,7 @@ class PostgresFinding:
         self,
         columns: str,
         which: JobFilter,
-        way: Way,
+        way: ReadPath,
         limit: int,
         before: JobId | None,
         floor: JobId | None = None,
@@ -136,7 +138,7 @@ class PostgresFinding:
         )
 
     def _where(
-        self, which: JobFilter, way: Way, lies: Bounds, floor: JobId | None, ids: Sequence[JobId] | None
+        self, which: JobFilter, way: ReadPath, lies: IdRange, floor: JobId | None, ids: Sequence[JobId] | None
     ) -> tuple[str, str, dict[str, Any]]:
         """What holds for the jobs that a filter means, on a way and between bounds; in which order, and the values."""
         if way.column is None or floor is None:
@@ -181,7 +183,7 @@ class PostgresFinding:
         columns = self._sql["job_columns"]
         return columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
-    def _floor(self, way: Way, lies: Bounds) -> JobId | None:
+    def _floor(self, way: ReadPath, lies: IdRange) -> JobId | None:
         """The job to which a page may walk; None: there are not so many."""
         found, order, values = _conditions(way, lies)
         where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
@@ -196,13 +198,13 @@ class PostgresFinding:
         rows = self._perform(lambda session: session.run("waiting_in", **values))
         return [JobId(job_id) for (job_id,) in rows] if len(rows) <= job_search.WALK else None
 
-    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+    def failed_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
         return self._troubles("failed_lately", since, limit)
 
-    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+    def retried_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
         return self._troubles("retried_lately", since, limit)
 
-    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[FailedEnd]:
         rows = self._perform(lambda session: session.run(statement, since=since, limit=limit))
         return [row_codec.trouble(row, utc) for row in rows]
 
@@ -210,7 +212,7 @@ class PostgresFinding:
         rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
         return {JobId(job_id) for (job_id,) in rows}
 
-    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
+    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
         low, high = prefix_range(text)
         below = _END if before is None else row_codec.checked_id(before)
         values = {"low": low, "high": high, "before": below, "limit": limit, "keys": job_search.KEYS + 1}
@@ -234,8 +236,8 @@ class PostgresFinding:
         return _firsts(self._perform(lambda session: session.run("queue_names")))
 
     def queues(self) -> list[QueueView]:
-        def look(session: Session) -> Standings:
-            found = Standings()
+        def look(session: Session) -> QueueCounts:
+            found = QueueCounts()
             names = _firsts(session.run("queue_names"))
             ranges = [(name, *lanes_of(name)) for name in names]
             asked = params.document({"queue": name, "low": low, "high": high} for name, low, high in ranges)
@@ -254,7 +256,7 @@ def _firsts(rows: Sequence[Any]) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _conditions(way: Way, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
+def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], str, dict[str, Any]]:
     """What the index of a way answers, between bounds, in which order, and the values of it."""
     values = {**way.values, "below": lies.below, "floor": lies.floor}
     bottom = [f"{way.id} >= {{floor}}"] if lies.floor else []
@@ -265,7 +267,7 @@ def _conditions(way: Way, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]
     return [*_named(way.column, "j"), *bottom], order, {**values, "below": lies.below or _END}
 
 
-def _walked(way: Way, table: str, lies: Bounds) -> tuple[list[str], str, dict[str, Any]]:
+def _walked(way: ReadPath, table: str, lies: IdRange) -> tuple[list[str], str, dict[str, Any]]:
     """The same for the jobs that a page walks by the index of a column, and not by another one to the same end."""
     found, _, values = _conditions(way, lies)
     order = f"ORDER BY w.{way.column} DESC, w.id DESC LIMIT %(walk)s::bigint"

@@ -7,26 +7,26 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tickwork.core.dag.graph import decode_graph
-from tickwork.core.dag.overview import Cell
+from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import JobView
 from tickwork.core.recurrence.zones.zone import EPOCH
 from tickwork.store import row_codec
 from tickwork.store.dags import DagView
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import Pool
+from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.params import array, document, text_array
 from tickwork.store.postgres.rows import instant, utc
 from tickwork.store.reads.page_queries import (
     LOOKED_AT,
-    AskedView,
     EventPlace,
     FireCount,
-    FireGlance,
+    FireSummary,
+    PendingApprovalView,
     RunBrief,
     RunEvent,
 )
-from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleView
 
 T = TypeVar("T")
@@ -34,13 +34,13 @@ T = TypeVar("T")
 _END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
-class PostgresGlances:
+class PostgresPageQueries:
     """A part of PostgresStore. What it needs of the rest are its transactions, and how jobs and schedules are read."""
 
     _sql: dict[str, str]
-    _graphs: Graphs
+    _graphs: GraphCache
 
-    def _perform(self, work: Callable[[Session], T], *, pool: Pool | None = None, single: bool = True) -> T:
+    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
 
     def _schedule_views(self, which: str, **values: str) -> list[ScheduleView]:
@@ -58,11 +58,13 @@ class PostgresGlances:
             for dag, id, version, state, created, start, end in rows
         ]
 
-    def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[Cell]:
+    def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[GridCell]:
         values = {"runs": array(one for one in runs if is_id(one)), "steps": text_array(steps), "looked_at": LOOKED_AT}
         rows = self._perform(lambda session: session.run("grid", **values))
         return [
-            Cell(run, step, state, mapped, total, ended, bad, utc(since), jobs, running, attempt or 0, instant(start))
+            GridCell(
+                run, step, state, mapped, total, ended, bad, utc(since), jobs, running, attempt or 0, instant(start)
+            )
             for run, step, state, mapped, total, ended, bad, since, jobs, running, attempt, start in rows
         ]
 
@@ -73,11 +75,14 @@ class PostgresGlances:
         rows = self._perform(lambda session: session.run("run_events", run=run_id, limit=limit, **place))
         return [RunEvent(EventPlace(utc(at), rank, attempt, name), *what) for at, rank, attempt, name, *what in rows]
 
-    def asked(self, places: Sequence[tuple[JobId, str]]) -> list[AskedView]:
+    def asked(self, places: Sequence[tuple[JobId, str]]) -> list[PendingApprovalView]:
         known = [(run, step) for run, step in places if is_id(run)]
         values = {"runs": array(run for run, _ in known), "steps": text_array(step for _, step in known)}
         rows = self._perform(lambda session: session.run("asked", **values))
-        return [AskedView(JobId(run), step, utc(since), instant(wake), text) for run, step, since, wake, text in rows]
+        return [
+            PendingApprovalView(JobId(run), step, utc(since), instant(wake), text)
+            for run, step, since, wake, text in rows
+        ]
 
     def dag_version(self, name: str, version: int) -> DagView | None:
         rows = self._perform(lambda session: session.run("dag_at", name=name, version=version))
@@ -90,11 +95,11 @@ class PostgresGlances:
         rows = self._perform(lambda session: session.run("dags_after", after=after, limit=limit))
         return [DagView(name, version, decode_graph(text), utc(created)) for name, version, text, created in rows]
 
-    def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireGlance]:
+    def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireSummary]:
         values = {"schedules": text_array(schedules), "limit": limit}
         rows = self._perform(lambda session: session.run("recent_fires", **values))
         return [
-            FireGlance(
+            FireSummary(
                 *(name, utc(due), action, utc(fired), is_catchup, reason),
                 *(None if job_id is None else JobId(job_id), is_run, state, instant(start), instant(end)),
             )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from secrets import token_hex
 from typing import Any
 
-from tickwork.core.access.login_backoff import FORGOTTEN_S, Tries, admit
+from tickwork.core.access.login_backoff import FORGOTTEN_S, FailedLogins, admit
 from tickwork.store.admin import access
 from tickwork.store.admin.access import (
     ANSWERS_KEPT,
@@ -16,17 +16,17 @@ from tickwork.store.admin.access import (
     NOWHERE,
     SESSIONS_MOST,
     USED_EVERY,
+    ApiKeyView,
     AuditFilter,
+    AuditRow,
     AuditView,
-    Begun,
-    Change,
+    BegunRequest,
     KeptAnswer,
-    KeyView,
     OpenSession,
-    Origin,
-    Sealed,
+    SealedSecret,
     SecretView,
     SessionKind,
+    SessionOrigin,
     SessionView,
     UserView,
 )
@@ -54,7 +54,7 @@ class SqliteAccess:
 
     def put_api_key(
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
-    ) -> KeyView | None:
+    ) -> ApiKeyView | None:
         values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_names(scopes), "by": by}
         with self._write() as transaction:
             lasts_us = None if lasts is None else duration_us(lasts)
@@ -62,12 +62,12 @@ class SqliteAccess:
             found = _keys(transaction, "api_key_of_id", id=id)
         return found[0] if found else None
 
-    def get_api_key(self, id: str) -> KeyView | None:
+    def get_api_key(self, id: str) -> ApiKeyView | None:
         with self._read() as transaction:
             found = _keys(transaction, "api_key_of_id", id=id)
         return found[0] if found else None
 
-    def api_keys(self) -> list[KeyView]:
+    def api_keys(self) -> list[ApiKeyView]:
         with self._read() as transaction:
             return _keys(transaction, "api_keys_by_age")
 
@@ -122,7 +122,7 @@ class SqliteAccess:
         lasts: timedelta,
         password: str | None = None,
         *,
-        origin: Origin = NOWHERE,
+        origin: SessionOrigin = NOWHERE,
     ) -> bool:
         values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts), **origin._asdict()}
         with self._write() as transaction:
@@ -152,7 +152,7 @@ class SqliteAccess:
         with self._write() as transaction:
             now = transaction.now
             asked = {"subjects": as_json(list(free)), "now": now, **_FORGOTTEN}
-            wait_s, counted = admit([Tries(*row) for row in transaction.run("tried_logins", asked)], free)
+            wait_s, counted = admit([FailedLogins(*row) for row in transaction.run("tried_logins", asked)], free)
             for one in counted:
                 values = {"subject": one.subject, "failures": one.failures, "pause": int(one.pause_s * 1e6)}
                 transaction.run("put_login", {**values, "now": now})
@@ -179,7 +179,7 @@ class SqliteAccess:
         with self._write():  # a transaction that writes is alone from here on
             return
 
-    def record_changes(self, changes: Sequence[Change]) -> None:
+    def record_changes(self, changes: Sequence[AuditRow]) -> None:
         with self._write() as transaction:
             for change in changes:
                 transaction.run("record_change", {**access.change_row(change), "now": transaction.now})
@@ -197,13 +197,13 @@ class SqliteAccess:
 
     # -- kept answers
 
-    def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> Begun | KeptAnswer:
+    def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
         known = {"who": who, "key": key}
         with self._write() as transaction:
             values = {"digest": digest, "given_up": duration_us(given_up), "now": transaction.now, **_KEPT}
             rows = transaction.run("begin_answer", {**known, **values})
             if rows:
-                return Begun(*map(from_us, rows[0]))
+                return BegunRequest(*map(from_us, rows[0]))
             return access.kept_answer(transaction.run("get_answer", known)[0])
 
     def keep_answer(
@@ -236,12 +236,12 @@ class SqliteAccess:
                 transaction.run("put_store_id", (id,))
         return id
 
-    def put_secret(self, name: str, sealed: Sealed, by: str) -> None:
+    def put_secret(self, name: str, sealed: SealedSecret, by: str) -> None:
         values = {"name": name, "sealed": sealed.text, "uses": access.encode_names(sealed.uses), "by": by}
         with self._write() as transaction:
             transaction.run("put_secret", {**values, "now": transaction.now})
 
-    def get_secret(self, name: str) -> Sealed | None:
+    def get_secret(self, name: str) -> SealedSecret | None:
         with self._read() as transaction:
             rows = transaction.run("get_secret", (name,))
         return access.sealed(rows[0]) if rows else None
@@ -270,7 +270,7 @@ class SqliteAccess:
         return max(map(len, gone))
 
 
-def _keys(transaction: Transaction, which: str, **values: str) -> list[KeyView]:
+def _keys(transaction: Transaction, which: str, **values: str) -> list[ApiKeyView]:
     sql = SQL["api_key_columns"] + SQL[which]
     rows = transaction.connection.run(sql, {**values, "now": transaction.now, **_STALE})
     return [access.key_view(row, from_us) for row in rows]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tickwork.store.admin.access import AuditView, audit_view
-from tickwork.store.admin.audit_chain import BEGIN, BEHIND, Head, Link, LinkedRow, next_links
+from tickwork.store.admin.audit_chain import BEGIN, BEHIND, ChainHead, ChainLink, LinkedRow, next_links
 from tickwork.store.row_codec import duration_us, from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction
 
@@ -34,7 +34,7 @@ class SqliteAuditChain:
             if not transaction.run("to_link", {**wanted, "limit": 1}):
                 return 0  # without keeping any writer waiting
         with self._write() as transaction:
-            last = Head(*(transaction.run("last_link") or [(0, BEGIN)])[0])
+            last = ChainHead(*(transaction.run("last_link") or [(0, BEGIN)])[0])
             rows = [audit_view(row, from_us) for row in transaction.run("to_link", wanted)]
             links = next_links(last, [(to_us(row.at), row) for row in rows])
             transaction.run_many("insert_link", links)
@@ -61,4 +61,4 @@ class SqliteAuditChain:
 
 
 def _linked(link: tuple[Any, ...], row: tuple[Any, ...]) -> LinkedRow:
-    return LinkedRow(Link(*link), None if row[0] is None else audit_view(row, from_us))
+    return LinkedRow(ChainLink(*link), None if row[0] is None else audit_view(row, from_us))

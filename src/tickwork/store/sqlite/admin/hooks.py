@@ -8,7 +8,7 @@ from typing import Any
 
 from tickwork.core.hooks.hook import Delivery, Hook, decode_hook, encode_hook
 from tickwork.store import row_codec
-from tickwork.store.admin.hooks import DELIVERIES_KEPT, HookView, Thing
+from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing, HookView
 from tickwork.store.row_codec import from_us
 from tickwork.store.sqlite.transitions import Transaction
 
@@ -63,15 +63,15 @@ class SqliteHooks:
         with self._read() as transaction:
             return [row_codec.delivery(row, from_us) for row in transaction.run("deliveries", (hook,))]
 
-    def mark_declared(self, source: str, things: Iterable[Thing]) -> None:
+    def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
         with self._write() as transaction:
             transaction.run_many("mark_declared", [(*thing, source) for thing in things])
 
-    def declared_by(self, source: str) -> list[Thing]:
+    def declared_by(self, source: str) -> list[DeclaredThing]:
         with self._read() as transaction:
-            return [Thing(*row) for row in transaction.run("declared_by", (source,))]
+            return [DeclaredThing(*row) for row in transaction.run("declared_by", (source,))]
 
-    def forget_declared(self, things: Iterable[Thing]) -> None:
+    def forget_declared(self, things: Iterable[DeclaredThing]) -> None:
         with self._write() as transaction:
             transaction.run_many("forget_declared", list(things))
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from tickwork.core.notify.channels import Channel, decode_channel, encode_channel
-from tickwork.core.notify.matching import Sighting
+from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import Notification, encode_notification
-from tickwork.core.notify.state import Mark, encode_watch, new_watch
+from tickwork.core.notify.state import EndedMark, encode_watch, new_watch
 from tickwork.store import row_codec
 from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
 from tickwork.store.row_codec import from_us, to_us
@@ -73,20 +73,20 @@ class SqliteNotify:
         return moved
 
     def ended_jobs(
-        self, after: Mark, until: datetime, limit: int, *, badly: bool, task: str | None = None
-    ) -> list[Sighting]:
+        self, after: EndedMark, until: datetime, limit: int, *, badly: bool, task: str | None = None
+    ) -> list[JobEvent]:
         values = {"at": to_us(after.at), "id": after.job_id, "until": to_us(until), "limit": limit}
         if badly:
             return self._sightings("ended_badly", values)
         return self._sightings("ended_jobs", {**values, "task": task})
 
-    def running_jobs(self, limit: int) -> list[Sighting]:
+    def running_jobs(self, limit: int) -> list[JobEvent]:
         return self._sightings("running_jobs", (limit,))
 
-    def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[Sighting]:
+    def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[JobEvent]:
         return self._sightings("waiting_jobs", {"after": to_us(after), "until": to_us(until), "limit": limit})
 
-    def _sightings(self, statement: str, values: Any) -> list[Sighting]:
+    def _sightings(self, statement: str, values: Any) -> list[JobEvent]:
         with self._read() as transaction:
             rows = transaction.run(statement, values)
         return [row_codec.sighting(row, from_us) for row in rows]

@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from tickwork.core.bulk_operation import Change, Operation
+from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.ids import WorkerId
 from tickwork.errors import check
 from tickwork.store import row_codec
-from tickwork.store.admin.operations import Ask, Step
+from tickwork.store.admin.operations import Ask, OperationStep
 from tickwork.store.row_codec import duration_us, from_us
 from tickwork.store.sqlite.transitions import SQL, Transaction
 
@@ -26,7 +26,7 @@ class SqliteOperations:
     def _read(self) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
 
-    def put_operation(self, id: str, change: Change, by: str) -> Operation:
+    def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
         with self._write() as transaction:
             what = row_codec.encode_change(change, from_us(transaction.now))
             transaction.run("put_operation", {"id": id, "what": what, "by": by, "now": transaction.now})
@@ -34,16 +34,16 @@ class SqliteOperations:
         check(found, f"Operation {id} was stored and is not there.")
         return found[0]
 
-    def operation(self, id: str) -> Operation | None:
+    def operation(self, id: str) -> BulkOperation | None:
         with self._read() as transaction:
             found = _found(transaction, "of_this_operation", {"id": id})
         return found[0] if found else None
 
-    def operations(self, limit: int, before: str | None = None) -> list[Operation]:
+    def operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
         with self._read() as transaction:
             return _found(transaction, "operations_before", {"before": before or _END, "limit": limit})
 
-    def lease_operation(self, lease: timedelta) -> Operation | None:
+    def lease_operation(self, lease: timedelta) -> BulkOperation | None:
         with self._read() as transaction:
             if not transaction.run("any_operation"):
                 return None
@@ -53,7 +53,7 @@ class SqliteOperations:
             found = _found(transaction, "of_this_operation", {"id": rows[0][0]}) if rows else []
         return found[0] if found else None
 
-    def step_operation(self, step: Step, lease: timedelta) -> bool:
+    def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
         with self._write() as transaction:
             until = transaction.now + duration_us(lease)
             return bool(transaction.run("step_operation", row_codec.step_row(step, now=transaction.now, until=until)))
@@ -72,6 +72,6 @@ class SqliteOperations:
         return rows[0][0] if rows else None
 
 
-def _found(transaction: Transaction, which: str, values: dict[str, Any]) -> list[Operation]:
+def _found(transaction: Transaction, which: str, values: dict[str, Any]) -> list[BulkOperation]:
     rows = transaction.connection.run(f"{SQL['operation_columns']} {SQL[which]}", values)
     return [row_codec.operation(row, from_us) for row in rows]

@@ -16,7 +16,7 @@ DRIFT_US = 50_000  # the wall clock may be ahead by so much before the anchor fo
 KEEP_US = 10_000_000  # the anchor is renewed this often, so that a reboot loses no more of it
 
 
-class Runs(Protocol):
+class RunsStatements(Protocol):
     """The part of a connection that the clock needs."""
 
     def run(self, sql: str, values: Any = ()) -> list[Any]: ...
@@ -28,7 +28,7 @@ class StoreClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def now_us(self, connection: Runs, *, may_write: bool) -> int:
+    def now_us(self, connection: RunsStatements, *, may_write: bool) -> int:
         """Microseconds since the epoch by the store's clock, within the connection's transaction."""
         rows = connection.run("SELECT wall, steady, boot FROM tickwork_clock")
         steady, boot, wall = self._clock.steady_us(), self._clock.boot_id(), self._clock.wall_us()
@@ -45,7 +45,7 @@ class StoreClock:
         """Seconds of a clock that never steps, for how long something takes."""
         return self._clock.monotonic()
 
-    def ahead_us(self, connection: Runs) -> int:
+    def ahead_us(self, connection: RunsStatements) -> int:
         """By how much the store's clock is ahead of the host's."""
         return self.now_us(connection, may_write=False) - self._clock.wall_us()
 

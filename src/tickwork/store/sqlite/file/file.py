@@ -22,7 +22,7 @@ import apsw
 from tickwork.core.duration import format_duration
 from tickwork.errors import InvalidInput, MixedDrivers, StoreNotOurs, StoreUnreachable
 from tickwork.file_modes import create_private, exposed, narrow
-from tickwork.store.base import Health, SchemaStatus
+from tickwork.store.base import SchemaStatus, StoreHealth
 from tickwork.store.migrate import Migration, migrations, pending, script
 from tickwork.store.sqlite.file.connection import (
     ApswConnection,
@@ -270,7 +270,7 @@ class SqliteFile:
             other = files.pop() or MEMORY
             raise InvalidInput(f"tx= is a connection to {other}, not to {self.path}. Nothing was stored.")
 
-    def health(self, ahead: timedelta, stuck: int) -> Health:
+    def health(self, ahead: timedelta, stuck: int) -> StoreHealth:
         version = library_version(self.driver)
         offset = f"{format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's"
         facts = {
@@ -296,7 +296,7 @@ class SqliteFile:
                 f"Other users of this machine have rights to files of this store, which hold arguments and results. "
                 f"Take them away: chmod 600 {open_to_others}"
             )
-        return Health(facts, warnings)
+        return StoreHealth(facts, warnings)
 
     def _parts(self) -> list[Path]:
         """The files of this store: SQLite's three, and the lock of its writers."""
@@ -332,13 +332,13 @@ class UserConnection:
         self.file = file
         self.has_ended = False
 
-    def execute(self, sql: str, values: Any = ()) -> Rows:
+    def execute(self, sql: str, values: Any = ()) -> ResultRows:
         if self.has_ended:
             raise InvalidInput(f"this is an app.connection() {_ENDED}")
-        return Rows(self.inner.run(sql, values))
+        return ResultRows(self.inner.run(sql, values))
 
 
-class Rows:
+class ResultRows:
     """The rows that a statement gave."""
 
     def __init__(self, rows: list[Any]) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
-from tickwork.core.stats.error_groups import Failure, FailurePage, Trouble
+from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
 from tickwork.store import row_codec
 from tickwork.store.reads import job_search
 from tickwork.store.reads.job_search import (
-    Hits,
+    SearchHits,
     StateCount,
     by_state,
     choose,
@@ -25,8 +25,8 @@ from tickwork.store.reads.job_search import (
     page_of,
     walk_of,
 )
-from tickwork.store.reads.query_plan import Bounds, Way, bounds, prefix_range, state_of, ways
-from tickwork.store.reads.queue_counts import Standings, lanes_of
+from tickwork.store.reads.query_plan import IdRange, ReadPath, bounds, prefix_range, state_of, ways
+from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
 from tickwork.store.row_codec import from_us, to_us
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
@@ -41,7 +41,7 @@ _AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
 LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
 
-class SqliteFinding:
+class SqliteJobSearch:
     """A part of SqliteStore. What it needs of the rest are its transactions."""
 
     def _read(self) -> AbstractContextManager[Transaction]:
@@ -74,16 +74,18 @@ class SqliteFinding:
         with self._read() as transaction:
             walk = choose(dead, lambda way: _floor(transaction, way, bounds(dead, before)))
             rows = _rows(transaction, SQL["failure_columns"], dead, walk.way, limit, before, walk.floor)
-        found = [Failure(row["id"], row["task"], row["error"], from_us(row["ended_at"]), row["queue"]) for row in rows]
+        found = [
+            FailedJob(row["id"], row["task"], row["error"], from_us(row["ended_at"]), row["queue"]) for row in rows
+        ]
         return failures_of(found, limit, dead, walk.floor)
 
-    def failed_lately(self, since: datetime, limit: int) -> list[Trouble]:
+    def failed_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
         return self._troubles("failed_lately", since, limit)
 
-    def retried_lately(self, since: datetime, limit: int) -> list[Trouble]:
+    def retried_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
         return self._troubles("retried_lately", since, limit)
 
-    def _troubles(self, statement: str, since: datetime, limit: int) -> list[Trouble]:
+    def _troubles(self, statement: str, since: datetime, limit: int) -> list[FailedEnd]:
         with self._read() as transaction:
             rows = transaction.run(statement, {"since": to_us(since), "limit": limit})
         return [row_codec.trouble(row, from_us) for row in rows]
@@ -92,7 +94,7 @@ class SqliteFinding:
         with self._read() as transaction:
             return {JobId(job_id) for (job_id,) in transaction.run("ended_among", (as_json(list(ids)),))}
 
-    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> Hits:
+    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
         low, high = prefix_range(text)
         below = _END if before is None else row_codec.checked_id(before)
         values = {"low": low, "high": high, "before": below, "limit": limit, "keys": job_search.KEYS + 1}
@@ -117,7 +119,7 @@ class SqliteFinding:
 
     def queues(self) -> list[QueueView]:
         with self._read() as transaction:
-            found = Standings()
+            found = QueueCounts()
             most = {"now": transaction.now, "most": COUNTED}
             for (name,) in transaction.run("queue_names"):
                 low, high = lanes_of(name)
@@ -144,7 +146,7 @@ def _rows(
     transaction: Transaction,
     columns: str,
     which: JobFilter,
-    way: Way,
+    way: ReadPath,
     limit: int,
     before: JobId | None,
     floor: JobId | None = None,
@@ -170,7 +172,7 @@ def _counted(transaction: Transaction, state: JobState, which: JobFilter, most: 
 
 
 def _where(
-    transaction: Transaction, which: JobFilter, way: Way, lies: Bounds, ids: Sequence[str] | None
+    transaction: Transaction, which: JobFilter, way: ReadPath, lies: IdRange, ids: Sequence[str] | None
 ) -> tuple[str, dict[str, Any]]:
     """What holds for the jobs that a filter means, on a way and between bounds, and the values of it."""
     found, values = _conditions(way, lies)
@@ -191,7 +193,7 @@ def _where(
     return _all_of(found, values), values
 
 
-def _floor(transaction: Transaction, way: Way, lies: Bounds) -> JobId | None:
+def _floor(transaction: Transaction, way: ReadPath, lies: IdRange) -> JobId | None:
     """The job to which a page may walk; None: there are not so many."""
     found, values = _conditions(way, lies)
     where = f"WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT 1 OFFSET :walk"
@@ -200,7 +202,7 @@ def _floor(transaction: Transaction, way: Way, lies: Bounds) -> JobId | None:
     return JobId(rows[0][0]) if rows else None
 
 
-def _conditions(way: Way, lies: Bounds) -> tuple[list[str], dict[str, Any]]:
+def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], dict[str, Any]]:
     """What the index of a way answers, between bounds."""
     found = [*way.by] if way.column is None else [f"j.{way.column} = {{{way.column}}}"]
     values = dict(way.values)

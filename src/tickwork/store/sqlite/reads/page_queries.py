@@ -7,22 +7,22 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from tickwork.core.dag.graph import decode_graph
-from tickwork.core.dag.overview import Cell
+from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobView
 from tickwork.store import row_codec
 from tickwork.store.dags import DagView
 from tickwork.store.reads.page_queries import (
     LOOKED_AT,
-    AskedView,
     EventPlace,
     FireCount,
-    FireGlance,
+    FireSummary,
+    PendingApprovalView,
     RunBrief,
     RunEvent,
 )
 from tickwork.store.row_codec import from_us, to_us
-from tickwork.store.runs.graph_cache import Graphs
+from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleView
 from tickwork.store.sqlite.reads.job_search import LIGHT
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
@@ -30,10 +30,10 @@ from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 _END = "g"  # above every id
 
 
-class SqliteGlances:
+class SqlitePageQueries:
     """A part of SqliteStore. What it needs of the rest are its transactions."""
 
-    _graphs: Graphs
+    _graphs: GraphCache
 
     def _read(self) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -47,12 +47,12 @@ class SqliteGlances:
             for dag, id, version, state, created, start, end in rows
         ]
 
-    def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[Cell]:
+    def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[GridCell]:
         values = {"runs": as_json(list(runs)), "steps": as_json(list(steps)), "looked_at": LOOKED_AT}
         with self._read() as transaction:
             rows = transaction.run("grid", values)
         return [
-            Cell(
+            GridCell(
                 *(run, step, state, bool(mapped), total, ended, bad, from_us(since)),
                 *(jobs, running or 0, attempt or 0, _at(start)),
             )
@@ -68,10 +68,13 @@ class SqliteGlances:
             RunEvent(EventPlace(from_us(at), rank, attempt, name), *what) for at, rank, attempt, name, *what in rows
         ]
 
-    def asked(self, places: Sequence[tuple[JobId, str]]) -> list[AskedView]:
+    def asked(self, places: Sequence[tuple[JobId, str]]) -> list[PendingApprovalView]:
         with self._read() as transaction:
             rows = transaction.run("asked", (as_json(list(places)),))
-        return [AskedView(JobId(run), step, from_us(since), _at(wake), text) for run, step, since, wake, text in rows]
+        return [
+            PendingApprovalView(JobId(run), step, from_us(since), _at(wake), text)
+            for run, step, since, wake, text in rows
+        ]
 
     def dag_version(self, name: str, version: int) -> DagView | None:
         with self._read() as transaction:
@@ -86,11 +89,11 @@ class SqliteGlances:
             rows = transaction.run("dags_after", {"after": after, "limit": limit})
         return [DagView(name, version, decode_graph(text), from_us(created)) for name, version, text, created in rows]
 
-    def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireGlance]:
+    def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireSummary]:
         with self._read() as transaction:
             rows = transaction.run("recent_fires", {"schedules": as_json(list(schedules)), "limit": limit})
         return [
-            FireGlance(
+            FireSummary(
                 *(name, from_us(due), action, from_us(fired), bool(is_catchup), reason),
                 *(None if job_id is None else JobId(job_id), bool(is_run), state, _at(start), _at(end)),
             )

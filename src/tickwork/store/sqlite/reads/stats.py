@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from tickwork.core.stats.rollups import KEPT, Counted, Figures, Place, minute_of
+from tickwork.core.stats.rollups import KEPT, CountedRows, RollupCounts, RollupKey, minute_of
 from tickwork.store.reads.metric_counts import Counts, counts_of
-from tickwork.store.reads.stats import FigureMarks, FigurePage, added, count_page, counted_of, figures_of, known
+from tickwork.store.reads.stats import RollupMarks, RollupPage, added, count_page, counted_of, figures_of, known
 from tickwork.store.row_codec import from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction, as_json
 
 
-class SqliteFigures:
+class SqliteStats:
     """A part of SqliteStore. What it needs of the rest are its transactions."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
@@ -23,43 +23,43 @@ class SqliteFigures:
     def _read(self) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
 
-    def figure_marks(self) -> FigureMarks:
+    def figure_marks(self) -> RollupMarks:
         with self._read() as transaction:
             return _marks(transaction)
 
-    def count_figures(self, marks: FigureMarks, limit: int) -> FigurePage:
+    def count_figures(self, marks: RollupMarks, limit: int) -> RollupPage:
         with self._read() as transaction:
             return count_page(transaction.run, from_us(transaction.now), marks, limit, to_us, from_us)
 
-    def add_figures(self, marks: FigureMarks, figures: Mapping[Place, Figures]) -> bool:
+    def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
         instants = {"ended": to_us(marks.ended), "look_at": to_us(marks.look_at)}
         with self._write() as transaction:
             moved = {"created": marks.created, "version": marks.version, **instants}
             if not transaction.run("move_figure_marks", moved):
                 return False
             rows = transaction.run("figures_at", (as_json(list(figures)),))
-            there = {Place(*row[:4]): figures_of(row[4:]) for row in rows}
+            there = {RollupKey(*row[:4]): figures_of(row[4:]) for row in rows}
             transaction.run_many("put_figures", [_row(one) for one in added(there, figures)])
         return True
 
-    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, Figures]:
+    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
         with self._read() as transaction:
             rows = transaction.run("figures", {"span": span, "queue": queue, "task": task, "since": since})
         return {minute: figures_of(columns) for minute, *columns in rows}
 
-    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, Figures]]:
-        found: dict[str, dict[int, Figures]] = {}
+    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
+        found: dict[str, dict[int, RollupCounts]] = {}
         with self._read() as transaction:
             for queue, minute, *columns in transaction.run("queue_figures", {"span": span, "since": since}):
                 found.setdefault(queue, {})[minute] = figures_of(columns)
         return found
 
-    def total_figures(self) -> dict[tuple[str, str], Figures]:
+    def total_figures(self) -> dict[tuple[str, str], RollupCounts]:
         with self._read() as transaction:
             rows = transaction.run("total_figures")
         return {(queue, task): figures_of(columns) for queue, task, *columns in rows}
 
-    def starting(self, limit: int) -> list[Counted]:
+    def starting(self, limit: int) -> list[CountedRows]:
         with self._read() as transaction:
             return counted_of(transaction.run("starting_figures", {"limit": limit}))
 
@@ -79,12 +79,12 @@ def prune_figures(transaction: Transaction, limit: int) -> None:
         transaction.run("prune_figures", {"span": span, "before": minute_of(now - kept), "limit": limit})
 
 
-def _marks(transaction: Transaction) -> FigureMarks:
+def _marks(transaction: Transaction) -> RollupMarks:
     rows = transaction.run("figure_marks")
     if not rows:
-        return FigureMarks()
+        return RollupMarks()
     created, ended, version, look_at = rows[0]
-    return FigureMarks(created, from_us(ended), version, from_us(look_at))
+    return RollupMarks(created, from_us(ended), version, from_us(look_at))
 
 
 def _row(figures: Mapping[str, Any]) -> tuple[Any, ...]:
