@@ -1,7 +1,7 @@
 """A simulated child process: it hears frames, runs handlers in virtual time, and says frames.
 
-It does what worker/executor.py does on threads, with the same reminders and the same patience. What a handler does is
-drawn in workloads/handlers.py.
+It does what worker/run/executor.py does on threads, with the same reminders and the same waits. What a
+handler does is drawn in workloads/handlers.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where results go that are too large for the store: into blobs, of which the store holds references (`core/blob.py`).
+"""Store results that are too large for the store as blobs; the store holds references to them (`core/blob_ref.py`).
 
 A blob is written before its job's end is stored, and deleted after its job was; a crash in between leaves one that
 nobody names, which the pruner finds later.

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.cli.programs import program
-from tests.worker.test_smtp_task import certificate
+from tests.worker.tasks.test_smtp import certificate
 from tickwork import Tickwork
 from tickwork.config import load_settings
 from tickwork.errors import InvalidInput

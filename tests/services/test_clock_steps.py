@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.test_notifier import a_notifier, messages
+from tests.services.test_alerts import a_notifier, messages
 from tests.services.test_scheduler import a_scheduler, fires, put
 from tests.store.builders import (
     DAY,
@@ -28,7 +28,7 @@ from tests.store.builders import (
 )
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tests.store.test_flow import limited
+from tests.store.test_limits import limited
 from tickwork.core.job import Policy
 from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.limits import LimitKey, rate

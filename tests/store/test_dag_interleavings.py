@@ -29,7 +29,7 @@ from tests.store.dags import (
 )
 from tests.store.interleaving import wipe
 from tests.store.stepping import Make, SteppedStore, Stepper, Verb
-from tests.store.test_flow import gate
+from tests.store.test_limits import gate
 from tickwork.core.dag.graph import ApprovalStep, Graph, JsonTemplate, Placeholder, Result
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, Policy

@@ -39,7 +39,7 @@ from tests.store.dags import (
     steps_of,
     take,
 )
-from tests.store.test_flow import gate
+from tests.store.test_limits import gate
 from tickwork.core.dag.graph import (
     ApprovalStep,
     Condition,

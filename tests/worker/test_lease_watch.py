@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from tests.worker.fixtures import eventually
-from tests.worker.test_children import Pool, assignment, pool
+from tests.worker.process.test_children import Pool, assignment, pool
 from tickwork.core.ids import WorkerId
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.ipc.protocol import AttemptsEnded, ChildDied, Returned

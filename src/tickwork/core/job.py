@@ -96,7 +96,10 @@ class MapIndex(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StepInstance(msgspec.Struct, frozen=True, gc=False):
-    """Which instance of which step of a run a job is. `inputs` are holes in its arguments (see core/dag/inputs.py)."""
+    """The step of a run, and the instance of it, that a job runs.
+
+    `inputs` are placeholders in its arguments (see core/dag/step_inputs.py).
+    """
 
     run: str
     step: str
@@ -111,7 +114,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     counts from the moment it is due. `tick` is the occurrence that it stands for, as JSON, if a schedule made it.
     `flow` is what flow control has to know of it; None: it is a plain job. `version` makes it a run of that version of
     the dag that `task` names. `part` is the place in a run of a job that a step made.
-    `creator` says who made the job (see creator.py).
+    `creator` says who made the job (see api/creator.py).
 
     `if_exists` "follow", which debounce and throttle use, replaces a holder of the key that waits; where the holder has
     started, this job is stored as well and takes over the key.
@@ -328,7 +331,7 @@ class QueueView:
 class TaskDefinition:
     """What workers tell the store of a task, so that callers who do not import it can use it.
 
-    `flow` is what its jobs are stamped with (see core/flow/stamp.py), as JSON. `version`: it is a dag, and this the
+    `flow` is what its jobs are stamped with (see core/job_limits.py), as JSON. `version`: it is a dag, and this the
     newest version of it.
     """
 

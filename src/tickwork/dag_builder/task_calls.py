@@ -28,7 +28,7 @@ SHORTEST = timedelta(milliseconds=100)
 
 
 class ArgumentEncoder(Protocol):
-    """What knows the parameters of a task: `core.signature`, or `core.stored_signature`."""
+    """What knows the parameters of a task: `core.arguments.signature`, or `core.arguments.stored_signature`."""
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes: ...
 

@@ -1,4 +1,4 @@
-"""Gives rows of the audit log their links in the chain (see store/audit_chain.py), within ten seconds."""
+"""Gives rows of the audit log their links in the chain (see store/admin/audit_chain.py), within ten seconds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a store promises of flow control: limits, gates, the weights of tenants, and what holds a job.
 
-A *turnstile* is one key of a limit, or a gate. What it holds stands in lanes of its own (see core/flow/flow.py).
+A *turnstile* is one key of a limit, or a gate. What it holds stands in lanes of its own (see core/limits/lanes.py).
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ HELD_COUNTED = 1_000  # so many held jobs are counted under a key
 
 
 class LimitedCapacity(msgspec.Struct, frozen=True):
-    """What a worker can do for jobs with a flow: how many of them it may take now, and what it has left to give.
+    """What a worker has room for: free slots, and what is free of its resources.
 
     Jobs with needs or under a rate limit are claimed for free slots alone. Of other jobs up to `prefetch` more are
-    claimed, which start as soon as a slot is free; `judging.py` says how many of these may be under limits. A `search`
-    reads a bounded number of jobs, further on each time (see search.py), or only the `ends` of the queue.
+    claimed, which start as soon as a slot is free; store/claim/admission.py bounds how many of these may be under
+    limits. A `search` reads a bounded number of jobs, further on each time (see store/claim/sparse_scan.py), or only
+    the `ends` of the queue.
     """
 
     slots: int

@@ -1,4 +1,4 @@
-"""What both stores do alike for attempts over REST (see `store.remote`)."""
+"""What both stores do alike for attempts over REST (see `store.remote_leases`)."""
 
 from __future__ import annotations
 

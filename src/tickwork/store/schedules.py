@@ -120,7 +120,7 @@ class ScheduleVerbs(Protocol):
         """
 
     def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
-        """Store what code says of its schedules, merged with what was edited meanwhile (see core/schedule/merge.py)."""
+        """Store schedules that code declares, merged with later edits (see core/schedule/declared_merge.py)."""
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
         """Return those of the schedules that exist."""

@@ -1,4 +1,4 @@
-"""Grows and shrinks the children of a worker by how long jobs wait (the rule is in core/flow/elastic.py).
+"""Grows and shrinks the children of a worker by how long jobs wait (the rule is in core/autoscale.py).
 
 The store is asked only when all slots are taken and there may be more of them: else whatever is due is claimed anyway.
 Jobs that wait for something else than a slot, a GPU that is in use, do not make it grow.

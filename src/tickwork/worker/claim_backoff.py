@@ -1,9 +1,10 @@
-"""How jobs of some tasks can be had: by a plain claim or by a search, and how soon again.
+"""Choose between a plain claim and a search for the jobs of some tasks, and how soon to claim again.
 
-A claim walks over whatever stands before the jobs that it may take. Where others' jobs stand there by the ten thousand
-that takes long, and the worker does nothing else meanwhile. So after two claims in a row that took longer than what
-they brought can explain, the worker searches (see store/search.py) until nothing stands in its way: in a part of its
-time all the way, else where new jobs come. One claim alone may have waited for a lock, the disk or a processor.
+A claim scans everything in front of the jobs that it may take. Behind ten thousand jobs of other tasks that takes
+long, and the worker does nothing else meanwhile. So after two claims in a row that took longer than what they brought
+explains, the worker searches (see store/claim/sparse_scan.py) until nothing is in front of its jobs any more: all the
+way for a part of its time, otherwise where new jobs arrive. A single slow claim does not count: it may have waited for
+a lock, the disk or a processor.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class HandlerPools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What a worker serves, and what it has for jobs that need something (see core/flow/placement.py).
+    """What a worker serves, and what it has for jobs that need something (see core/placement/needs.py).
 
     Queues come with weights: the order in which they are asked is drawn by them.
     """

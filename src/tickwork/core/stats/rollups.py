@@ -76,7 +76,7 @@ class RollupKey(NamedTuple):
 class CountedRows(NamedTuple):
     """So many rows of a store that are alike. `what` is a count, or `run`: how long attempts took.
 
-    `digits` and `lead` tell a duration (see core/spread.py): of attempts that started, how long their jobs had waited.
+    `digits` and `lead` are a duration (see core/stats/histogram.py): of attempts that started, the wait of their jobs.
     """
 
     what: str

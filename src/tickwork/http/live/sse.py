@@ -27,7 +27,7 @@ def followers_room() -> Capacity:
 class EventStream(EventSourceResponse):
     """A stream of events, which gives its place in a room back when it ends, also if it never began.
 
-    The connection is closed when its client does not take them (connection.py).
+    The connection is closed when its client does not take them (http/connections/timeouts.py).
     """
 
     def __init__(self, events: AsyncIterator[ServerSentEvent], room: Capacity) -> None:

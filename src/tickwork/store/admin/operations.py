@@ -1,4 +1,4 @@
-"""What a store promises of operations (see core/operation.py), and of what is asked of workers."""
+"""What a store promises of operations (see core/bulk_operation.py), and of what is asked of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who of the jobs that a round has picked may start, and where the others go (see guarded.py)."""
+"""Who of the jobs that a round has picked may start, and where the others go (see limited.py)."""
 
 from __future__ import annotations
 

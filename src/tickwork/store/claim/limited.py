@@ -193,7 +193,7 @@ def _scope(asked: ClaimRequest, early: int, masses: BulkPark, due: Sequence[Lane
 def _room_to_pick(due: Sequence[LaneHead], asked: ClaimRequest) -> int:
     """Return how many jobs to pick: as many as are asked for, unless some are to be prefetched and there are limits.
 
-    Half of the limited jobs that could start is left to other workers (see judging.py). Where limits hold them, the
+    Half of the limited jobs that could start is left to other workers (see admission.py). Where limits hold them, the
     heads of their lanes tell how many these are, and picking more would hide them from others. Else more are picked.
     """
     slots, prefetch = max(0, asked.reach.slots), asked.reach.prefetch

@@ -1,4 +1,4 @@
-"""What a round of a guarded claim is made of (see guarded.py)."""
+"""What a round of a guarded claim is made of (see limited.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watch over PostgreSQL's clock (see `store.clock`). The SQL is in sql/clock.sql.
+"""The watch over PostgreSQL's clock (see `store.clock_repair`). The SQL is in sql/clock.sql.
 
 The last reading is a row, so a step is noticed whichever process looks next, also after a restart or a failover to a
 server whose clock is behind. It is written when it is old, not at every check, which would serialize all processes on

@@ -1,4 +1,4 @@
-"""The verbs of flow control on PostgreSQL (see `store.flow`). The SQL is in sql/flow.sql.
+"""The verbs of flow control on PostgreSQL (see `store.limits`). The SQL is in sql/flow.sql.
 
 Each round of a guarded claim is one transaction. Rows of turnstiles are locked in the order of their names.
 """

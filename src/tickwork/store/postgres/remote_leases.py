@@ -1,4 +1,4 @@
-"""The verbs of attempts over REST on PostgreSQL (see `store.remote`). The SQL is in sql/remote.sql."""
+"""The verbs of attempts over REST on PostgreSQL (see `store.remote_leases`). The SQL is in sql/remote.sql."""
 
 from __future__ import annotations
 

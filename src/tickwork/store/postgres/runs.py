@@ -1,4 +1,4 @@
-"""Dags and their runs on PostgreSQL (see `store.dags` and `store.runs`). The SQL is in sql/runs.sql.
+"""Dags and their runs on PostgreSQL (see `store.dags` and `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
 
 A run's row is its lock. Whoever ends a step takes it before anything else, and advances the run in the same
 transaction, so that two who end parents of one step at once come one after the other. What is to be written is gathered

@@ -1,4 +1,4 @@
-"""The verbs of flow control on one SQLite file (see `store.flow`). The SQL is in sql/flow.sql.
+"""The verbs of flow control on one SQLite file (see `store.limits`). The SQL is in sql/flow.sql.
 
 Whoever writes is alone in the file, so nothing has to be locked.
 """

@@ -1,4 +1,4 @@
-"""Dags and their runs on one SQLite file (see `store.dags` and `store.runs`). The SQL is in sql/runs.sql.
+"""Dags and their runs on one SQLite file (see `store.dags` and `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
 
 Whoever writes is alone in the file, so nothing has to be locked.
 """

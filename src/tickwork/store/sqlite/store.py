@@ -1,7 +1,7 @@
 """The verbs of `store.base` on one SQLite file. The SQL is in sql/, a file for each group of verbs.
 
 Every writing verb is one `BEGIN IMMEDIATE` transaction on the one writing connection of this process; reads have
-connections of their own. What they do to the rows is in moves.py.
+connections of their own. What they do to the rows is in transitions.py.
 """
 
 from __future__ import annotations
@@ -550,7 +550,7 @@ class SqliteStore(
             self._wake()
 
     def check_clock(self) -> timedelta | None:
-        return None  # it never goes back: see clock.py
+        return None  # it never goes back: see store/sqlite/file/clock.py
 
     def record_clock_step(self, by: timedelta) -> None:
         """Nothing to record: `health` compares with the host's clock."""

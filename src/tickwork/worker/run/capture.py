@@ -5,7 +5,7 @@ in a context variable. What is caught still goes where it went before: a print i
 
 In a child process the descriptors 1 and 2 are pipes to the supervisor. There, text of an attempt goes to its sink and
 to the worker's console; text of threads without an attempt, and of processes that a handler forked, goes to the
-descriptor, where the supervisor finds out whose it is (see output_pipes.py).
+descriptor, where the supervisor finds out whose it is (see worker/process/output_pipes.py).
 """
 
 from __future__ import annotations

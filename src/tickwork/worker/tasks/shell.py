@@ -64,7 +64,7 @@ def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
     ) -> CommandResult:
         """Run a command: a text by the interpreter, a list of words as it is.
 
-        Its environment: a few variables of the worker (core/environment.py), what it can know of its job, over them
+        Its environment: a few variables of the worker (core/command_env.py), what it can know of its job, over them
         `env`, and over these `secrets`: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for an exit code other
         than 0.
         """

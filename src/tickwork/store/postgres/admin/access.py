@@ -1,4 +1,4 @@
-"""The verbs of access on PostgreSQL (see `store.access`). The SQL is in sql/access.sql."""
+"""The verbs of access on PostgreSQL (see `store.admin.access`). The SQL is in sql/access.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of the chain of the audit log on PostgreSQL (see `store.audit_chain`)."""
+"""The verbs of the chain of the audit log on PostgreSQL (see `store.admin.audit_chain`)."""
 
 from __future__ import annotations
 

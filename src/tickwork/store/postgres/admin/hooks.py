@@ -1,4 +1,4 @@
-"""The verbs of hooks and of what files declared on PostgreSQL (see `store.hooks`). The SQL is in sql/hooks.sql."""
+"""Hooks and declared files on PostgreSQL (see `store.admin.hooks`). The SQL is in sql/hooks.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of notifications on PostgreSQL (see `store.notify`). The SQL is in sql/notify.sql."""
+"""The verbs of notifications on PostgreSQL (see `store.admin.notifications`). The SQL is in sql/notify.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where claims look for jobs, behind what was read before (see bounds.py), as statements are asked for it.
+"""Where claims look for jobs, behind what was read before (see cursor.py), as statements are asked for it.
 
 A place is a priority of a lane. Those of plain jobs are known. The lanes of jobs with a flow are found between names,
 save for some that were read before, which are looked at one by one.

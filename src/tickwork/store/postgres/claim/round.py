@@ -1,4 +1,4 @@
-"""A round of a guarded claim on PostgreSQL (see guarded.py): one transaction, in a few round trips.
+"""A round of a guarded claim on PostgreSQL (see store/claim/limited.py): one transaction, in a few round trips.
 
 Rows of the queue are locked first, then limits and gates in the order of their names.
 """

@@ -5,7 +5,7 @@ CREATE TABLE tickwork.channels (
     value  text NOT NULL
 );
 
--- `watch` is how it stands (see core/notify/watch.py), `look_at` when somebody has to look. `version` is raised by every
+-- `watch` is how it stands (see core/notify/state.py), `look_at` when somebody has to look. `version` is raised by every
 -- write and named by every move.
 CREATE TABLE tickwork.notifications (
     name     text COLLATE "C" PRIMARY KEY,

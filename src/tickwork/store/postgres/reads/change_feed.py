@@ -1,4 +1,4 @@
-"""What changed lately on PostgreSQL (see `store.changes`). The SQL is in sql/changes.sql."""
+"""What changed lately on PostgreSQL (see `store.reads.change_feed`). The SQL is in sql/changes.sql."""
 
 from __future__ import annotations
 

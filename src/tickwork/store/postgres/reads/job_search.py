@@ -1,4 +1,4 @@
-"""The verbs of finding on PostgreSQL (see `store.finding`), and pages of jobs. The SQL is in sql/finding.sql."""
+"""Search and list jobs on PostgreSQL (see `store.reads.job_search`). The SQL is in sql/finding.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of glances on PostgreSQL (see `store.glances`). The SQL is in sql/glances.sql."""
+"""The verbs of glances on PostgreSQL (see `store.reads.page_queries`). The SQL is in sql/glances.sql."""
 
 from __future__ import annotations
 

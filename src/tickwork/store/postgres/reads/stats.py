@@ -1,4 +1,4 @@
-"""The verbs of figures on PostgreSQL (see `store.figures`). The SQL is in sql/figures.sql."""
+"""The verbs of figures on PostgreSQL (see `store.reads.stats`). The SQL is in sql/figures.sql."""
 
 from __future__ import annotations
 

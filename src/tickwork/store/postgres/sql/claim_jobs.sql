@@ -2,8 +2,8 @@
 
 -- :claim_jobs
 -- No row at all means that the lease is lost; one row without a job means that nothing is due, or that something has to
--- be `guarded`: then this claim takes nothing, and another one, in steps, takes its place (see guarded.py).
--- A place is one priority of one queue, with the job up to which it was read before (see bounds.py): what was claimed
+-- be `guarded`: then this claim takes nothing, and another one, in steps, takes its place (see store/claim/limited.py).
+-- A place is one priority of one queue, with the job up to which it was read before (see store/postgres/claim/cursor.py): what was claimed
 -- lies behind it, dead rows that are in the way of nobody. `picked` walks the places in the order of their urgency, first
 -- what is due now, then what is due within `ahead`. Each place is one range of the index, and rows are locked one by one
 -- as they are taken: no more than `limit`, in whatever plan.

@@ -73,7 +73,7 @@ SELECT name, weight FROM tickwork.tenants
 -- :heads
 -- The first job of each priority of each lane between these names, and of all lanes that open turnstiles hold; from one to
 -- the next, however many jobs stand in between. Then that of each place of plain jobs, and of lanes that were read before,
--- behind the job up to which they were (see bounds.py).
+-- behind the job up to which they were (see store/postgres/claim/cursor.py).
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule

@@ -1,7 +1,7 @@
 -- Glances: what a page shows of many things at once. Each is one statement, and costs no more on a larger store.
 
 -- :newest_runs
--- Names and ids are compared together, as in finding.py: no other index seems to be a shorter way.
+-- Names and ids are compared together, as in reads/job_search.py: no other index seems to be a shorter way.
 SELECT j.task, j.id::text, j.version,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END,
        j.created_at, coalesce(r.claimed_at, f.started_at), f.ended_at

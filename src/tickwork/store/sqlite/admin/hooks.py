@@ -1,4 +1,4 @@
-"""The verbs of hooks and of what files declared on SQLite (see `store.hooks`). The SQL is in sql/hooks.sql."""
+"""Hooks and declared files on SQLite (see `store.admin.hooks`). The SQL is in sql/hooks.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of operations on one SQLite file (see `store.operations`). The SQL is in sql/operations.sql."""
+"""The verbs of operations on one SQLite file (see `store.admin.operations`). The SQL is in sql/operations.sql."""
 
 from __future__ import annotations
 

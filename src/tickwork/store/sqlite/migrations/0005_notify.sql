@@ -5,7 +5,7 @@ CREATE TABLE tickwork_channels (
     value  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `watch` is how it stands (see core/notify/watch.py), `look_at` when somebody has to look. `version` is raised by every
+-- `watch` is how it stands (see core/notify/state.py), `look_at` when somebody has to look. `version` is raised by every
 -- write and named by every move.
 CREATE TABLE tickwork_notifications (
     name     TEXT PRIMARY KEY,

@@ -1,7 +1,7 @@
--- Figures: what happened to jobs, counted into spans of time (see core/figures.py).
+-- Figures: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
 
 -- `span` is so many minutes from `minute` on, which is counted since the epoch; 0: since the store was made. '' stands for
--- all queues, or all tasks. `waits` and `runs` are spreads (see core/spread.py).
+-- all queues, or all tasks. `waits` and `runs` are spreads (see core/stats/histogram.py).
 CREATE TABLE tickwork_figures (
     span       INTEGER NOT NULL,
     task       TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""The verbs of figures on one SQLite file (see `store.figures`). The SQL is in sql/figures.sql."""
+"""The verbs of figures on one SQLite file (see `store.reads.stats`). The SQL is in sql/figures.sql."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 -- Figures: what is counted, by the primary key and the indexes on ends, from one mark to the next; and where it is added.
--- A duration is told by how many digits it has in microseconds, and the first two of them (see core/spread.py).
+-- A duration is told by how many digits it has in microseconds, and the first two of them (see core/stats/histogram.py).
 
 -- :created_until
 SELECT id FROM tickwork_jobs WHERE id >= :since AND id < :latest ORDER BY id LIMIT 1 OFFSET :limit

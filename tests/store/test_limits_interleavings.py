@@ -16,7 +16,7 @@ import pytest
 from tests.store.builders import HOUR, MINUTE, NOTHING, a_job, again, insert_one, reap, register, succeeded
 from tests.store.interleaving import wipe
 from tests.store.stepping import SteppedStore, Stepper, Verb, meet
-from tests.store.test_flow import gate, ids, in_order, limited, take
+from tests.store.test_limits import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.lanes import Flow

@@ -1,6 +1,6 @@
 """The next and the last occurrence, against a walk through every minute.
 
-`python -m tests.core.schedule.test_differential 100000` compares as many random expressions.
+`python -m tests.core.recurrence.test_differential 100000` compares as many random expressions.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.schedule import reference
-from tests.core.schedule.reference import ODD_DAYS, Window
+from tests.core.recurrence import reference
+from tests.core.recurrence.reference import ODD_DAYS, Window
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.rule import RuleValue
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.schedule.strategies import calendars, instants, rules
+from tests.core.recurrence.strategies import calendars, instants, rules
 from tickwork.core.recurrence.calendars.calendar import Calendar, calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every

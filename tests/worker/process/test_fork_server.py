@@ -23,7 +23,7 @@ from tickwork.worker.process.fork_server import ForkedChild, ForkServer, fork_nu
 from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, ForkServerProcess, Spawn, from_nursery
 from tickwork.worker.process.output_pipes import ChildOutput
 
-SOURCE = str(Path(__file__).parents[2] / "src")
+SOURCE = str(Path(__file__).parents[3] / "src")
 WAYS = ["forked", "started"]
 
 # A supervisor without a worker: it says who was born, and goes on until its stdin ends.
