@@ -18,9 +18,12 @@ from urllib.parse import quote, urlsplit
 
 import psycopg
 import pytest
+from playwright.sync_api import Page, expect, sync_playwright
 from psycopg.conninfo import make_conninfo
 
 from tests.cli.programs import Program, program
+from tests.ui.browsing import ARGUMENTS, chromium
+from tests.ui.places import patterns
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork
 from tickwork.http.routes import ROUTES
@@ -288,6 +291,30 @@ def asked_for_everything(call: Client, ids: list[str]) -> None:
             call("GET", re.sub(r"{\w+(:path)?}", "x", path))
 
 
+def shown(call: Client, ids: list[str]) -> str:
+    """What the web UI shows: the DOM of each of its pages, and of the page of each job and run."""
+    *jobs, run = ids
+    leaves = [pattern for pattern in patterns() if "/:" not in pattern]
+    places = [*leaves, *(f"/jobs/{id}" for id in jobs), f"/runs/{run}", "/dags/dag", "/hooks/hook"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        page = browser.new_page()
+        page.goto(f"{call.address}/#token={call.token}")
+        page.wait_for_selector(".frame")
+        found = [dom_of(page, f"{call.address}/#{place}") for place in places]
+        browser.close()
+    return "\n".join(found)
+
+
+def dom_of(page: Page, address: str) -> str:
+    """Go to a page and return its elements and the values of its fields once it has loaded."""
+    page.goto(address)
+    expect(page.locator("#content h1, #content .empty h2").first).to_be_visible()
+    expect(page.locator("#content .loading")).to_have_count(0)
+    fields = page.locator("input, textarea, select").evaluate_all("(all) => all.map((one) => one.value)")
+    return f"{address} {page.content()} {fields}"
+
+
 def rows_of(url: str) -> str:
     """All that a PostgreSQL store holds."""
     with psycopg.connect(url) as connection:
@@ -324,10 +351,11 @@ def test_no_secret_is_found_again(scene: Scene, echo: str, tmp_path: Path, store
         assert len(places) >= 4
     else:
         places |= {"rows": rows_of(store_url), **files_of(store_url)}
-    places["stranger"] = "\n".join(STRANGERS)
+    places |= {"stranger": "\n".join(STRANGERS), "pages": shown(scene.call, ids)}
     places = {name: text.lower() for name, text in places.items()}
     assert "/came" in places["stranger"], "a redirect was followed"
-    assert "***" in places["answers"], "what commands and servers told is there, without the secrets"
+    for place in ("answers", "pages"):
+        assert "***" in places[place], "what commands and servers told is there, without the secrets"
     assert any("user-agent" in text for name, text in places.items() if name not in ("answers", "stranger")), "it finds"
     values = {**CANARIES, "token": scene.call.token.split("_", 2)[2]}  # which may have a _ itself
     hits = [
