@@ -1,8 +1,8 @@
 """`python -m bench.compare REV`: measure this tree and an earlier revision by turns, and print how each figure changed.
 
-The rows and the measuring code are those of this tree; only `src/` is exchanged. Each turn is one run of
-`python -m bench` on either tree. Every other turn begins with the other tree, so that a change in the load of the
-machine affects both alike.
+Each tree is measured by its own `bench/`, since a benchmark imports modules by names that change; a file of rows that
+differs is named. Each turn is one run of `python -m bench` on either tree. Every other turn begins with the other tree,
+so that a change in the load of the machine affects both alike.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from bench.worker import ROOT
 
 TURNS = 7
 ALLOWED = 0.07  # how much worse a figure may be
+MEASURED = ("src", "bench", "tests")  # the tests have the PostgreSQL server that a benchmark starts
 Key = tuple[str, str, str]  # row, store, figure
 
 
@@ -61,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         before = extract(asked.revision, Path(folder))
+        for name in changed_rows(asked.revision):
+            console.print(f"{name} is not the same in {asked.revision}: compare its rows with care.", highlight=False)
         samples: dict[Path, list[dict[Key, float]]] = {before: [], ROOT: []}
         for turn in range(asked.turns):
             for tree in (before, ROOT) if turn % 2 == 0 else (ROOT, before):
@@ -75,22 +78,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def extract(revision: str, folder: Path) -> Path:
-    """Unpack the `src` folder of a revision; return the folder that holds it."""
+    """Unpack what a benchmark of a revision needs; return the folder that holds it."""
     packed = subprocess.run(
-        ["git", "archive", "--format=tar", revision, "src"], cwd=ROOT, check=True, capture_output=True
+        ["git", "archive", "--format=tar", revision, *MEASURED], cwd=ROOT, check=True, capture_output=True
     )
     with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder
 
 
+def changed_rows(revision: str) -> list[str]:
+    """Return the files of rows that differ from a revision in more than the names that they import."""
+    diff = ["git", "diff", "--unified=0", revision, "--", "bench/rows"]
+    text = subprocess.run(diff, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    found: dict[str, None] = {}
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("+++ "):
+            name = line.removeprefix("+++ b/")
+        elif line[:1] in "+-" and not line.startswith("---") and not line[1:].startswith(("from ", "import ")):
+            found[name] = None
+    return list(found)
+
+
 def measure(tree: Path, store: str, rows: Sequence[str], out: Path) -> dict[Key, float]:
-    """Measure each row once with the sources of a tree. A row that fails has no figures."""
+    """Measure each row of a tree once. A row that fails has no figures."""
     only = [argument for row in rows for argument in ("--only", row)]
     command = [sys.executable, "-m", "bench", "--repeat", "1", "--no-raw", "--store", store, "--out", str(out), *only]
     out.unlink(missing_ok=True)
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
-    subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree / "src"), str(tree)])}
+    subprocess.run(command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, check=False)
+    if not out.exists():  # an earlier revision may not know a row
+        return {}
     document: dict[str, Any] = msgspec.json.decode(out.read_bytes())
     return {(row["row"], row["store"], name): value for row in document["rows"] for name, value in row["ours"].items()}
 

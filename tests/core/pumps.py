@@ -163,7 +163,8 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
     "importers.wfformat:_UNFIT": (Pump("!"), Pump("a")),
     "api.schedule_rules:_REPEATING": (Pump("1", "R"), Pump("R")),
     "otel:_TRACEPARENT": (Pump("0"), Pump("00-"), Pump("0", "00-")),
-    "store.postgres.caller_tx.adapters:PLACE": (Pump("%("), Pump("%(a"), Pump("a", "%("), Pump("%(a)")),
+    "services.runner:_name_of": (Pump("a"), Pump("A"), Pump("aA")),
+    "store.postgres.connection.steps:PLACE": (Pump("%("), Pump("%(a"), Pump("a", "%("), Pump("%(a)")),
     "store.postgres.limits:_LOCKS": (
         Pump("FOR UPDATE SKIP "),
         Pump("FOR NO KEY "),

@@ -8,6 +8,7 @@ steps cannot stop a loop.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from random import Random
@@ -84,7 +85,7 @@ class Runner:
 
     def start(self, service: Service) -> Callable[[], None]:
         """Tick a service from now on. What is returned, called from any thread, has it tick at once."""
-        name, nudged = type(service).__name__.lower(), threading.Event()
+        name, nudged = _name_of(service), threading.Event()
         thread = threading.Thread(target=self._run, args=(service, name, nudged), name=f"tickwork-{name}", daemon=True)
         self._threads.append((thread, nudged))
         thread.start()
@@ -112,3 +113,8 @@ class Runner:
                 self._ticks.note(name, self._clock.monotonic(), error)
             if not self._stopped.is_set():
                 nudged.wait(min(wait, LONGEST_S))
+
+
+def _name_of(service: Service) -> str:
+    """Return the name of a service for logs, metrics and threads: `stats-rollup` of a `StatsRollup`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(service).__name__).lower()
