@@ -118,7 +118,7 @@ def test_no_value_at_an_edge_breaks_the_server_or_its_document(api: Tried, route
         stock(api)
     there = {"id": api.ids["run" if "/runs/" in route.path else "job"], "step": "a"}
 
-    @settings(max_examples=max(1, EXAMPLES // 2), suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=max(1, EXAMPLES // 4), suppress_health_check=list(HealthCheck), database=None)
     @given(data=st.data(), case=api.document[route.path][route.method].as_strategy())
     def tried(data: Any, case: Any) -> None:
         try_out(api, route, caller, spiced(data.draw, case, there))
