@@ -1,1 +1,1 @@
-"""Who calls, what they may do, and what the audit log records of it."""
+"""Authentication, scopes, and the audit log of refused calls."""

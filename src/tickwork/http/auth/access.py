@@ -1,4 +1,4 @@
-"""Who calls, and what they may do. Every route asks here; nothing is open that does not say so in the table."""
+"""Authentication and authorization. Every route checks here; a route is open only if the table says so."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = ["NOBODY", "ROLES", "Access", "Caller", "StoreAccess", "TokenAccess", 
 
 COOKIE = "tickwork_session"
 ADDRESS_LIMIT = 100  # characters
-IDLE = timedelta(hours=12)  # a session that is not used for so long is over
+IDLE = timedelta(hours=12)  # a session that is unused for this long has ended
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a name for the audit log, and what they may do. `session`: the digest of it, if they came by one.
+    """A caller: its name in the audit log, and scopes. `session` is the digest of its session, if any.
 
-    `kind` and `subject` are those of their sessions: a user, the id of an API key, or the token of `tickwork dev`.
+    `kind` and `subject` are stored with its sessions: a user, the id of an API key, or the token of `tickwork dev`.
     """
 
     name: str
@@ -49,27 +49,27 @@ NOBODY = Caller("nobody", frozenset())
 
 @dataclass(frozen=True, slots=True)
 class TokenGrant:
-    """What a token stands for, or a password, whose digest is then here."""
+    """The caller that a token or a password belongs to. `password` is the stored hash; None for a token."""
 
     caller: Caller
     password: str | None = None
 
 
 class Access(Protocol):
-    """Finds out who calls. Both run on a thread."""
+    """Authenticates callers. Its methods may block, and run on a thread."""
 
     def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
-        """Who sent this request; None when it does not say so, or what it says does not hold.
+        """Return the caller of a request; None if it has no credentials, or none that are valid.
 
-        Without `uses` it is only looked at, and a session that is not used ends as if nobody had asked.
+        With `uses` false, the lookup is not a use of the session: an idle session still ends.
         """
 
     def grant(self, token: bytes) -> TokenGrant | None:
-        """Who has this token."""
+        """Return the caller with this token; None if there is none."""
 
 
 class TokenAccess:
-    """One token for everything, as `tickwork dev` makes it."""
+    """Access by one token with all scopes, as `tickwork dev` makes it."""
 
     def __init__(self, token: str) -> None:
         self._digest = digest_of(token.encode())
@@ -83,16 +83,16 @@ class TokenAccess:
         return self.of_session(digest_of(token))
 
     def of_session(self, subject: str) -> TokenGrant | None:
-        """What a session of this token stands for: nothing, once there is another token."""
+        """Return the caller of a session that began with this token; None once there is another token."""
         if not hmac.compare_digest(subject.encode(), self._digest.encode()):
             return None
         return TokenGrant(Caller("dev", ROLES["admin"], subject=self._digest))
 
 
 class StoreAccess:
-    """API keys and sessions of the store, and the token of `tickwork dev` where there is one.
+    """Access by API keys and sessions of the store, and by the token of `tickwork dev` if there is one.
 
-    What a request says is looked up each time: whoever was revoked or removed is refused from the next request on.
+    Credentials are looked up with each request, so a revoked key or a removed user is refused from the next request on.
     """
 
     def __init__(self, app: Tickwork, dev: TokenAccess | None = None) -> None:
@@ -114,7 +114,7 @@ class StoreAccess:
 
     def grant(self, token: bytes) -> TokenGrant | None:
         dev = None if self._dev is None else self._dev.grant(token)
-        if dev is not None:  # also where TICKWORK_TOKEN is the token of a key with smaller scopes
+        if dev is not None:  # also if TICKWORK_TOKEN is the token of a key with fewer scopes
             return dev
         read = read_token(token.decode("latin-1"))
         key = None if read is None else self._app.store.get_api_key(read.id)
@@ -125,7 +125,7 @@ class StoreAccess:
 
     def _of_key(self, key: ApiKeyView) -> TokenGrant:
         if key.is_stale:
-            with suppress(StoreError):  # whoever only reads needs no store that can be written
+            with suppress(StoreError):  # reads work while the store cannot be written
                 self._app.store.use_api_key(key.id)
         scopes = granted(key.scopes)
         return TokenGrant(Caller(f"key:{key.name}", scopes, None, key.expires_at, kind="key", subject=key.id))
@@ -155,15 +155,16 @@ def _of_session(session: SessionView) -> tuple[str, frozenset[Scope]]:
 
 
 def bearer(request: Request) -> bytes | None:
-    """The token of an Authorization header, as bytes: it may hold anything."""
+    """Return the token of an Authorization header as bytes, since it may hold anything; None without one."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" and token.strip() else None
 
 
 def refuse_foreign(request: Request, *, must_tell: bool) -> None:
-    """Refuse what the page of another site had a browser send: 403. Browsers tell, and pages cannot change it.
+    """Refuse a request that the page of another site made a browser send (403).
 
-    `must_tell`: what does not tell is refused as well.
+    Browsers send Sec-Fetch-Site or Origin, and pages cannot change them. `must_tell`: refuse requests with neither,
+    too.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -182,17 +183,17 @@ def refuse_foreign(request: Request, *, must_tell: bool) -> None:
 
 
 def is_open(scopes: frozenset[Scope], access: RouteAccess, request: Request) -> bool:
-    """Whether a route needs nobody's permission: by the table, or by a server that only this machine can reach."""
+    """Return whether a request needs no credentials: by the table, or as only this machine can reach the server."""
     if isinstance(access, NoCredentials):
         return True
-    # A name that is not this machine's is that of a page which had its own name lead here; an address that is not this
-    # machine's is told by a proxy on it.
+    # A host name other than this machine's may be a page's own name that was made to resolve to this machine. A client
+    # address other than this machine's was forwarded by a proxy on it.
     came_from = "" if request.client is None else request.client.host
     return access in scopes and is_loopback(request.url.hostname or "") and is_loopback(came_from)
 
 
 def allowed(access: RouteAccess, found: Caller | None) -> Caller:
-    """The caller, if they may do that. Raises Problem: 401 when nobody said who asks, 403 when they may not."""
+    """Return the caller if they have access. Raises Problem: 401 without valid credentials, 403 without the scope."""
     if isinstance(access, NoCredentials):
         return found or NOBODY
     if found is None:
@@ -208,7 +209,7 @@ def allowed(access: RouteAccess, found: Caller | None) -> Caller:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
+    """Return whether a server that listens on this host is reachable from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -216,5 +217,5 @@ def is_loopback(host: str) -> bool:
 
 
 def address_of(request: Request) -> str:
-    """Return the address that a request came from, by the word of the proxies that the settings trust."""
+    """Return the client address of a request, as reported by trusted proxies."""
     return "" if request.client is None else storable(plain_address(request.client.host))[:ADDRESS_LIMIT]

@@ -1,4 +1,4 @@
-"""Whether callers of long answers may still have them: streams and long polls end soon after their credentials do."""
+"""Re-check the credentials of open streams and long polls, which end soon after their credentials do."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tickwork.errors import StoreError
 from tickwork.http.auth.access import Access, allowed, is_open
 from tickwork.http.framework.problems import Problem
 
-# An answer ends at most the sum of these after its credentials, and the time between two looks of what sends it.
-CHECK_S = 2.0  # how often it is asked whether a caller may still have an answer
-FRESH_S = 1.0  # for how long others with the same credentials are told the same
+# An answer ends at most the sum of these after its credentials, plus the time between two checks by its sender.
+CHECK_S = 2.0  # how often an answer re-checks its credentials
+FRESH_S = 1.0  # how long the result is reused for answers with the same credentials
 _KEPT = 1000
 
 Credentials = tuple[str | None, str | None, Scope]
 
 
 class CredentialWatch:
-    """Asks the store whether credentials still hold, once a second for all answers that depend on the same ones.
+    """Asks the store whether credentials are valid, once a second for all answers with the same ones.
 
-    For the event loop alone.
+    Not thread-safe: for the event loop only.
     """
 
     def __init__(self, access: Access, open_scopes: frozenset[Scope], clock: Clock) -> None:
@@ -34,11 +34,11 @@ class CredentialWatch:
         self._asked: dict[Credentials, tuple[float, asyncio.Task[Problem | None]]] = {}
 
     def of(self, request: Request, scope: Scope) -> WatchedCredential:
-        """The permit of a request that was let in just now."""
+        """Return the watched credential of a request that was authorized just now."""
         return WatchedCredential(self, request, scope, self._clock)
 
     async def refusal(self, request: Request, scope: Scope) -> Problem | None:
-        """Why a request would not be let in any more; None where it would be, or the store cannot be asked."""
+        """Return why a request would be refused now; None if it would not be, or if the store cannot be asked."""
         credentials = (request.headers.get("authorization"), request.headers.get("cookie"), scope)
         now = self._clock.monotonic()
         asked_at, asking = self._asked.get(credentials, (0.0, None))
@@ -55,7 +55,7 @@ class CredentialWatch:
             allowed(scope, self._access.caller(request, uses=False))
         except Problem as problem:
             return problem
-        except StoreError:  # then nothing is read from it, either
+        except StoreError:  # no answer can read the store either
             return None
         return None
 
@@ -65,7 +65,7 @@ class CredentialWatch:
 
 
 class WatchedCredential:
-    """The leave of one caller to have a long answer. To have it is not to use a session: one that is idle ends."""
+    """The permission of one caller to receive a long answer. Receiving it is no use of a session: an idle one ends."""
 
     def __init__(self, permits: CredentialWatch, request: Request, scope: Scope, clock: Clock) -> None:
         self._permits = permits
@@ -76,7 +76,7 @@ class WatchedCredential:
         self.refusal: Problem | None = None
 
     async def holds(self) -> bool:
-        """Whether the caller may still have the answer, as of CHECK_S ago at most."""
+        """Return whether the caller was allowed to receive the answer at most CHECK_S ago."""
         now = self._clock.monotonic()
         if self.refusal is None and now >= self._check_at:
             self._check_at = now + CHECK_S
@@ -84,6 +84,6 @@ class WatchedCredential:
         return self.refusal is None
 
     def check(self) -> None:
-        """Raise Problem if the permit was found not to hold any more."""
+        """Raise Problem if the credentials were found invalid."""
         if self.refusal is not None:
             raise self.refusal

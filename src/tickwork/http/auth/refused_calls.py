@@ -1,7 +1,8 @@
-"""Calls that were refused (401, 403), for the audit log: some in each minute one by one, the others as a count.
+"""Audit log of refused calls (401, 403): the first ones of each minute as rows, the others as a count.
 
-Anybody can be refused as often as they like, so what they cause to be written is bounded. Strangers, callers who are
-known but may not, and logins of nobody we know are counted apart: no flood of one hides the others.
+Anybody can be refused any number of times, so the rows that this writes are bounded. Calls without valid credentials,
+calls without the scope, and failed logins with an unknown user name have budgets of their own: a flood of one kind does
+not hide the others.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from tickwork.http.framework.route import Route
 from tickwork.store.admin.access import AuditRow, audit_value
 from tickwork.store.base import Store
 
-EACH_MINUTE = 30  # of each kind, which a server records one by one
+EACH_MINUTE = 30  # of each kind, which a server records as single rows
 STATUSES = (401, 403)
 ACTION, LOGIN = "refused", "failed_login"
 _MINUTE_S = 60.0
 _PATH_LIMIT = 200  # characters
-# Failed logins have rows of their own, hooks have deliveries, and each page asks who uses it.
+# Failed logins and deliveries of hooks have records of their own, and each page of the web UI calls get_session.
 _NOT_RECORDED = ("create_session", "deliver", "get_session")
 _log = logging.getLogger("tickwork.http")
 
 
 class _Budget:
-    """How many of one kind were recorded in this minute, and how many were left out since their count was."""
+    """A budget of rows in each minute, and the count of calls over it since that count was last taken."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,7 +42,7 @@ class _Budget:
         self._left_out = 0
 
     def admits(self) -> bool:
-        """Return whether another one is to be recorded; count it where it is one too many."""
+        """Return whether to record a call; count it if it is over the budget."""
         with self._lock:
             now = self._clock.monotonic()
             if now - self._began >= _MINUTE_S:
@@ -53,14 +54,14 @@ class _Budget:
             return True
 
     def take(self) -> int:
-        """Return how many were left out since the last time."""
+        """Return how many calls were over the budget since the last call."""
         with self._lock:
             left_out, self._left_out = self._left_out, 0
         return left_out
 
 
 class RefusedCalls:
-    """Records refused calls. It is also a service, which adds rows with the count of those that were left out."""
+    """Records refused calls. As a service, it also adds rows with the count of calls over the budget."""
 
     def __init__(self, store: Store, access: Access, clock: Clock) -> None:
         self._store = store
@@ -69,17 +70,17 @@ class RefusedCalls:
         self._logins = _Budget(clock)
 
     def admits(self, route: Route, problem: Problem) -> bool:
-        """Return whether a refused call is to be recorded; count it where it is one too many in this minute."""
+        """Return whether to record a refused call; count it if it is over the budget of this minute."""
         if problem.status not in STATUSES or route.name in _NOT_RECORDED:
             return False
         return self._of_status[problem.status].admits()
 
     def admits_login(self) -> bool:
-        """Return whether a failed login of nobody we know is to be recorded; count it where it is one too many."""
+        """Return whether to record a failed login with an unknown user name; count it if it is over the budget."""
         return self._logins.admits()
 
     def record(self, route: Route, request: Request, problem: Problem, request_id: str) -> None:
-        """Add a refused call to the audit log. A store that cannot be written does not change the answer."""
+        """Add a refused call to the audit log. An error of the store does not change the answer."""
         path = storable(request.url.path)[:_PATH_LIMIT]
         said = {"status": problem.status, "code": problem.code, "method": request.method, "path": path}
         about = {"request_id": request_id, "address": address_of(request)}
@@ -92,7 +93,7 @@ class RefusedCalls:
     def _name(self, request: Request) -> str:
         try:
             found = self._access.caller(request, uses=False)
-        except Problem:  # a page of another site used somebody's session
+        except Problem:  # a page of another site used a session of the browser
             found = None
         return (found or NOBODY).name
 
@@ -106,5 +107,5 @@ class RefusedCalls:
 
 
 def _counted(action: str, target: str, said: dict[str, int]) -> AuditRow | None:
-    """The row that tells how many were left out; None: there were none."""
+    """Return the row with a count of calls over the budget; None if it is zero."""
     return AuditRow("server", action, target, None, audit_value(said)) if said["count"] else None

@@ -1,7 +1,8 @@
-"""Records what strangers left at hooks, after they were answered.
+"""Records refused deliveries of hooks after they were answered.
 
-A write takes long enough to be measured, and only a hook that exists has a record. So requests leave what is to be
-recorded here, and a service of the server stores it within a second.
+A write takes long enough to be measured from outside, and only an existing hook has a record. So a write before the
+answer would reveal which hooks exist. Requests leave their record here, and a service of the server stores it within a
+second.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from tickwork.store.base import Store
 
 _log = logging.getLogger("tickwork.http")
 INTERVAL_S = 1.0
-HOOKS_LIMIT = 1000  # with a record waiting
-TOLD_EVERY_S = 60.0  # of each hook that cannot work
+HOOKS_LIMIT = 1000  # with a record that waits
+TOLD_EVERY_S = 60.0  # seconds between two log records about one hook that cannot work
 
 
 class RefusedDeliveries:
-    """The refused deliveries that wait to be recorded: the last one of each hook."""
+    """Refused deliveries that wait to be recorded: the latest of each hook."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,7 +30,7 @@ class RefusedDeliveries:
         self._told: dict[str, float] = {}
 
     def add(self, delivery: Delivery, fault: str | None) -> None:
-        """Have a delivery recorded soon. `fault`: what is wrong with the hook on this server."""
+        """Record a delivery within a second. `fault`: what is wrong with the hook on this server."""
         with self._lock:
             if len(self._waiting) < HOOKS_LIMIT or delivery.hook in self._waiting:
                 self._waiting[delivery.hook] = delivery
@@ -37,7 +38,7 @@ class RefusedDeliveries:
                     self._faults[delivery.hook] = fault
 
     def tick(self, now: float) -> float:
-        """Store what waits, and log what is wrong with hooks, each at most once a minute."""
+        """Store the waiting deliveries, and log what is wrong with hooks, each at most once a minute."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             faults, self._faults = self._faults, {}

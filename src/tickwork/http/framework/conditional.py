@@ -1,8 +1,8 @@
-"""Conditional requests: a 304 for an answer that the caller has, and edits of what has not changed.
+"""Conditional requests: 304 for an answer that the caller has cached, and If-Match for edits.
 
-The answer is made all the same, and only not sent. What everybody with the scope `read` may see may be kept by their
-browser, which asks each time whether it still holds; everything else is stored nowhere. No secret is among what is
-packed, so nobody can find one by the size of an answer.
+The answer is computed in any case, and only not sent. A browser may cache answers to the scope `read`, and revalidates
+them with every request; it stores no other answers of the API. No compressed answer contains a secret, so its size
+reveals none.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tickwork.http.framework.route import Route, Scope
 
 _KEPT = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Cookie, Accept-Encoding"}
 _SMALL = 2048
-_LEVEL = 1  # a hundred kilobytes take a millisecond, on the event loop, and become a tenth
+_LEVEL = 1  # 100 kB take 1 ms on the event loop, and shrink to a tenth
 
 
 def tells_unchanged(route: Route) -> bool:
-    """Whether answers of a route have an ETag for those who ask again."""
+    """Return whether answers of a route have an ETag for revalidation."""
     return route.method == "GET" and route.access is Scope.READ and route.streams is None
 
 
 def unless_unchanged(route: Route, request: Request, answer: Response) -> Response:
-    """The answer, or that it is the one which the caller named. An ETag that a handler gave is for edits, and stays."""
+    """Return the answer, or 304 if the caller has it. An ETag that a handler has set is for edits, and stays."""
     is_plain = answer.status_code == 200 and answer.media_type == "application/json" and "etag" not in answer.headers
     if not (tells_unchanged(route) and is_plain):
         return answer
@@ -42,6 +42,7 @@ def unless_unchanged(route: Route, request: Request, answer: Response) -> Respon
 
 
 def _packed(request: Request, answer: Response) -> Response:
+    """Compress an answer that is large enough, if the client accepts gzip."""
     if len(answer.body) > _SMALL and "gzip" in request.headers.get("accept-encoding", ""):
         answer.body = gzip.compress(bytes(answer.body), _LEVEL, mtime=0)
         answer.headers.update({"Content-Encoding": "gzip", "Content-Length": str(len(answer.body))})
@@ -49,12 +50,15 @@ def _packed(request: Request, answer: Response) -> Response:
 
 
 def etag_of(text: str) -> str:
-    """The ETag of something that is stored as this text."""
+    """Return the ETag of a resource that is stored as this text."""
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
 def is_conditional(request: Request, etag: str | None) -> bool:
-    """Whether the caller says what an edit expects to find. Raises Problem when that is not what is there (`etag`)."""
+    """Return whether the request has If-Match or If-None-Match. Raises Problem (412) if `etag` does not meet them.
+
+    `etag` is the one of the stored resource; None if there is none.
+    """
     headers = request.headers
     wanted, unwanted = tags_of(headers.get("if-match")), tags_of(headers.get("if-none-match"))
     if wanted is not None and (etag is None or not ({"*", etag} & wanted)):
@@ -69,5 +73,5 @@ def changed_meanwhile() -> Problem:
 
 
 def tags_of(header: str | None) -> set[str] | None:
-    """The ETags in a header; None where it was not sent."""
+    """Return the ETags in a header; None if it was not sent."""
     return None if header is None else {tag.strip() for tag in header.split(",")}

@@ -1,4 +1,4 @@
-"""The API on one page, made from its document: plain HTML without a script, and nothing from another host."""
+"""The API documentation as one HTML page, made from the OpenAPI document, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; frame-ancestors 'none
 
 
 def page(document: dict[str, Any], prefix: str) -> str:
-    """All operations by group, each with what it takes and gives. `prefix` is what a proxy puts before the paths."""
+    """Return the page: all operations by group, with inputs and outputs. `prefix` is the path prefix of a proxy."""
     groups: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -74,7 +74,7 @@ def _answer(answer: dict[str, Any]) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """A type in a few words, with links to those that have names."""
+    """Return a type in a few words, with links to named types."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#{escape(name)}">{escape(name)}</a>'

@@ -1,8 +1,8 @@
-"""Finds keys that a JSON object has twice. Parsers keep the first or the last of them, so two may read two requests.
+"""Find duplicate keys in JSON objects. Parsers keep either the first or the last, so two may read two requests.
 
-msgspec keeps the last one and says nothing. Written again, such an object has fewer texts than before, and those can be
-counted without a parser. So a body without repeated keys costs a few microseconds; the key itself is looked for only
-when there is one.
+msgspec silently keeps the last one. Encoded again, an object with duplicate keys has fewer strings than before, and
+strings can be counted without a parser. So a body without duplicates costs a few microseconds; only if there is one is
+the key itself searched.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-WHOLE_LIMIT = 64 * 1024  # larger ones are looked at in parts, so that no second copy of them is made as objects
-LARGE_DEPTH = 50  # of large values in one another
+WHOLE_LIMIT = 64 * 1024  # bytes; larger values are checked in parts, to avoid a second copy of them as objects
+LARGE_DEPTH = 50  # nesting of values over WHOLE_LIMIT
 _ANYTHING = msgspec.json.Decoder()
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
@@ -23,28 +23,29 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class _DuplicateKey(Exception):
-    """Ends a parser at the first key that is there twice."""
+    """Stops the JSON parser at the first duplicate key."""
 
 
 def repeated_key(data: bytes) -> str | None:
-    """Return a key that some object in valid JSON has twice; None when there is no such object.
+    """Return a key that an object in valid JSON has twice; None if there is none.
 
-    Raises RecursionError where values are in one another so deep that it cannot be told.
+    Raises RecursionError if values are nested too deeply to tell.
     """
     try:
         return None if _is_sound(data) else _first(data)
-    except msgspec.DecodeError:  # invalid, which its route says
+    except msgspec.DecodeError:  # invalid JSON, which the route reports
         return None
 
 
 def _is_sound(data: bytes | Raw, depth: int = 0) -> bool:
-    if depth > LARGE_DEPTH:  # each level takes another look at everything below it
+    """Return whether no object in a value has a duplicate key, by counting strings before and after encoding."""
+    if depth > LARGE_DEPTH:  # each level scans everything below it again
         raise RecursionError
     text = bytes(data)
     if len(text) <= WHOLE_LIMIT:
         try:
             found = _ANYTHING.decode(text)
-        except msgspec.DecodeError:  # a number that is no 64-bit one, which a field that is kept as it is may have
+        except msgspec.DecodeError:  # a number over 64 bits, which a field that is stored as raw JSON may have
             return _first(text) is None
         return _texts(text) == _texts(_ENCODER.encode(found))
     match text.lstrip()[:1]:
@@ -58,14 +59,14 @@ def _is_sound(data: bytes | Raw, depth: int = 0) -> bool:
 
 
 def _texts(data: bytes) -> int:
-    """How many quotes there are around texts: those inside of a text have a backslash before them."""
+    """Return the number of quotes around strings, without the quotes inside them, which follow a backslash."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     return data.count(b'"')
 
 
 def _first(data: bytes) -> str | None:
-    """Look with a parser that keeps nothing of what it has read: neither objects nor numbers."""
+    """Return the first duplicate key. The parser keeps neither objects nor numbers, to save memory."""
 
     def read(pairs: list[tuple[str, Any]]) -> None:
         counts = Counter(key for key, _ in pairs)
@@ -80,4 +81,4 @@ def _first(data: bytes) -> str | None:
 
 
 def _nothing(number: str) -> None:
-    """Read a number as nothing."""
+    """Discard a number."""

@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
 
 
 def read_seconds(value: Span, what: str, low: float, high: float) -> float:
-    """Return a duration in seconds. Raises InvalidOption for one that is not from `low` to `high`."""
+    """Return a duration in seconds. Raises InvalidOption if it is not from `low` to `high`."""
     seconds = parse_duration(value, what=what).total_seconds() if isinstance(value, str) else float(value)
     if not low <= seconds <= high:
         raise InvalidOption(f"{what} must be from {_said(low)} to {_said(high)}, not {value!r}. Nothing was done.")
@@ -25,7 +25,7 @@ def _said(seconds: float) -> str:
 
 
 def duration(what: str, given: Span) -> timedelta:
-    """A duration that is not below zero. A number of seconds may be a text, as in an address. Raises InvalidOption."""
+    """Return a duration of at least zero. A text of digits counts as seconds, as in a URL. Raises InvalidOption."""
     if isinstance(given, str) and _NUMBER.fullmatch(given) is None:
         return parse_duration(given, what=what)
     try:
@@ -35,5 +35,5 @@ def duration(what: str, given: Span) -> timedelta:
 
 
 def spacing(rate: str | None) -> timedelta:
-    """The time between two jobs at a rate. Raises InvalidOption."""
+    """Return the time between two jobs at a rate. Raises InvalidOption."""
     return timedelta(0) if rate is None else parse_spacing(rate)

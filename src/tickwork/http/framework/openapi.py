@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the same table that serves."""
+"""The OpenAPI 3.1 document, generated from the table of routes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REFERENCE = "#/components/schemas/{name}"
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
-    """Describe routes. Each body is a named schema, closed to unknown fields."""
+    """Return the OpenAPI document of routes. Each body is a named schema that refuses unknown fields."""
     kinds = _kinds(routes)
     schemas, components = msgspec.json.schema_components([*kinds, ProblemBody], ref_template=_REFERENCE)
     by_kind = {id(kind): schema for kind, schema in zip([*kinds, ProblemBody], schemas, strict=True)}
@@ -52,7 +52,10 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def body_kind(returns: Any) -> Any:
-    """What a handler's answer is as JSON, by its hint: None when it has no body, or one of its own making."""
+    """Return the JSON type of a handler's answer, from its return hint.
+
+    None means that it has no JSON body, or builds its response itself.
+    """
     if returns in (None, type(None), HandlerResult) or (
         isinstance(returns, type) and not issubclass(returns, msgspec.Struct)
     ):
@@ -64,6 +67,7 @@ def body_kind(returns: Any) -> Any:
 
 
 def _kinds(routes: Sequence[Route]) -> list[Any]:
+    """Return the distinct types of all bodies and answers."""
     found: dict[int, Any] = {}
     for route in routes:
         for kind in (route.body, body_kind(route.returns), *route.also.values()):
@@ -124,7 +128,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _inlined(schema: Any, components: dict[str, Any]) -> Any:
-    """A parameter's schema without references: tools that read documents follow them for bodies only."""
+    """Return a parameter's schema without references: tools follow references in bodies only."""
     if isinstance(schema, dict):
         if "$ref" in schema:
             return _inlined(components[schema["$ref"].rpartition("/")[2]], components)

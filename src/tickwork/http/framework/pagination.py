@@ -1,4 +1,4 @@
-"""Lists a page at a time: the parameters of a page, and cursors that are names."""
+"""Pagination of lists: the parameters of a page, and cursors that are names."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
 class PageQuery(Struct):
-    """A page of a list: so many, from where an earlier page ended (`next_cursor`)."""
+    """A page of a list: its size, and `next_cursor` of the page before."""
 
     limit: Limit = 50
     cursor: str | None = None
 
 
 def is_sayable(text: str) -> bool:
-    """Whether something could have this name. A store cannot even be asked for some of the others."""
+    """Return whether a text can be a stored name. The stores cannot even be queried for some other texts."""
     return 0 < len(text) <= 200 and text.isprintable()
 
 
 def name_after(query: PageQuery) -> str:
-    """The name after which a page of a list by names begins."""
+    """Return the name after which a page of a list by names begins."""
     if query.cursor is None:
         return ""
     if not is_sayable(query.cursor):

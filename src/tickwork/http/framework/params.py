@@ -1,4 +1,4 @@
-"""How handlers read what several of them take: texts, instants, and filters of jobs."""
+"""Parameters that several handlers take: texts, instants, and job filters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\u0000]*$"
 
 
 class StateWord(StrEnum):
-    """A state of jobs, or how those that are queued wait: due, delayed (for the first time), or retrying."""
+    """A state of jobs, or why a queued job waits: due, delayed (before its first attempt), or retrying."""
 
     WAITING = "waiting"
     QUEUED = "queued"
@@ -42,10 +42,10 @@ class StateWord(StrEnum):
 
 
 class AnyStateFilter(Struct):
-    """Which jobs are meant, whatever their state. Fields that are left out do not restrict.
+    """A filter of jobs by anything but their state. Fields that are left out do not restrict it.
 
-    A `task` that ends in a star stands for all that begin so. `error` are words in the error of the last attempt, and
-    `worker` is who has or had that. `dead`: failed, and not dealt with.
+    A `task` that ends in a star matches all tasks with that prefix. `error` is words in the error of the last attempt,
+    and `worker` the worker of that attempt. `dead`: failed and not discarded.
     """
 
     task: Text | None = None
@@ -68,7 +68,7 @@ class AnyStateFilter(Struct):
         return self.which() == JobFilter()
 
     def which(self, ids: list[JobId] | None = None, *, dead: bool = False) -> JobFilter:
-        """The filter as stores take it."""
+        """Return the filter as the store takes it."""
         return JobFilter(
             ids=None if ids is None else tuple(ids),
             task=None if self.tasks is not None else self.task,
@@ -90,12 +90,12 @@ class AnyStateFilter(Struct):
 
     @property
     def tasks(self) -> str | None:
-        """How the tasks begin that are meant, if it is not one of them."""
+        """The prefix of a `task` that ends in a star; None for any other task."""
         return self.task[:-1] if self.task is not None and self.task.endswith("*") else None
 
 
 class FilterBody(AnyStateFilter):
-    """Which jobs are meant, also by their state: `queued` are those that are `due`, `delayed` and `retrying`."""
+    """A filter of jobs, also by their state. `queued` covers `due`, `delayed` and `retrying`."""
 
     state: StateWord | None = None
 
@@ -105,7 +105,7 @@ class FilterBody(AnyStateFilter):
 
 
 def shown_filter(which: JobFilter) -> FilterBody:
-    """A filter as it is said."""
+    """Return a filter of the store as the API shows it."""
     word = which.waits or which.state
     return FilterBody(
         state=None if word is None else StateWord(word.value),
@@ -127,7 +127,7 @@ def shown_filter(which: JobFilter) -> FilterBody:
 
 
 def instant(what: str, given: datetime | None) -> datetime | None:
-    """An instant that says in which zone it is. Raises Problem."""
+    """Return an instant that has a UTC offset. Raises Problem if it has none."""
     if given is not None and given.tzinfo is None:
         raise Problem(422, "invalid", f"{what} does not say its offset; write 2026-11-01T12:00:00Z. Nothing was done.")
     return given

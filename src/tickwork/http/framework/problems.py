@@ -1,4 +1,4 @@
-"""What the server says when it does not do what it was asked: problems as in RFC 9457, one shape for all of them."""
+"""Error answers: problem details as in RFC 9457, in one shape for all routes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PREFIX = "urn:tickwork:problem:"
 
 
 class ProblemDetail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is wrong with one place of a request. `pointer` is a JSON pointer into its body, or into a text in it.
+    """One error in a request. `pointer` is a JSON pointer into the body, or into a text in it.
 
-    `line` is that of such a text; `start` and `end` are from which to before which character of it.
+    `line` is the line of that text. `start` (inclusive) and `end` (exclusive) are character offsets in it.
     """
 
     detail: str
@@ -44,7 +44,7 @@ class ProblemBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class Problem(Exception):
-    """Raised by a handler: answer with this status instead."""
+    """Raised by a handler to answer with an error status."""
 
     def __init__(
         self,
@@ -63,13 +63,14 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def response(self, request_id: str) -> Response:
+        """Return the HTTP response with this problem as its body."""
         title = HTTPStatus(self.status).phrase
         body = ProblemBody(f"{_PREFIX}{self.code}", title, self.status, self.code, self.detail, request_id, self.faults)
         return Response(msgspec.json.encode(body), self.status, self.headers, TYPE)
 
 
 def problem_of(error: errors.TickworkError) -> Problem:
-    """What to answer when a call of ours was refused."""
+    """Return the problem to answer with when a call of the store or the client raised an error."""
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
@@ -78,7 +79,8 @@ def problem_of(error: errors.TickworkError) -> Problem:
     return Problem(500, "internal", str(error))
 
 
-# Strangers are told, too: not where the database is, nor who we are there.
+# Unauthenticated callers see this text, too: it tells neither where the database is nor which user the server has
+# there.
 _NO_STORE = (
     "the database did not answer, or refused; the log of the server says why, under the id of this request. What was "
     "asked for may or may not have happened."
@@ -100,9 +102,9 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
 
 
 def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool, inside: str = "$") -> Problem:
-    """What to answer to values that are not what they should be: what is wrong, and where that is.
+    """Return the problem for values of a wrong type or shape: what is wrong, and where.
 
-    `inside` is the place of what was decoded in the whole.
+    `inside` is the path of the decoded part within the whole body.
     """
     text, _, path = str(error).partition(" - at `")
     found = path.removesuffix("`")
@@ -125,10 +127,10 @@ _PLACE = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
 def pointer_of(place: str) -> str:
-    """`$.jobs[3].delay` as the pointer `/jobs/3/delay`."""
+    """Return a msgspec path such as `$.jobs[3].delay` as the JSON pointer `/jobs/3/delay`."""
     return pointer_to([name or number for name, number in _PLACE.findall(place)])
 
 
 def pointer_to(path: Iterable[str | int]) -> str:
-    """A path of keys and positions as a JSON pointer."""
+    """Return a path of keys and positions as a JSON pointer."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)

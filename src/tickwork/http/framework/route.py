@@ -1,7 +1,7 @@
-"""Routes: one table of what the server answers. It is served, described, guarded and tested from this table alone.
+"""Route declarations: one table from which routes are served, authorized, documented and tested.
 
-A handler is a function of a `Call`. Its other parameters are read from the request by their names and hints: those that
-stand in the path, `query` (a Struct of parameters) and `body` (a Struct of JSON). Both refuse what they do not know.
+A handler is a function of a `Call`. Its other parameters are read from the request by their names and type hints: path
+parameters, `query` (a Struct of query parameters) and `body` (a Struct of JSON). Both Structs refuse unknown fields.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _PARAMETER = re.compile(r"{(\w+)(?::path)?}")
 
 
 class NoCredentials:
-    """Stands for the scope of a route that asks nobody who they are."""
+    """The access of a route that needs no credentials."""
 
 
 class AnyCredentials:
-    """Stands for the scope of a route for everybody who says who they are, whatever they may do."""
+    """The access of a route for every authenticated caller, with any scopes."""
 
 
 NO_CREDENTIALS = NoCredentials()
@@ -51,11 +51,11 @@ RouteAccess = Scope | AnyCredentials | NoCredentials
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True):
-    """The base of every body and of every set of parameters: closed, so that a misspelt field is refused."""
+    """The base of all bodies and parameters. It refuses unknown fields, so a misspelt one is an error."""
 
 
 class HandlerResult(msgspec.Struct, frozen=True):
-    """What a handler gives back when the body alone does not say it."""
+    """An answer of a handler with a status or headers of its own."""
 
     body: Any = None
     status: int | None = None
@@ -64,14 +64,14 @@ class HandlerResult(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path: who may call it, what it takes, and what it gives.
+    """One method of one path: its access, its inputs and its outputs.
 
-    `also` are other statuses that it answers with, and their bodies. `streams` is the media type of a body that is not
-    JSON. `is_audited`: calls of it change something that an operator wants to find again; the change and its row of the
-    audit log are one transaction. `is_repeatable`: a POST of it with an Idempotency-Key is carried out once, and its
-    answer is kept; not so where that holds a secret, or waits. `takes_nul`: its handler escapes or digests texts with
-    NUL characters, which are refused elsewhere. `reads` makes what the handler takes from a body of the type `body`,
-    where decoding it as a whole could take too much memory.
+    `also` maps other statuses that it answers with to their bodies. `streams` is the media type of a body that is not
+    JSON. `is_audited`: its calls make changes that an operator may want to find again; a change and its row in the
+    audit log are one transaction. `is_repeatable`: a POST with an Idempotency-Key runs once and its answer is kept;
+    false where the answer holds a secret or the handler waits. `takes_nul`: the handler escapes or digests texts with
+    NUL characters, which other routes refuse. `reads` parses the handler's `body` argument from bytes, where decoding
+    the type `body` as a whole could take too much memory.
     """
 
     method: str
@@ -105,7 +105,7 @@ class Route:
 
     @property
     def name(self) -> str:
-        """What the operation is called in the document, the audit log and metrics."""
+        """The name of the operation in the OpenAPI document, the audit log and metrics."""
         return self.handler.__name__
 
 
@@ -136,6 +136,8 @@ class Routes:
         return self._add("DELETE", path, access, more)
 
     def _add(self, method: str, path: str, access: RouteAccess, more: dict[str, Any]) -> Callable[[Handler], Handler]:
+        """Return a decorator that adds a handler as a route, with what its signature and docstring declare."""
+
         def add(handler: Handler) -> Handler:
             check(isinstance(access, RouteAccess), f"The handler {handler.__name__} does not say who may call it.")
             hints = get_type_hints(handler)
