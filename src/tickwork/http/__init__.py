@@ -1,1 +1,1 @@
-"""The server: typed routes over the calls that everybody else makes, too."""
+"""The HTTP server: typed routes over the same client calls that Python users make."""

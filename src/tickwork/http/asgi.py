@@ -1,4 +1,4 @@
-"""The table of routes as an ASGI application: each request is guarded, read, handled and answered in one place."""
+"""The table of routes as an ASGI application: authorizes, reads, handles and answers each request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _log = logging.getLogger("tickwork.http")
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-# Of every answer; a page sets a policy of its own for what it loads.
+# Headers of every answer. A page sets a content policy of its own.
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -53,7 +53,7 @@ _HEADERS = {
 
 
 class EscapedPath(Path):
-    """A path whose names may hold slashes, said as `%2F`: those part nothing, unlike those that are said plainly."""
+    """A path whose parameters may contain slashes as `%2F`: such a slash does not separate segments."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         said: bytes = scope.get("raw_path") or b""
@@ -67,7 +67,7 @@ class EscapedPath(Path):
 
 
 def asgi(app: Tickwork, parts: ServerContext, routes: Sequence[Route]) -> Starlette:
-    """Serve these routes on the store of an app."""
+    """Return the ASGI application that serves these routes on the store of an app."""
     by_path: dict[str, dict[str, Route]] = defaultdict(dict)
     for route in routes:
         by_path[route.path][route.method] = route
@@ -84,7 +84,7 @@ def asgi(app: Tickwork, parts: ServerContext, routes: Sequence[Route]) -> Starle
 
 
 def _described(routes: Sequence[Route]) -> tuple[Callable[[], bytes], Callable[[str], bytes]]:
-    """Return what makes the OpenAPI document and the page of it, each when a client first asks for it."""
+    """Return functions that make the OpenAPI document and its HTML page, each when a client first requests it."""
 
     @cache
     def document_json() -> bytes:
@@ -98,6 +98,8 @@ def _described(routes: Sequence[Route]) -> tuple[Callable[[], bytes], Callable[[
 
 
 def _endpoint(app: Tickwork, parts: ServerContext, methods: dict[str, Route]) -> Endpoint:
+    """Return the endpoint of one path: it picks the route of the method, and turns errors into problems."""
+
     async def endpoint(request: Request) -> Response:
         route = methods["GET" if request.method == "HEAD" else request.method]
         request_id, began = secrets.token_hex(8), parts.clock.monotonic()
@@ -123,6 +125,7 @@ def _endpoint(app: Tickwork, parts: ServerContext, methods: dict[str, Route]) ->
 
 
 async def _handled(app: Tickwork, parts: ServerContext, route: Route, request: Request, request_id: str) -> Response:
+    """Authenticate the caller, read the body and call the handler; return its response."""
     size = small_size(request)
     has_key = IDEMPOTENCY_HEADER in request.headers
     if not route.is_async and not has_key and size is not None and parts.strange_bodies.take(size):
@@ -132,7 +135,7 @@ async def _handled(app: Tickwork, parts: ServerContext, route: Route, request: R
             parts.strange_bodies.give_back(size)
     call = Call(app, parts, await _known_caller(parts, route, request), request, request_id)
     key = repeat_key(route, request)
-    is_stranger = isinstance(route.access, NoCredentials)  # whatever they say: it was not checked
+    is_stranger = isinstance(route.access, NoCredentials)  # whether it sent credentials or not: they were not checked
     with sharing(parts.strange_bodies if is_stranger else parts.bodies) as share:
         data = await body_of(route, request, share)
         if not route.is_async:
@@ -146,7 +149,7 @@ async def _handled(app: Tickwork, parts: ServerContext, route: Route, request: R
 
 
 async def _in_one_go(app: Tickwork, parts: ServerContext, route: Route, request: Request, request_id: str) -> Response:
-    """Read what is small before it is known who asks: then one visit to a thread does it all."""
+    """Read a small body before the caller is known, then do everything else in one call on a thread."""
     data, refusal = b"", None
     try:
         data = await body_of(route, request, None)
@@ -163,21 +166,24 @@ async def _in_one_go(app: Tickwork, parts: ServerContext, route: Route, request:
 
 
 async def _known_caller(parts: ServerContext, route: Route, request: Request) -> Caller:
-    """As `_caller`. Where nothing has to be asked of the store, no thread is waited for: probes come that way."""
+    """Return the caller as `_caller` does. Where access is open, no thread is used: probes must not wait for one."""
     if is_open(parts.open_scopes, route.access, request):
         return NOBODY
     return await run_in_threadpool(_caller, parts, route, request)
 
 
 def _caller(parts: ServerContext, route: Route, request: Request) -> Caller:
-    """Who asks. Raises Problem when they may not."""
+    """Return the caller. Raises Problem if they have no access."""
     if is_open(parts.open_scopes, route.access, request):
         return NOBODY
     return allowed(route.access, parts.access.caller(request))
 
 
 async def _off_loop(parts: ServerContext, data: bytes, function: Callable[..., T], *args: Any) -> T:
-    """Call a function that decodes a body on a thread. Few large ones are decoded at a time: they grow by that."""
+    """Call a function that decodes a body on a thread.
+
+    Only a few large bodies are decoded at a time: as objects they take more memory.
+    """
     if len(data) <= SMALL:
         return await run_in_threadpool(function, *args)
     async with parts.large_bodies:
@@ -185,7 +191,7 @@ async def _off_loop(parts: ServerContext, data: bytes, function: Callable[..., T
 
 
 def _run(call: Call, route: Route, data: bytes) -> Response:
-    """Call a handler with what it takes; what it changes and the row that tells of it are stored together."""
+    """Call a handler with its arguments; its changes and their row in the audit log are stored together."""
     given = arguments(route, call.request, data)
     with creating_as(call.who.name):
         if not route.is_audited:
@@ -194,7 +200,7 @@ def _run(call: Call, route: Route, data: bytes) -> Response:
 
 
 def _shown(page: Endpoint) -> Endpoint:
-    """A file of the UI, with the headers that every answer has."""
+    """Return an endpoint of the web UI that adds the headers of every answer."""
 
     async def endpoint(request: Request) -> Response:
         return _with_headers(await page(request), secrets.token_hex(8))
@@ -203,7 +209,7 @@ def _shown(page: Endpoint) -> Endpoint:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: a path that is not there, a method that a path does not have."""
+    """Return the problem for a request that the router refuses: an unknown path, or a method that a path lacks."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     code, said = {

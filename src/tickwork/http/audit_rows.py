@@ -1,6 +1,6 @@
-"""What goes into the audit log: who did what to what, with how it was before and after. Never a secret.
+"""Rows of the audit log: who changed what, with the values before and after. They never contain secrets.
 
-A change and its row are one transaction: there is no change without its row, and no row without its change.
+A change and its row are one transaction: neither is stored without the other.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
-    """Carry out a change and add it to the audit log, in one transaction; return what it returned.
+    """Carry out a change and add it to the audit log in one transaction; return the result of `change`.
 
-    A change that tells nothing leaves a row with the path of the call, unless it says that it changed nothing.
+    If the handler reports no change, the row names the path of the call, unless it called `changed_nothing`.
     """
 
     def both() -> T:
@@ -33,7 +33,7 @@ def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
 
 
 def record(call: Call, action: str) -> None:
-    """Add what a call did to the audit log: a row for each change that its handler told, or one for the call."""
+    """Add a row to the audit log for each change that the handler reported, or one for the call."""
     told = call.changes or ([] if call.is_idle else [RequestChange(call.request.url.path)])
     call.app.store.record_changes([_row(call, action, one) for one in told])
 

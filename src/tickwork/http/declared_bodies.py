@@ -1,4 +1,4 @@
-"""What requests declare, read by the same readers as files; what is wrong is told with JSON pointers."""
+"""Read declared fields in request bodies with the readers of declaration files; errors have JSON pointers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Made = TypeVar("Made")
 
 
 def read_body(fields: dict[str, Any], read: Callable[[Node], Made]) -> Made:
-    """What the fields of a body declare. Raises Problem."""
+    """Return what `read` makes of the fields of a body. Raises Problem."""
     try:
         return read(Node(YamlDocument(fields, {(): 1}, []), (), fields))
     except UnusableNode as misfit:
@@ -35,7 +35,7 @@ def read_body(fields: dict[str, Any], read: Callable[[Node], Made]) -> Made:
 
 
 def request_reader(known: Known) -> Callable[[Node], dict[str, Any]]:
-    """Reads the request that a schedule sends. Raises BadFile."""
+    """Return a reader of the HTTP request that a schedule sends. Raises BadFile."""
 
     def read(place: Node) -> dict[str, Any]:
         problems = Problems("")
@@ -47,7 +47,7 @@ def request_reader(known: Known) -> Callable[[Node], dict[str, Any]]:
 
 
 def refused_text(error: BadFile, *, lines: bool = True) -> Problem:
-    """What to answer to a text, or to a body, of which parts cannot be read."""
+    """Return the problem for a text or a body with unreadable parts. `lines`: say on which line each error is."""
     faults = [
         ProblemDetail(one.text, pointer=pointer_to(one.path), line=one.line if lines else None)
         for one in error.problems

@@ -1,7 +1,7 @@
-"""Requests that enqueue at the same time share a commit: what comes in while one runs goes with the next.
+"""Group commit: jobs that requests enqueue while a commit runs are stored together by the next commit.
 
-Nobody waits for company. The first to come stores its job at once; those that come meanwhile are stored together by one
-of them, so the more come, the fewer commits each of them costs.
+No request waits for others to arrive. The first one stores its job at once. Of the requests that arrive meanwhile, one
+stores the jobs of all, so the cost of a commit is shared by more jobs under load.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST = 500  # jobs in one commit
 
 
 class _PendingJob:
-    """A job that is to be stored, and what became of it. `called`: it is, or its thread is to store what waits."""
+    """A job to store, and the outcome. `called`: it is done, or its thread is to store the next batch."""
 
     __slots__ = ("called", "error", "is_done", "job", "view")
 
@@ -29,7 +29,7 @@ class _PendingJob:
 
 
 class GroupCommit:
-    """Stores jobs of many threads, those of each moment in one transaction."""
+    """Stores jobs of many threads: the jobs that wait at the same time are one transaction."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class GroupCommit:
         self._is_led = False
 
     def insert(self, job: NewJob) -> JobView:
-        """Store a job; return the one that stands for it, when that is durable. Raises what the store raised."""
+        """Store a job; return it, or the job that holds its key, once that is durable. Raises errors of the store."""
         mine = _PendingJob(job)
         with self._lock:
             self._waiting.append(mine)
@@ -54,7 +54,7 @@ class GroupCommit:
         return mine.view
 
     def _lead(self) -> None:
-        """Store what waits, the oldest first; then the next who waits does, if anybody is left."""
+        """Store the waiting jobs, the oldest first; then wake the thread of the next waiting job, if any."""
         with self._lock:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
         try:
@@ -69,9 +69,9 @@ class GroupCommit:
                     self._waiting[0].called.set()
 
     def _store_together(self, batch: list[_PendingJob]) -> None:
-        """Store all of them, or each by itself where that is refused: one that cannot be is nobody else's fault.
+        """Store jobs in one transaction; if that is refused, store each by itself, so that one bad job fails alone.
 
-        Where the database does not answer, all hear of it at once: to ask it for each would take as many times as long.
+        If the database does not answer, all of them fail at once: trying each by itself would take as many timeouts.
         """
         try:
             jobs = self._client.enqueue([one.job for one in batch])

@@ -1,4 +1,4 @@
-"""Where a server finds the secrets of hooks by name."""
+"""Find the secrets of hooks by name, in the store or the environment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tickwork.errors import SecretError
 
 
 def hook_secret(app: Tickwork, name: str) -> bytes:
-    """Return a secret of the store, or a variable that `secret_env` allows. Raises SecretError where neither is set.
+    """Return a secret of the store, or a variable that `secret_env` allows. Raises SecretError if neither is set.
 
-    A secret that the store has and that does not open here is not set, whatever the environment says. The work is the
-    same whether the store has the secret or not: strangers can measure how long it takes.
+    A stored secret that this server cannot decrypt counts as not set, even if the environment has one. The work is the
+    same whether the store has the secret or not, because unauthenticated callers can measure how long it takes.
     """
     value = app.vault.get_evenly(name) if is_secret_name(name) else None
     value = secret_variables(os.environ, app.settings.secret_env).get(name) if value is None else value

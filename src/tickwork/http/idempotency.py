@@ -1,7 +1,7 @@
-"""A POST with an Idempotency-Key is carried out once: whoever sends it again gets the answer that was given.
+"""Idempotency keys: a POST with an Idempotency-Key runs once, and a repeated one gets the stored answer.
 
-Requests are told apart by who sends them and by their key. What a request enqueues has ids that follow from its key, so
-one that is taken on again, because nobody knows what became of it, finds the jobs of the first time.
+A request is identified by its caller and its key. The ids of the jobs that it enqueues are derived from the key. So if
+it runs again because its outcome is unknown, it finds the jobs of the first run.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tickwork.store.admin.access import BegunRequest, KeptAnswer
 from tickwork.store.row_codec import to_us
 from tickwork.task import ids_from
 
-GIVEN_UP = timedelta(seconds=60)  # a request that is in flight for longer was cut off
+GIVEN_UP = timedelta(seconds=60)  # a request in flight for longer was interrupted
 _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
 def repeat_key(route: Route, request: Request) -> str | None:
-    """The Idempotency-Key of a request, where it counts."""
+    """Return the Idempotency-Key of a request; None if there is none, or the route takes none. Raises Problem."""
     key = request.headers.get(IDEMPOTENCY_HEADER)
     if key is None or not route.takes_idempotency_key:
         return None
@@ -45,7 +45,7 @@ def repeat_key(route: Route, request: Request) -> str | None:
 
 
 async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaitable[Response]]) -> Response:
-    """Carry out a request, unless that was done: then answer as it was answered."""
+    """Carry out a request and keep its answer; if that was done before, return the kept answer."""
     store, who = call.app.store, call.who.name
     digest = await run_in_threadpool(_digest, call.request, data)
     begun = await run_in_threadpool(store.begin_answer, who, key, digest, GIVEN_UP)
@@ -73,6 +73,7 @@ def _status(error: Exception) -> int:
 
 
 def _repeated(kept: KeptAnswer, digest: str) -> Response:
+    """Return a kept answer. Raises Problem if it was for another request, or is still in flight."""
     if kept.digest != digest:
         raise Problem(422, "key-reused", f"this {IDEMPOTENCY_HEADER} was sent with another request. Nothing was done.")
     if kept.status is None:
@@ -82,6 +83,7 @@ def _repeated(kept: KeptAnswer, digest: str) -> Response:
 
 
 def _keep(call: Call, key: str, begun: BegunRequest, answer: Response) -> None:
+    """Store an answer for repeated requests, unless it is an error or a stream."""
     if answer.status_code >= 400 or isinstance(answer, StreamingResponse):
         _not_kept(call, key, begun, answer.status_code)
         return
@@ -91,14 +93,14 @@ def _keep(call: Call, key: str, begun: BegunRequest, answer: Response) -> None:
 
 
 def _not_kept(call: Call, key: str, begun: BegunRequest, status: int) -> None:
-    """Forget a request that was refused; have one that failed, and may have been carried out, taken on again."""
+    """Forget a request that was refused. After a server error, which may follow a commit, let it run again."""
     store = call.app.store
     let_go = store.release_answer if status >= 500 else store.drop_answer
     let_go(call.who.name, key, begun.began_at)
 
 
 def _ids(begun: BegunRequest, who: str, key: str) -> IdMaker:
-    """Makes the same ids whenever this request is carried out."""
+    """Return a maker of ids that makes the same ids each time this request runs."""
     seed, drawn = f"{who}\n{key}\n".encode(), count()
 
     def randbits(bits: int) -> int:

@@ -1,4 +1,4 @@
-"""From a request to a handler's arguments, and from what it gives back to a response."""
+"""Parse a request into a handler's arguments, and turn the handler's result into a response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RequestChange(NamedTuple):
-    """Something that a call changed: how it was before, and after."""
+    """A change that a call made: the target, and its values before and after."""
 
     target: str
     before: Any = None
@@ -34,7 +34,7 @@ class RequestChange(NamedTuple):
 
 @dataclass(slots=True)
 class Call:
-    """One request, for its handler: the calls on the store, who asks, and what the audit log shall know of it."""
+    """One request, for its handler: the app, the caller, and the changes to write to the audit log."""
 
     app: Tickwork
     parts: ServerContext
@@ -45,21 +45,21 @@ class Call:
     is_idle: bool = False
 
     def changed(self, target: str, before: Any = None, after: Any = None) -> None:
-        """Tell the audit log what was changed, and how."""
+        """Add a change to the audit log of this call."""
         self.changes.append(RequestChange(target, before, after))
 
     def changed_nothing(self) -> None:
-        """Tell the audit log that there is nothing to tell: of a dry run, or of what was there already."""
+        """Add no row to the audit log: for a dry run, or if everything was as requested."""
         self.is_idle = True
 
 
 async def body_of(route: Route, request: Request, share: CapacityShare | None) -> bytes:
-    """The body that a route takes, as it came; of one that takes none, nothing."""
+    """Return the raw body of a request; empty if the route takes none."""
     return b"" if route.body is None else await read_json(request, route.body_limit, share)
 
 
 def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
-    """What the handler of a route takes from a request and its body, checked."""
+    """Return the checked arguments of the handler of a route."""
     found: dict[str, Any] = {name: request.path_params[name] for name in route.names}
     if any("\0" in value for value in found.values()):
         status, code = (422, "invalid") if route.method == "PUT" else (404, "not-found")
@@ -75,7 +75,7 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
 
 
 def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
-    """Refuse what parsers read in two ways, and texts that PostgreSQL cannot store and SQLite can. Raises Problem."""
+    """Refuse duplicate keys, which parsers read differently, and NUL characters, which PostgreSQL cannot store."""
     try:
         key = repeated_key(data)
     except RecursionError:
@@ -95,6 +95,7 @@ def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
 
 
 def _query(kind: Any, request: Request, *, takes_nul: bool) -> Any:
+    """Return the query parameters as a Struct. Raises Problem."""
     given = request.query_params
     bad = next((name for name, value in given.multi_items() if "\0" in name + value), None)
     if bad is not None and not takes_nul:
@@ -122,7 +123,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def decoded(data: bytes | msgspec.Raw, kind: Any, place: str = "$") -> Any:
-    """A body as its type, or what stands at a place of it. Raises Problem where it is no JSON, or not of that type."""
+    """Decode a body, or the part of it at `place`, as a type. Raises Problem if it is not JSON or not of that type."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
@@ -132,7 +133,7 @@ def decoded(data: bytes | msgspec.Raw, kind: Any, place: str = "$") -> Any:
 
 
 def response(route: Route, given: Any) -> Response:
-    """What a handler gave back, as a response."""
+    """Return the result of a handler as a response."""
     if isinstance(given, Response):
         return given
     answer = given if isinstance(given, HandlerResult) else HandlerResult(given)

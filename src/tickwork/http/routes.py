@@ -1,4 +1,4 @@
-"""The whole table of routes."""
+"""The table of all routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tickwork server`: the routes on a socket, and the services that every process runs, until it is told to stop."""
+"""`tickwork server`: serves the routes on a socket and runs the services of every process until it is stopped."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tickwork.services.start_services import keep_house
 from tickwork.services.stats_rollup import StatsRollup
 
 PORT = 8700
-DRAIN_S = 5  # for requests that run when the server is told to stop
+DRAIN_S = 5  # for requests that run when the server is stopped
 KEEP_ALIVE_S = 30
 _BACKLOG = 2048
-_KERNEL_KEEPS = 256 * 1024  # bytes of the answers on a connection; by itself it would take 4 MB that nobody fetches
+_KERNEL_KEEPS = 256 * 1024  # bytes, the send buffer of a connection; by default it grows to 4 MB
 
 
 class Tls(NamedTuple):
-    """The files of a certificate, with those that vouch for it, and of its key."""
+    """The file of a certificate with its intermediate certificates, and the file of its key."""
 
     cert: str
     key: str
@@ -52,7 +52,7 @@ class Tls(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Where to listen, under which prefix a proxy shows the server, and its certificate if it speaks TLS itself."""
+    """The address to listen on, the path prefix of a proxy, and a certificate if the server itself speaks TLS."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -61,7 +61,7 @@ class ServerOptions:
 
 
 def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C; requests that run then may end. `started` is told the address."""
+    """Serve until SIGTERM or Ctrl-C, then finish running requests. `started` is called with the address."""
     if options.tls is not None:
         check_tls(options.tls)
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -93,7 +93,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
 
 
 def uvicorn_config(app: Tickwork, parts: ServerContext, options: ServerOptions) -> uvicorn.Config:
-    """Return what uvicorn is told: the routes, TLS, and which proxies may say who a client is."""
+    """Return the configuration of uvicorn: the routes, TLS, and the trusted proxies."""
     tls: dict[str, str] = {}
     if options.tls is not None:
         tls = {"ssl_certfile": options.tls.cert, "ssl_keyfile": options.tls.key}
@@ -115,11 +115,11 @@ def uvicorn_config(app: Tickwork, parts: ServerContext, options: ServerOptions) 
 
 
 def check_tls(tls: Tls) -> None:
-    """Raise InvalidInput for files that are no certificate with its key, or a key with a password."""
+    """Raise InvalidInput if the files are not a certificate and its key, or the key has a password."""
     try:
-        # Without the empty password, a key that has one would be asked for at the terminal.
+        # Without the empty password, OpenSSL would ask for the password of a key at the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert, tls.key, password="")
-    except OSError as error:  # of which ssl.SSLError is one
+    except OSError as error:  # includes ssl.SSLError
         raise InvalidInput(
             f"{tls.cert} and {tls.key} cannot be used for TLS: {error.strerror or error}. Give a certificate and its "
             f"key as PEM files, the key without a password."
@@ -127,8 +127,10 @@ def check_tls(tls: Tls) -> None:
 
 
 def _end_on_signals() -> None:
-    """Have SIGTERM and Ctrl-C end us as an exception does. Uvicorn sends them once more when it is done with them, and
-    by default that would kill the process before its services have ended and its store is closed.
+    """Make SIGTERM and Ctrl-C raise SystemExit.
+
+    Uvicorn sends a signal again after it has handled it, which by default would kill the process before its services
+    have ended and its store is closed.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -140,14 +142,14 @@ def _end_on_signals() -> None:
 
 
 def release_canary(app: Tickwork) -> None:
-    """Have a job that does nothing made every so often, if the settings say how often."""
+    """Schedule a canary job, which does nothing, if the settings say how often."""
     if app.settings.canary is not None:
         about = "measures how soon work starts that is due"
         app.schedule(CANARY, CANARY, every(app.settings.canary), catchup="none", overlap="skip", description=about)
 
 
 class _Server(BoundedServer):
-    """A server that ends our long waits before it waits for them."""
+    """A server that ends long polls and streams before it waits for running requests."""
 
     def __init__(self, config: uvicorn.Config, connections: Connections, parts: ServerContext) -> None:
         super().__init__(config, connections)
@@ -162,7 +164,7 @@ class _Server(BoundedServer):
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio sends what it has at once; else small answers wait 40 ms for the other side.
+    # asyncio sets TCP_NODELAY only on sockets with this protocol; without it, small answers are delayed by 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

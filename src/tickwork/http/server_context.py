@@ -1,4 +1,4 @@
-"""What the handlers of a server share: made once for each process, ended with it."""
+"""The objects that the handlers of a server share, created once for each process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tickwork.observe.store_metrics import StoreCounts
 from tickwork.services.runner import Ticks
 from tickwork.store.base import Store
 
-READY_S = 10.0  # a server whose last good answer of the database is older is not ready
+READY_S = 10.0  # a server whose database last answered longer ago is not ready
 
 
 class DatabasePulse:
@@ -45,19 +45,19 @@ class DatabasePulse:
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since the database last answered; None: it never did."""
+        """Seconds since the database last answered; None if it never did."""
         return None if self._answered is None else self._clock.monotonic() - self._answered
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """The parts. `open_scopes` are those that nobody on this machine has to ask for.
+    """The shared objects. `open_scopes` are the scopes that callers on this machine have without credentials.
 
-    `began` is when the process did, by the monotonic clock. `stopping` is set when the server ends: what waits for long
-    ends its wait then. `ticks` are those of its services. `refused` records refused calls, `refusals` what strangers
-    left at hooks. `bodies` and `strange_bodies` are what may be held of the bodies of requests, of callers whose
-    credentials were checked and of others; `large_bodies` is how many large ones are decoded at a time. `listeners` and
-    `followers` are the streams of changes and of logs that are open.
+    `began` is the start of the process on the monotonic clock. `stopping` is set when the server stops, and ends long
+    waits. `ticks` are the last ticks of its services. `refused` records refused calls, `refusals` refused deliveries of
+    hooks. `bodies` and `strange_bodies` bound the request bodies in memory, of authenticated callers and of others;
+    `large_bodies` bounds how many large ones are decoded at a time. `listeners` and `followers` bound the open streams
+    of changes and of logs.
     """
 
     access: Access
@@ -87,7 +87,7 @@ class ServerContext:
 def assembled(
     app: Tickwork, access: Access, clock: Clock, rng: Random, open_scopes: frozenset[Scope] = frozenset()
 ) -> ServerContext:
-    """The parts of a server on the store of an app. From here on, calls of that store are counted."""
+    """Return the shared objects of a server, and wrap the app's store: from now on its calls are timed and cached."""
     tally = Counters()
     app.wrap_store(lambda store: remembering(timed(store, tally, clock), clock))
     store = app.store

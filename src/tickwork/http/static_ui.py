@@ -1,8 +1,8 @@
-"""The web UI as it is served: one page, and the files that it loads, as they stand in `tickwork/ui`.
+"""Serve the web UI: one page and the static files that it loads, from `tickwork/ui`.
 
-Files are addressed by a digest of all of them, so browsers may keep them for good, and a page never mixes two versions.
-All addresses in the page are relative: it works under any prefix that a proxy shows it by. Nothing in it is inline, and
-nothing comes from another host.
+The URL of a file contains a digest of all files, so browsers may cache it forever, and a page never mixes two versions.
+All URLs in the page are relative: it works under any path prefix of a proxy. It has no inline scripts or styles, and
+loads nothing from other hosts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of the UI, as it is and compressed."""
+    """A file of the UI, plain and compressed."""
 
     data: bytes
     packed: bytes
@@ -44,7 +44,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class UiFiles:
-    """All files by their paths, the page that loads them, and the digest that stands for all of it."""
+    """All files by path, the page that loads them, and the digest of all of them."""
 
     files: dict[str, File]
     index: bytes
@@ -66,7 +66,10 @@ def pages() -> UiFiles:
 
 
 def loaded_first(files: dict[str, bytes]) -> list[str]:
-    """The modules that the first one needs, itself first: what the browser need not discover one after another."""
+    """Return the modules that `app.js` imports, directly or not, itself first.
+
+    The page preloads them, so the browser does not discover them one after another.
+    """
     seen = [_FIRST]
     for name in seen:
         folder = name.rpartition("/")[0]
@@ -93,13 +96,13 @@ def _media_type(name: str) -> str:
 
 
 async def index(request: Request) -> Response:
-    """The page."""
+    """Return the page."""
     headers = {"Cache-Control": "no-cache", "Content-Security-Policy": POLICY}
     return Response(pages().index, media_type="text/html", headers=headers)
 
 
 async def static(request: Request) -> Response:
-    """One file. Raises HTTPException: 404 also for files of another version, which a page is not to mix with ours."""
+    """Return a file. Raises HTTPException (404) also for another digest, so that a page does not mix versions."""
     ui = pages()
     file = ui.files.get(request.path_params["path"])
     if file is None or request.path_params["digest"] != ui.digest:
@@ -111,5 +114,5 @@ async def static(request: Request) -> Response:
 
 
 def routes() -> list[Route]:
-    """What a server answers besides its table of routes."""
+    """Return the routes of the web UI, which are not in the table of routes."""
     return [Route("/", index), Route("/static/{digest}/{path:path}", static)]

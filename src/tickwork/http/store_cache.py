@@ -1,4 +1,4 @@
-"""What a server may remember for a second: it is asked with every enqueue, and changes when people or workers do."""
+"""Short-lived caches of store reads that every enqueue repeats, though they change only with users or workers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tickwork.store.base import Store
 
 FRESH_S = 1.0
 LONGEST_S = 5.0
-READ_SHARE = 10  # workers are kept for so many times as long as it took to read them
+READ_SHARE = 10  # workers are cached for this many times as long as the read took
 TASKS_KEPT = 1000
 
 
 class StoreCache:
-    """Who works, and which gates there are: enough to say why a job that was just stored does not run yet."""
+    """Workers and gates, cached for a second: to say why a job that was just stored does not run yet."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -35,14 +35,14 @@ class StoreCache:
         self._unknown: dict[str, tuple[float, str | None]] = {}
 
     def why(self, view: JobView) -> str:
-        """One sentence. For a job that is queued, it is from a look that is at most a second old."""
+        """Return why a job is in its state, in one sentence. For a queued job, it is at most a second old."""
         if view.state is not JobState.QUEUED:
             return why.explain(view, workers_of(self._store, view), self._store.now())
         now, workers, gates = self._look()
         return why.explain(view, workers, now, None if view.flow is None else self._store.hold(view.id), gates)
 
     def unknown_task(self, client: Client, name: str) -> str | None:
-        """The warning for a task that no worker has told of, at most a second old."""
+        """Return the warning about a task that no worker has registered, at most a second old; None if one has."""
         now = self._clock.monotonic()
         read, warning = self._unknown.get(name, (None, None))
         if read is None or now - read >= FRESH_S:
@@ -53,6 +53,7 @@ class StoreCache:
         return warning
 
     def _look(self) -> tuple[datetime, Sequence[WorkerView], list[Gate]]:
+        """Return the store's time, workers and gates, read at most a second ago."""
         with self._lock:
             now = self._clock.monotonic()
             if self._seen is None or self._looked is None or now - self._looked >= FRESH_S:
@@ -63,10 +64,10 @@ class StoreCache:
 
 
 class _KnownWorkers:
-    """All workers as they were read last: most pages ask for them, and there may be tens of thousands of leases.
+    """All workers as last read: most pages show them, and there may be tens of thousands of leases.
 
-    They are kept for a second, or for ten times as long as the read took, up to LONGEST_S: so one thread reads, for a
-    tenth of the time at most. Meanwhile the others are given what was read before.
+    They are cached for a second, or for ten times as long as the read took, up to LONGEST_S. So one thread reads, at
+    most a tenth of the time, while the others get the previous result.
     """
 
     def __init__(self, read: Callable[[], list[WorkerView]], clock: Clock) -> None:
@@ -77,6 +78,7 @@ class _KnownWorkers:
         self._until = 0.0
 
     def get(self) -> list[WorkerView]:
+        """Return the workers; read them if the cache has expired and no other thread reads."""
         known = self._known
         if known is not None and (self._clock.monotonic() < self._until or not self._reading.acquire(blocking=False)):
             return known
@@ -92,12 +94,12 @@ class _KnownWorkers:
             self._reading.release()
 
     def forget(self) -> None:
-        """Read them again for whoever asks next."""
+        """Drop the cache, so that the next call reads."""
         self._known = None
 
 
 class _Remembering:
-    """A store that asks for the same task once in a second, and for all workers as `_KnownWorkers` does."""
+    """A store that reads each task definition once a second, and all workers as `_KnownWorkers` does."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -109,13 +111,13 @@ class _Remembering:
         return getattr(self._store, name)
 
     def put_dag(self, graph: Graph) -> int:
-        """Who declares a dag here starts that version of it next."""
+        """Store a dag and drop its cached definition, so that the next run on this server uses the new version."""
         version = self._store.put_dag(graph)
         self._tasks.pop(graph.name, None)
         return version
 
     def delete_dag(self, name: str) -> bool:
-        """What is deleted here is gone."""
+        """Delete a dag and drop its cached definition, so that this server starts it no more."""
         deleted = self._store.delete_dag(name)
         self._tasks.pop(name, None)
         return deleted
@@ -124,7 +126,7 @@ class _Remembering:
         return self._workers.get()
 
     def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
-        """What was asked of a worker here is seen at once."""
+        """Ask a worker to be quiet or stop, and drop the cached workers, so that this server shows it at once."""
         asked = self._store.ask_worker(worker, what)
         self._workers.forget()
         return asked
@@ -141,5 +143,5 @@ class _Remembering:
 
 
 def remembering(store: Store, clock: Clock) -> Store:
-    """The same store; what workers told of tasks is a second old at most, who works a few seconds."""
+    """Return the store with caches: task definitions are at most a second old, workers a few seconds."""
     return cast("Store", _Remembering(store, clock))

@@ -1,4 +1,4 @@
-"""A store whose calls are measured, for the metrics of a server."""
+"""Time the calls of a store, for the metrics of a server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tickwork.store.base import Store
 
 
 class _Timed:
+    """A store that counts how long each of its calls takes."""
+
     def __init__(self, store: Store, tally: Counters, clock: Clock) -> None:
         self._store = store
         self._tally = tally
@@ -42,5 +44,5 @@ _UNTIMED = frozenset({"close", "connection", "waiter"})
 
 
 def timed(store: Store, tally: Counters, clock: Clock) -> Store:
-    """The same store; how long each call takes is counted."""
+    """Return the same store; the time that each call takes is counted."""
     return cast("Store", _Timed(store, tally, clock))

@@ -1,8 +1,8 @@
-"""What work may do that a caller defines: run commands, and open secrets. Each takes a scope of its own.
+"""Scopes that a caller needs to define work that runs commands or uses secrets.
 
-A command can read all that its worker can, and a request can send a secret anywhere. So the scopes `shell` and
-`use-secrets` are asked of whoever defines such work: a job, a schedule, the step of a dag. Starting, retrying and
-cancelling what others defined takes `operate` or `enqueue` alone.
+A command can read everything that its worker can, and a request can send a secret anywhere. So defining such work, in a
+job, a schedule or the step of a dag, requires the scope `shell` or `use-secrets`. Starting, retrying and cancelling
+work that others defined requires only `operate` or `enqueue`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DOES = {Scope.SHELL: "have commands run", Scope.USE_SECRETS: "hand secrets to b
 
 
 def check_work(call: Call, defined: Iterable[Work]) -> None:
-    """Raise Problem (403) where a caller defines work that takes a scope which they do not have."""
+    """Raise Problem (403) if a caller defines work that requires a scope which they lack."""
     for task, arguments in defined:
         missing = scopes_of_work(task, arguments) - call.who.scopes
         if missing:
@@ -32,7 +32,7 @@ def check_work(call: Call, defined: Iterable[Work]) -> None:
 
 
 def work_of_graph(graph: Graph) -> Iterator[Work]:
-    """Return what the steps of a dag run; an argument may be written down, filled in or mapped over."""
+    """Return the tasks that the steps of a dag run. An argument may be a constant, filled in, or mapped over."""
     for step in graph.steps:
         if step.job is not None:
             filled = {str(hole.where[0]) for hole in step.args.holes if hole.where}
@@ -41,11 +41,11 @@ def work_of_graph(graph: Graph) -> Iterator[Work]:
 
 
 def work_of_spec(spec: ScheduleSpec) -> Work:
-    """Return what a schedule runs."""
+    """Return the task that a schedule runs, and the names of its arguments."""
     return spec.target, argument_names(spec.args.encode()) if spec.kind == "task" else ()
 
 
 def argument_names(args: bytes | msgspec.Raw) -> set[str]:
-    """Return the names of stored arguments. What is no object counts as secrets: it has no names to tell by."""
+    """Return the names of stored arguments. Arguments that are not an object have no names and count as secrets."""
     given = msgspec.json.decode(args)
     return set(given) if isinstance(given, dict) else {"secrets"}
