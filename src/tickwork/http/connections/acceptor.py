@@ -1,7 +1,7 @@
-"""Accepts connections: not more than there is room for, and without spinning where descriptors run out.
+"""Accept connections up to a limit, without a busy loop when file descriptors run out.
 
-asyncio's own server accepts as many connections as wait before it handles any of them, and when it runs out of file
-descriptors it logs one error for each connection that it could not accept and tries all of them again.
+asyncio's own server accepts all waiting connections before it handles any of them. When file descriptors run out, it
+logs an error for each connection that it could not accept, and tries all of them again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tickwork.http.connections.limits import ClientConnection, Connections
 from tickwork.http.connections.timeouts import HEAD_WAIT_S, PIECE
 
 _log = logging.getLogger("tickwork.http")
-_BURST = 64  # connections that are accepted before those that are open are looked after
-_RETRY_S = 0.2  # after which it is tried again to accept, where that failed
+_BURST = 64  # connections accepted before open ones are handled
+_RETRY_S = 0.2  # until the next attempt after accept() failed
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: text/plain\r\n"
     b"Content-Length: 42\r\n\r\nToo many connections. Try again in a while"
@@ -28,9 +28,10 @@ _REFUSAL = (
 
 
 class BoundedServer(uvicorn.Server):
-    """Uvicorn's server, which accepts the connections that `connections` has room for.
+    """A uvicorn server that accepts as many connections as `connections` admits.
 
-    The protocol of its configuration is called with `connections` and `connection`, besides what uvicorn hands it.
+    The protocol class of its configuration is called with `connections` and `connection`, besides uvicorn's own
+    arguments.
     """
 
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
@@ -40,7 +41,7 @@ class BoundedServer(uvicorn.Server):
         self._beginning: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup([])  # without sockets: they are listened to here
+        await super().startup([])  # without sockets: this class listens to them
         self._listening = sockets or []
         for listening in self._listening:
             listening.setblocking(False)
@@ -69,7 +70,7 @@ class BoundedServer(uvicorn.Server):
             self._take(client, address[0])
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
-        """Stop accepting for a moment, and free descriptors meanwhile."""
+        """Stop accepting for a moment, and close waiting connections to free descriptors."""
         _log.error("No connection can be accepted: %s. Connections that wait longest are closed.", error.strerror)
         self._connections.make_room(_BURST)
         loop = asyncio.get_running_loop()
@@ -86,12 +87,12 @@ class BoundedServer(uvicorn.Server):
             client.close()
             return
         beginning = asyncio.get_running_loop().create_task(self._begin(client, connection))
-        connection.close = partial(_cancel, beginning)  # until it has a transport
+        connection.close = partial(_cancel, beginning)  # until it has a transport, closing it cancels the task
         self._beginning.add(beginning)
         beginning.add_done_callback(partial(self._begun, client, connection))
 
     async def _begin(self, client: socket.socket, connection: ClientConnection) -> None:
-        """Hand a connection to its protocol."""
+        """Hand a connection to its protocol, after the TLS handshake if there is one."""
         loop = asyncio.get_running_loop()
         tls = self.config.ssl
         if tls is None:
@@ -114,7 +115,7 @@ class BoundedServer(uvicorn.Server):
             raise
 
     def _begun(self, client: socket.socket, connection: ClientConnection, beginning: asyncio.Task[None]) -> None:
-        """Drop a connection that did not get as far as its protocol. The others are dropped when they are lost."""
+        """Drop a connection that did not reach its protocol. The protocol drops the others when they are lost."""
         self._beginning.discard(beginning)
         error = None if beginning.cancelled() else beginning.exception()
         if beginning.cancelled() or error is not None:
@@ -135,7 +136,7 @@ class BoundedServer(uvicorn.Server):
 
 
 class _Tls(SSLProtocol):
-    """TLS as asyncio speaks it, which by itself has 256 KB for what it reads and lets 64 KB wait to be sent."""
+    """asyncio's TLS protocol with small buffers; by default it reads into 256 KB and lets 64 KB wait to be sent."""
 
     max_size = PIECE
 

@@ -1,4 +1,4 @@
-"""The bodies of requests: read with bounds on their size, their time, and how much of all of them is held at once."""
+"""Read request bodies, with bounds on their size, their time, and the memory that all of them take."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from starlette.requests import ClientDisconnect, Request
 from tickwork.http.connections.capacity import Capacity, CapacityShare
 from tickwork.http.framework.problems import Problem
 
-BODY_WAIT_S = 15.0  # a body that takes longer to arrive is given up
+BODY_WAIT_S = 15.0  # a body that takes longer to arrive is refused
 SMALL = 64 * 1024  # bytes
-LARGE_AT_ONCE = 4  # bodies over SMALL that are decoded: as objects, they are up to thirty times as large
-# Of bodies that are held at once: for callers whose credentials were checked, and for those whose were not yet.
+LARGE_AT_ONCE = 4  # bodies over SMALL that are decoded at a time: as objects, they are up to thirty times as large
+# Of bodies in memory: for callers whose credentials were checked, and for the others.
 KNOWN_BYTES = 64 * 1024 * 1024
 STRANGE_BYTES = 16 * 1024 * 1024
 _FULL = "this server holds as much of the bodies of requests as it may."
 
 
 def known_room() -> Capacity:
+    """Return the memory bound for bodies of authenticated callers."""
     return Capacity(KNOWN_BYTES, _FULL)
 
 
 def strange_room() -> Capacity:
+    """Return the memory bound for bodies of callers whose credentials were not checked yet."""
     return Capacity(STRANGE_BYTES, _FULL)
 
 
 def small_size(request: Request) -> int | None:
-    """Return the size that a request gives for its body, if that is small; None for any other body."""
+    """Return the declared size of a body, if that is small; None for any other body."""
     length = request.headers.get("content-length", "0")
     is_number = length.isascii() and length.isdigit() and len(length) < 10
     if "transfer-encoding" in request.headers or not is_number or int(length) > SMALL:
@@ -37,7 +39,7 @@ def small_size(request: Request) -> int | None:
 
 
 async def read_json(request: Request, limit: int, share: CapacityShare | None) -> bytes:
-    """Return the body of a request, which is JSON. Raises Problem for anything else."""
+    """Return the body of a request, which must be JSON by its content type. Raises Problem."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem(415, "unsupported-type", "the body must be application/json. Nothing was done.")
@@ -46,7 +48,7 @@ async def read_json(request: Request, limit: int, share: CapacityShare | None) -
 
 
 def check_head(request: Request, limit: int) -> None:
-    """Refuse a body that is packed, or too large by its head. Raises Problem."""
+    """Refuse a body that is compressed, or too large by its Content-Length. Raises Problem."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem(415, "unsupported-encoding", "send the body as it is, not compressed. Nothing was done.")
     length = request.headers.get("content-length", "")
@@ -55,9 +57,9 @@ def check_head(request: Request, limit: int) -> None:
 
 
 async def read_bytes(request: Request, limit: int, share: CapacityShare | None) -> bytes:
-    """Return the body of a request. Raises Problem when it is too large or too slow, or there is no room for it.
+    """Return the body of a request. Raises Problem if it is too large or too slow, or its memory bound is reached.
 
-    It is counted in `share`; without that, the caller has counted it.
+    It is counted in `share`; without one, the caller has counted it.
     """
     data = bytearray()
 
@@ -71,7 +73,7 @@ async def read_bytes(request: Request, limit: int, share: CapacityShare | None) 
 
 
 async def skip_bytes(request: Request, limit: int, room: Capacity) -> int:
-    """Read a body and keep nothing of it; return its size. It is refused where `read_bytes` would refuse it."""
+    """Read and discard a body; return its size. It is refused where `read_bytes` would refuse it."""
 
     size = 0
 
@@ -85,7 +87,7 @@ async def skip_bytes(request: Request, limit: int, room: Capacity) -> int:
 
 
 async def _read(request: Request, limit: int, take: Callable[[bytes], None]) -> int:
-    """Hand a body over, chunk by chunk; return its size."""
+    """Pass a body to `take`, chunk by chunk; return its size."""
     size = 0
     try:
         async with asyncio.timeout(BODY_WAIT_S):

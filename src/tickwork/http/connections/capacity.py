@@ -1,4 +1,4 @@
-"""A bound on something that many requests hold at the same time: streams, or bytes of bodies."""
+"""Bounds on resources that requests hold at the same time: streams, or bytes of bodies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tickwork.http.framework.problems import Problem
 
 
 class Capacity:
-    """So much of something may be held at once. It is checked and counted in one step, so a burst cannot pass it.
+    """A bound on the units of a resource held at once. Check and count are one step: a burst cannot exceed it.
 
-    For the event loop alone.
+    Not thread-safe: for the event loop only.
     """
 
     def __init__(self, most: int, full: str, code: str = "too-busy") -> None:
@@ -21,11 +21,11 @@ class Capacity:
         self._code = code
 
     def has(self, count: int) -> bool:
-        """Whether there is room for so much more."""
+        """Return whether `count` more units are available."""
         return self.held + count <= self.most
 
     def take(self, count: int = 1) -> bool:
-        """Hold so much more, if there is room for it."""
+        """Hold `count` more units, if they are available; return whether they were."""
         if not self.has(count):
             return False
         self.held += count
@@ -35,32 +35,32 @@ class Capacity:
         self.held -= count
 
     def refusal(self) -> Problem:
-        """What to answer when there is no room: 503, with when to try again."""
+        """Return the problem to answer with when nothing is available: 503, with a Retry-After."""
         return Problem(503, self._code, f"{self._full} Nothing was done.", headers={"Retry-After": "5"})
 
 
 class CapacityShare:
-    """What one request holds of a room."""
+    """The units of a capacity that one request holds."""
 
     def __init__(self, room: Capacity) -> None:
         self._room = room
         self._held = 0
 
     def take(self, count: int) -> None:
-        """Hold so much more. Raises Problem when there is no room."""
+        """Hold `count` more units. Raises Problem if they are not available."""
         if not self._room.take(count):
             raise self._room.refusal()
         self._held += count
 
     def give_back(self) -> None:
-        """Hold nothing any more."""
+        """Release all units."""
         self._room.give_back(self._held)
         self._held = 0
 
 
 @contextmanager
 def sharing(room: Capacity) -> Iterator[CapacityShare]:
-    """A share of a room, which is given back at the end."""
+    """Yield a share of a capacity; release it at the end."""
     share = CapacityShare(room)
     try:
         yield share

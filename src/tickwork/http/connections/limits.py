@@ -1,8 +1,8 @@
-"""Which clients are connected, in total and by address, and which connection is closed when there are too many.
+"""Connection limits, in total and by client address: which connection is closed when a limit is reached.
 
-A connection either waits for its client (for a request, for the rest of one, or for an answer to be taken), or the
-server works on its request. At a cap, the connection that has waited longest is closed for the new one. Requests that
-the server works on, long polls and streams among them, are never ended for others.
+A connection either waits for its client (for a request, the rest of one, or the client to read an answer), or the
+server works on its request. At a limit, the connection that has waited longest is closed for the new one. Requests that
+the server works on, such as long polls and streams, are never ended for others.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from tickwork.core.web.addresses import network_of
 from tickwork.errors import InvalidInput
 
-MOST = 2_000  # connections, unless the settings say more
-MOST_TLS = 1_000  # where the server speaks TLS itself: such a connection takes four times as much memory
-RESERVED = 128  # open files that are left for the store, the log and calls of the server's own
+MOST = 2_000  # connections, by default
+MOST_TLS = 1_000  # with TLS, as such a connection takes four times as much memory
+RESERVED = 128  # open files left for the store, the log and outgoing calls
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections there may be at once, in total and from one address."""
+    """How many connections may be open at once, in total and from one address."""
 
     total: int
     per_address: int
@@ -30,11 +30,11 @@ class ConnectionLimits:
 def connection_limits(
     open_files: int, total: int | None, per_address: int | None, most: int = MOST
 ) -> ConnectionLimits:
-    """Return the caps for a limit of open files; `total` and `per_address` are those of the settings.
+    """Return the limits of connections for a limit of open files; `total` and `per_address` are settings.
 
-    Where they say nothing, there may be `most` in total, and half of that from one address.
+    Without them, there may be `most` in total, and half of that from one address.
 
-    Raises InvalidInput where that limit does not leave room for them.
+    Raises InvalidInput if the limit of open files is too low for `total`.
     """
     room = max(open_files - RESERVED, open_files // 2)
     if total is not None and total > room:
@@ -48,7 +48,7 @@ def connection_limits(
 
 @dataclass(eq=False, slots=True)
 class ClientConnection:
-    """A connection of a client. `close` closes it at once, without sending what was not sent yet."""
+    """A connection of a client. `close` closes it at once, and discards unsent data."""
 
     address: str
     close: Callable[[], None]
@@ -56,14 +56,14 @@ class ClientConnection:
 
 @dataclass(slots=True)
 class _AddressGroup:
-    """The connections of one address. `waiting` begins with the one that has waited longest."""
+    """The connections of one address. `waiting` is ordered, the longest waiting first."""
 
     count: int = 0
     waiting: dict[ClientConnection, None] = field(default_factory=dict)
 
 
 class Connections:
-    """The open connections of a server. For its event loop alone."""
+    """The open connections of a server. Not thread-safe: for its event loop only."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -75,7 +75,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, host: str, close: Callable[[], None]) -> ClientConnection | None:
-        """Add a connection, and close another one if a cap is reached; None if none of them can be closed."""
+        """Add a connection, closing another if a limit is reached; return None if none can be closed."""
         address = network_of(host)
         group = self._groups.get(address, _NO_GROUP)
         if group.count >= self.limits.per_address:
@@ -98,13 +98,13 @@ class Connections:
                 waiting[connection] = None
 
     def is_served(self, connection: ClientConnection) -> None:
-        """Note that the next thing to happen to a connection is up to the server."""
+        """Note that the server works on a request of a connection from now on."""
         if connection in self._open:
             self._waiting.pop(connection, None)
             self._groups[connection.address].waiting.pop(connection, None)
 
     def leave(self, connection: ClientConnection) -> None:
-        """Forget a connection that is closed. It may be forgotten already."""
+        """Remove a closed connection, if it has not been removed before."""
         if connection not in self._open:
             return
         self.is_served(connection)
@@ -120,7 +120,10 @@ class Connections:
             count -= 1
 
     def _close_first(self, waiting: dict[ClientConnection, None]) -> bool:
-        """Close the connection that has waited longest. It is forgotten now, before its socket is closed."""
+        """Close the connection that has waited longest; return whether there was one.
+
+        It is removed now, before its socket is closed.
+        """
         first = next(iter(waiting), None)
         if first is None:
             return False

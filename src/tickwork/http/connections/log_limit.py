@@ -1,4 +1,4 @@
-"""Keeps errors that clients can cause without end from filling the log."""
+"""Rate limit for log records, so that clients cannot fill the log with errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LOGGERS = ("asyncio", "tickwork.http", "uvicorn.error")
 
 
 class LogLimit(logging.Filter):
-    """Passes a few records of each kind in ten seconds; the next one that passes tells how many did not.
+    """Passes a few records of each kind in ten seconds; the next record that passes has the count of dropped ones.
 
-    Records are of one kind if they have the same logger, level and unformatted message, as far as its first line.
+    Records are of one kind if they have the same logger, level and first line of the unformatted message.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -45,14 +45,14 @@ class LogLimit(logging.Filter):
             return False
 
     def _make_room(self, now: float) -> None:
-        """Forget windows that are over long ago where there are too many, or else all of them."""
+        """If there are too many windows, remove the expired ones; if there are still too many, remove all."""
         if len(self._seen) >= KINDS:
             kept = {kind: one for kind, one in self._seen.items() if now - one.began < WINDOW_S}
             self._seen = kept if len(kept) < KINDS else {}
 
 
 class _Window:
-    """The records of a kind from an instant on: how many passed, and how many were dropped."""
+    """The counts of passed and dropped records of a kind, since `began`."""
 
     __slots__ = ("began", "dropped", "passed")
 
@@ -64,7 +64,7 @@ class _Window:
 
 @contextmanager
 def limited_logs(clock: Clock) -> Iterator[None]:
-    """Limit what the server, its HTTP library and the event loop log meanwhile."""
+    """Limit the log records of the server, uvicorn and asyncio within this context."""
     limit, loggers = LogLimit(clock), [logging.getLogger(name) for name in LOGGERS]
     for logger in loggers:
         logger.addFilter(limit)

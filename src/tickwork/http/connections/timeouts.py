@@ -1,9 +1,9 @@
-"""A connection with bounds on what its client may leave the server waiting for, and on what it may have it keep.
+"""A protocol for connections that bounds the time that a client may stall, and the memory that it may use.
 
-Uvicorn waits without end for the head of a request, for the rest of a body that was answered already, and for a client
-to take its answer; it keeps as many headers and pipelined requests as arrive in one read. asyncio reads 256 KB at once,
-and keeps all of an answer that a client does not take. What a handler has read of a body has bounds of its own
-(bodies.py).
+Uvicorn waits without a limit for the head of a request, for the rest of a body that was answered already, and for a
+client to read its answer; it keeps all headers and pipelined requests that arrive in one read. asyncio reads 256 KB at
+once, and keeps all of an answer that a client does not read. The part of a body that a handler has read has bounds of
+its own (bodies.py).
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ else:
     except ImportError:
         from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
 
-HEAD_WAIT_S = 15.0  # from the first byte of a request, or from the connection on
-TAKE_WAIT_S = 30.0  # for a client to take what was sent to it
+HEAD_WAIT_S = 15.0  # from the first byte of a request, or from the start of the connection
+TAKE_WAIT_S = 30.0  # for a client to read what was sent to it
 HEAD_LIMIT = 64 * 1024  # bytes
-REST_LIMIT = 8 * 1024 * 1024  # of a body that was answered before it had come: who sends it shall hear the answer
+REST_LIMIT = (
+    8 * 1024 * 1024
+)  # of a body that was answered before it had arrived: its sender shall still receive the answer
 HEADERS_LIMIT = 200
-PIPELINE_LIMIT = 8  # requests that came before the one ahead of them was answered
-PIECE = 16 * 1024  # bytes that are read at once, or written
+PIPELINE_LIMIT = 8  # requests that arrive before the previous one was answered
+PIECE = 16 * 1024  # bytes read or written at once
 
 
 class _Phase(Enum):
-    """What a connection waits for: the head of a request, its body, or that the client takes the answer.
+    """What a connection waits for: a request's head, its body, its handler (SERVED), or the client to read an answer.
 
-    In IDLE nothing of the next request has come; uvicorn closes the connection after its keep-alive timeout.
+    In IDLE nothing of the next request has arrived; uvicorn closes the connection after its keep-alive timeout.
     """
 
     HEAD = auto()
@@ -48,10 +50,10 @@ class _Phase(Enum):
 
 
 class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
-    """Closes a connection whose client lets the server wait too long, or sends too much before it is served.
+    """Closes a connection whose client stalls for too long, or sends too much before it is served.
 
-    It goes on reading a body when its handler has taken the piece before. All connections of a process read into the
-    same memory: they are on one event loop, which is done with a piece before it reads the next one.
+    It reads more of a body only after the handler has taken the previous piece. All connections of a process read into
+    the same buffer: they are on one event loop, which processes a piece before it reads the next one.
 
     It also tells `connections` when it waits for its client, so that the longest waiting connection can be closed when
     there are too many.
@@ -65,14 +67,14 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self._connection = connection
         self._phase = _Phase.HEAD
         self._head_size = 0
-        self._started: Any = None  # the request that is handled, or was last; of pipelined ones not the last that came
+        self._started: Any = None  # the last started request; pipelined ones may have arrived after it
         self._giving_up: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if self.client is not None:  # before it is looked up among the proxies that the settings trust
+        if self.client is not None:  # before it is compared with the trusted proxies
             self.client = (plain_address(self.client[0]), self.client[1])
-        transport.set_write_buffer_limits(high=1, low=0)  # one piece waits, and no other is written
+        transport.set_write_buffer_limits(high=1, low=0)  # one piece may wait to be sent
         self._connection.close = transport.abort
         self._enter(_Phase.HEAD)
 
@@ -86,19 +88,21 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self._stop_timer()
         self._unset_keepalive_if_required()
         self._among.leave(self._connection)
-        if self._started is not None:  # uvicorn tells only the last request that came, which may wait behind this one
+        if (
+            self._started is not None
+        ):  # uvicorn notifies only the request that arrived last, which may wait behind this one
             self._started.disconnected = not self._started.response_complete
             self._started.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        before = cast("Any", self.cycle)  # none before the first request, whatever uvicorn's hint says
+        before = cast("Any", self.cycle)  # None before the first request, in spite of uvicorn's type hint
         handled = before is not None and not before.response_complete
         is_rest = before is not None and before.more_body
         super().data_received(data)
         if self.cycle is not before:
             self._head_size = 0
-        elif not handled or not is_rest:  # the body of a request that is handled is the business of its handler
+        elif not handled or not is_rest:  # the handler bounds the body of a request that it handles
             self._head_size += len(data)
             if self._head_size > (REST_LIMIT if is_rest else HEAD_LIMIT):
                 self._refuse()
@@ -106,7 +110,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self._follow()
 
     def _wait_for_handler(self) -> None:
-        """Read nothing while a piece of a body waits; uvicorn reads on when its handler asks for more."""
+        """Stop reading while a piece of a body waits; uvicorn resumes when the handler asks for more."""
         cycle = cast("Any", self.cycle)
         if cycle is not None and cycle.more_body and cycle.body and not cycle.response_complete:
             self.flow.pause_reading()
@@ -127,7 +131,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         super().timeout_keep_alive_handler()
         self._follow()
 
-    # -- callbacks of httptools; h11 bounds the size of a head and handles one request at a time
+    # -- callbacks of httptools; h11 itself bounds the size of a head and handles one request at a time
 
     def on_message_begin(self) -> None:
         if len(cast("Any", self).pipeline) >= PIPELINE_LIMIT:
@@ -140,16 +144,16 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         cast("Any", super()).on_header(name, value)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing in the log: the request is answered as one that asks for no other protocol."""
+        """Log nothing: the request is answered as if it had not asked for another protocol."""
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._started = cycle
         cast("Any", super())._start_asgi_task(cycle, app)
 
-    # -- what the connection waits for
+    # -- the phase of the connection
 
     def _follow(self) -> None:
-        """Enter the phase that the connection is in by now, if that is another one."""
+        """Enter the phase that the connection is in now, if it has changed."""
         phase = self._current_phase()
         if phase is not self._phase:
             self._enter(phase)
@@ -163,6 +167,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         return _Phase.BODY if cycle.more_body else _Phase.SERVED
 
     def _enter(self, phase: _Phase) -> None:
+        """Enter a phase: restart its timer, and tell `connections` whether the connection waits for its client."""
         self._phase = phase
         self._stop_timer()
         wait_s = {_Phase.HEAD: HEAD_WAIT_S, _Phase.TAKE: TAKE_WAIT_S}.get(phase)
@@ -179,7 +184,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
             self._giving_up = None
 
     def _refuse(self) -> None:
-        """Say why, unless an answer was given: what comes now may be the rest of what it was for."""
+        """Answer 400 and close; only close if an answer was sent already, since the data may belong to that request."""
         if cast("Any", self.cycle) is None:
             self.send_400_response("The head of this request is too large.")
         else:
@@ -187,7 +192,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
 
 
 def in_pieces(app: ASGIApp) -> ASGIApp:
-    """Send the answers of an app piece by piece, each when the client has taken most of those before it."""
+    """Return an app that sends answers in pieces, each once the client has read most of those before it."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_pieces(message: Message) -> None:
@@ -200,7 +205,7 @@ def in_pieces(app: ASGIApp) -> ASGIApp:
                 is_last = at + PIECE >= len(whole)
                 more = message.get("more_body", False) if is_last else True
                 await send({**message, "body": whole[at : at + PIECE], "more_body": more})
-                await asyncio.sleep(0)  # noqa: TID251  # others have their turn, and it shows if the client is gone
+                await asyncio.sleep(0)  # noqa: TID251  # lets other tasks run, and detects a closed connection
 
         await app(scope, receive, send_pieces)
 

@@ -1,1 +1,1 @@
-"""Answers that last: server-sent events, followed logs, and waiting for jobs to end."""
+"""Long-lived answers: server-sent events, followed logs, and waiting for jobs to end."""

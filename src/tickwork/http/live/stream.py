@@ -1,8 +1,8 @@
-"""The stream: what changed in the store, told to every page that listens, with one look a second for all of them.
+"""The stream of changes: polls the store once a second, and sends the changes to all listeners.
 
-Everything here happens on the event loop; the store is called on threads. Looks begin with the first listener and end
-after the last. Nothing is kept but what was told in the last seconds: a cursor says all that another server needs to go
-on from it.
+Everything here runs on the event loop; the store is called on threads. Polling begins with the first listener and ends
+after the last. Only the events of the last seconds are kept: a cursor contains everything that another server needs to
+resume from it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tickwork.store.base import Store
 from tickwork.store.reads.change_feed import Changes, Key
 
 LOOK_S = 1.0
-TOPICS_S = 3.0  # how often topics are looked at
-IDLE_S = 2.0  # a listener hears at least so often that nothing changed
-LATE = timedelta(seconds=10)  # what becomes visible so late is still told
-RESUMES = timedelta(minutes=5)  # what changed since an older cursor is not told
-MOST = 1_000  # happenings of a kind that a look reads
-KEPT = 60  # events; who is further behind begins anew
+TOPICS_S = 3.0  # how often topics are polled
+IDLE_S = 2.0  # seconds after which a listener learns that nothing changed
+LATE = timedelta(seconds=10)  # changes that become visible up to this late are still sent
+RESUMES = timedelta(minutes=5)  # an older cursor gets a reset instead of the changes since
+MOST = 1_000  # changes of a kind that one poll reads
+KEPT = 60  # events; a listener that is further behind gets a reset
 
 
 class ChangeStream:
-    """Looks while anybody listens, and keeps the last events for those who have not sent them on yet."""
+    """Polls while there are listeners, and keeps the last events for listeners that have not sent them yet."""
 
     def __init__(self, store: Store, clock: Clock, rng: Random) -> None:
         self._store = store
@@ -42,16 +42,16 @@ class ChangeStream:
         self._listeners = 0
         self._beginning = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
-        self._told: dict[Key, float] = {}  # what was told, and until when it is remembered
+        self._told: dict[Key, float] = {}  # keys of changes that were sent, and until when each is remembered
         self._events: deque[StreamEvent] = deque(maxlen=KEPT)
-        self._sent = 0  # events so far
+        self._sent = 0  # the number of events so far
         self._more = asyncio.Event()
         self._place: StreamPosition | None = None
 
     async def begin(self, stopping: asyncio.Event) -> StreamPosition:
-        """Look from now on, unless that is so already; return up to where changes were told.
+        """Start polling, unless it runs already; return the position up to which changes were sent.
 
-        Raises StoreError when the store does not answer.
+        Raises StoreError if the store does not answer.
         """
         async with self._beginning:
             if self._place is None or self._looking is None or self._looking.done():
@@ -60,7 +60,7 @@ class ChangeStream:
             return self._place
 
     async def listen(self, cursor: str | None, stopping: asyncio.Event) -> AsyncGenerator[StreamEvent | None, None]:
-        """Tell what changes from now on, and first what did since a cursor. None: nothing did for a while.
+        """Yield the changes since a cursor, if any, then changes as they happen; None if there are none for IDLE_S.
 
         It ends when the server stops.
         """
@@ -86,7 +86,7 @@ class ChangeStream:
             self._listeners -= 1
 
     async def _next(self) -> None:
-        """Wait for the next event, or for a while."""
+        """Wait for the next event, at most IDLE_S."""
         try:
             async with asyncio.timeout(IDLE_S):
                 await self._more.wait()
@@ -94,7 +94,7 @@ class ChangeStream:
             return
 
     async def _since(self, cursor: str, place: StreamPosition) -> StreamEvent | None:
-        """What changed since a cursor, as one event; or that this cannot be told. None: nothing did."""
+        """Return the changes since a cursor as one event, or a reset if they cannot be told; None if there are none."""
         before = place_of(cursor)
         if before is None or not timedelta(0) <= place.at - before.at <= RESUMES:
             return reset(place)
@@ -102,10 +102,10 @@ class ChangeStream:
         news = [StreamChange(one, one.keys) for one in found.happenings]
         return reset(place) if found.is_partial else changed(found, news, before, place)
 
-    # -- the looks
+    # -- polling
 
     def _first(self) -> StreamPosition:
-        """Where looks begin. What is found there was so before anybody listened."""
+        """Return the position at which polling begins. Changes found now happened before there were listeners."""
         topics = self._store.topics()
         found = self._store.happenings(self._store.now() - LATE, MOST)
         self._told = {}
@@ -113,6 +113,7 @@ class ChangeStream:
         return StreamPosition(found.at, topics)
 
     async def _look(self, place: StreamPosition, stopping: asyncio.Event) -> None:
+        """Poll until the server stops or the last listener leaves; back off after errors."""
         topics_at, wait_s = self._clock.monotonic() + TOPICS_S, LOOK_S
         while not await stops(stopping, wait_s) and self._listeners:
             now = self._clock.monotonic()
@@ -128,6 +129,7 @@ class ChangeStream:
         self._call()
 
     async def _look_once(self, before: StreamPosition, *, with_topics: bool) -> StreamPosition:
+        """Read the changes since a position, add an event if there are any, and return the new position."""
         topics = await run_in_threadpool(self._store.topics) if with_topics else before.topics
         found = await run_in_threadpool(self._store.happenings, before.at - LATE, MOST)
         place = StreamPosition(found.at, topics)
@@ -141,7 +143,7 @@ class ChangeStream:
         return place
 
     def _news(self, found: Changes) -> list[StreamChange]:
-        """What was not told yet. What is found is remembered for as long as it can be found again."""
+        """Return the changes that were not sent yet. Each key is remembered for as long as it can be found again."""
         now = self._clock.monotonic()
         news = []
         for one in found.happenings:
@@ -153,6 +155,6 @@ class ChangeStream:
         return news
 
     def _call(self) -> None:
-        """Call everybody who waits; whoever comes later waits for the next call."""
+        """Wake all listeners that wait; later ones wait for the next call."""
         self._more.set()
         self._more = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What the events of the stream say, and the cursors that they go on from."""
+"""Events of the stream of changes, and the cursors from which it resumes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tickwork.version import VERSION
 
 IDS = 200  # jobs that an event names
 RUNS = 50
-_MARK = 8  # characters of how a topic stands
-_INSTANT = 14  # and of an instant
+_MARK = 8  # characters of a topic's version in a cursor
+_INSTANT = 14  # characters of an instant in a cursor
 
 
 class JobCounts(Struct):
-    """How many jobs were made, began an attempt, and ended."""
+    """The number of jobs that were created, that started an attempt, and that ended."""
 
     created: int
     started: int
@@ -30,10 +30,10 @@ class JobCounts(Struct):
 
 
 class ChangesBody(Struct):
-    """What changed since the event before. `is_partial`: more than is told, so look again at all that is shown.
+    """Changes since the previous event. `is_partial`: not all of them are listed; refetch everything on display.
 
-    `failed` of the jobs that ended did so by failing. `runs` are those of which a step, or the run itself, changed.
-    `topics` are what else did: dags, gates, hooks, limits, notifications, operations, schedules, tasks, tenants and
+    `failed` is how many of the ended jobs failed. `runs` are the runs that changed, or whose steps did. `topics` are
+    the other things that changed: dags, gates, hooks, limits, notifications, operations, schedules, tasks, tenants and
     workers.
     """
 
@@ -47,7 +47,7 @@ class ChangesBody(Struct):
 
 
 class HelloBody(Struct):
-    """The first event: the time of the store, the version of the server, and from where on changes are told."""
+    """The first event: the time of the store, the version of the server, and the cursor from which changes follow."""
 
     at: datetime
     version: str
@@ -55,13 +55,13 @@ class HelloBody(Struct):
 
 
 class ResetBody(Struct):
-    """Changes may have been missed: look again at all that is shown."""
+    """Changes may have been missed: refetch everything on display."""
 
     at: datetime
 
 
 class StreamEvent(NamedTuple):
-    """One event as it is sent. A listener that is cut off goes on from the last one that had an id."""
+    """An event as it is sent. A client that lost its connection resumes from the last event with an id."""
 
     name: str
     data: str
@@ -69,19 +69,19 @@ class StreamEvent(NamedTuple):
 
 
 class StreamPosition(NamedTuple):
-    """Up to where changes were told: an instant of the store, and how its topics stood."""
+    """The position up to which changes were sent: an instant of the store, and the versions of its topics."""
 
     at: datetime
     topics: dict[str, str]
 
     @property
     def cursor(self) -> str:
-        """The same as a text that any server understands."""
+        """The position as a text that any server can read."""
         return f"{to_us(self.at):0{_INSTANT}x}" + "".join(self.topics[topic] for topic in TOPICS)
 
 
 def place_of(cursor: str) -> StreamPosition | None:
-    """The place that a cursor stands for; None when it is none."""
+    """Return the position of a cursor; None if it is not a valid one."""
     instant, marks = cursor[:_INSTANT], cursor[_INSTANT:]
     is_whole = len(instant) == _INSTANT and len(marks) == _MARK * len(TOPICS)
     if not (is_whole and cursor.isascii() and cursor.isalnum()):
@@ -94,27 +94,27 @@ def place_of(cursor: str) -> StreamPosition | None:
 
 
 class StreamChange(NamedTuple):
-    """Something that happened, and by which keys it is new."""
+    """A change of a job, and those of its keys that were not sent yet."""
 
     happening: JobChange
     keys: list[Key]
 
 
 def hello(place: StreamPosition, *, resumes: bool) -> StreamEvent:
-    """The first event. One that goes on from a cursor has no id: what comes before it was not told yet."""
+    """Return the first event. If the stream resumes from a cursor, it has no id: earlier changes follow."""
     data = _json(HelloBody(place.at, VERSION, place.cursor))
     return StreamEvent("hello", data, None if resumes else place.cursor)
 
 
 def reset(place: StreamPosition) -> StreamEvent:
-    """That changes may have been missed."""
+    """Return the event that says that changes may have been missed."""
     return StreamEvent("reset", _json(ResetBody(place.at)), place.cursor)
 
 
 def changed(
     found: Changes, news: Sequence[StreamChange], before: StreamPosition, place: StreamPosition
 ) -> StreamEvent | None:
-    """What is new since another place; None: nothing is."""
+    """Return an event with the changes between two positions; None if there are none."""
     topics = [topic for topic in TOPICS if before.topics[topic] != place.topics[topic]]
     if not news and not topics:
         return None

@@ -1,4 +1,4 @@
-"""Waiting for jobs to end, for any number of requests with one look at the store at a time, and no thread held."""
+"""Wait for jobs to end: one query at a time serves all waiting requests, and no request holds a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOK_S = 0.1
 
 
 async def stops(stopping: asyncio.Event, within_s: float) -> bool:
-    """Wait; True when the server ends meanwhile."""
+    """Wait up to `within_s` seconds; return whether the server stops meanwhile."""
     try:
         async with asyncio.timeout(within_s):
             await stopping.wait()
@@ -24,7 +24,7 @@ async def stops(stopping: asyncio.Event, within_s: float) -> bool:
 
 
 class JobWaits:
-    """Looks for the ends of all jobs that somebody waits for, ten times a second while anybody does."""
+    """Polls for the end of all jobs that requests wait for, ten times a second while there are any."""
 
     def __init__(self) -> None:
         self._waited: Counter[JobId] = Counter()
@@ -32,7 +32,7 @@ class JobWaits:
         self._task: asyncio.Task[None] | None = None
 
     async def ended(self, store: Store, job_id: JobId, wait_s: float, stopping: asyncio.Event) -> bool:
-        """Whether a job has ended, after waiting for that up to so long, or until the server stops."""
+        """Wait for a job to end, up to `wait_s` seconds or until the server stops; return whether it has ended."""
         self._waited[job_id] += 1
         try:
             async with asyncio.timeout(wait_s):
@@ -49,5 +49,6 @@ class JobWaits:
         return False
 
     async def _look(self, store: Store, stopping: asyncio.Event) -> None:
+        """Wait LOOK_S, then read which of the jobs that requests wait for have ended."""
         await stops(stopping, LOOK_S)
         self._ended = await run_in_threadpool(store.ended_among, list(self._waited))

@@ -1,1 +1,1 @@
-"""Workers over REST: their claims, long polls, leases and finishes."""
+"""Remote workers: claims, long polls, leases and finishes over REST."""

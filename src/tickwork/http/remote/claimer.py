@@ -1,6 +1,6 @@
-"""Claims jobs for those who work over REST, and grants each attempt a lease of its own.
+"""Claim jobs for remote workers, and grant each attempt a lease of its own.
 
-All calls come from one thread, that of the hub.
+Not thread-safe: all calls are made on the thread of `LongPolls`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tickwork.store.limits import LimitedCapacity
 from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant
 from tickwork.version import VERSION
 
-ALONE_RETRY = timedelta(seconds=5)  # until a job that must be alone is offered again to those who hold leases
+ALONE_RETRY = timedelta(seconds=5)  # until a job that must run alone is offered again to workers that hold leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class WantedJobs:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for those that one claim can serve."""
+        """A key that is equal for requests that one claim can serve."""
         return (self.queues, self.tasks, self.offer.labels, tuple(sorted(self.offer.resources.items())))
 
     def of(self, due: Collection[str]) -> list[str]:
-        """The tasks to claim, given those that are due. Runs are begun by whoever claims them, and go to nobody."""
+        """Return the tasks to claim, given the due ones. A claim also begins due runs of dags; they are not leased."""
         runs = [RUN] if RUN in due else []
         if self.tasks:
             return [*self.tasks, *runs]
@@ -67,7 +67,7 @@ class LeaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeasedAttempt:
-    """An attempt that somebody is to make, and until when it is theirs."""
+    """An attempt that is leased to a remote worker, and the end of its lease."""
 
     job: Claimed
     worker: WorkerId
@@ -75,7 +75,7 @@ class LeasedAttempt:
 
 
 class RemoteClaimer:
-    """Claims under a lease of the server's own, which is renewed when it is needed and costs nothing until then."""
+    """Claims jobs under a lease of the server's own, which it renews only when it claims."""
 
     def __init__(self, store: Store, ends: RemoteFinisher, clock: Clock) -> None:
         self._store = store
@@ -90,9 +90,9 @@ class RemoteClaimer:
     def claim(
         self, wanted: WantedJobs, due: Collection[str], askers: Sequence[LeaseRequest]
     ) -> list[list[LeasedAttempt]]:
-        """Claim for those who ask, the first one first; return what each of them got.
+        """Claim jobs for requests, in their order; return the jobs of each.
 
-        Should the store fail on the way, nobody gets anything, and what was claimed comes back when its lease ends.
+        If the store fails, no request gets jobs, and claimed ones return to their queue when their leases expire.
         """
         tasks = wanted.of(due)
         room = min(FIRST, sum(one.most for one in askers))
@@ -110,12 +110,12 @@ class RemoteClaimer:
             raise
 
     def give_back(self, leased: Sequence[LeasedAttempt]) -> None:
-        """Whoever asked is gone: queue what was claimed for them again, at once and uncharged."""
+        """Queue jobs again, at once and uncharged, since the client that they were claimed for has disconnected."""
         for one in leased:
             self._ends.end(one.job, Released(), one.worker)
 
     def _leased(self) -> WorkerId:
-        """Who we are, for the store, with enough of a lease left for a claim and its grants."""
+        """Return the server's worker id, with enough of its lease left for a claim and its grants."""
         now = self._clock.monotonic()
         if self._me is not None and self._until - now > LEASE.total_seconds() / 2:
             return self._me
@@ -127,7 +127,7 @@ class RemoteClaimer:
         return self._me
 
     def _sound(self, jobs: Sequence[Claimed]) -> list[Claimed]:
-        """Those that can be done; the others end here, as they would in a worker."""
+        """Return the jobs that can run; fail the others, as a worker would."""
         for job in jobs:
             if job.flaw is not None:
                 self._ends.end(job, Failed(job.flaw, fatal=True))
@@ -136,6 +136,7 @@ class RemoteClaimer:
     def _granted(
         self, me: WorkerId, wanted: WantedJobs, jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]
     ) -> list[list[LeasedAttempt]]:
+        """Deal claimed jobs to requests and grant their leases; return the leased attempts of each request."""
         dealt = self._deal(jobs, askers)
         grants = [
             (job, _grant(job, asker, wanted)) for asker, given in zip(askers, dealt, strict=True) for job in given
@@ -150,7 +151,7 @@ class RemoteClaimer:
         return [[leased[job.job_id] for job in given if job.job_id in leased] for given in dealt]
 
     def _deal(self, jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]) -> list[list[Claimed]]:
-        """Deal jobs to those who ask. A job that must run alone goes to a worker that gets and holds no other."""
+        """Deal jobs to requests. A job that must run alone goes to a worker that gets and holds no other."""
         exclusive = [job for job in jobs if job.is_exclusive]
         if not exclusive:
             return _deal(jobs, askers)
@@ -167,11 +168,12 @@ class RemoteClaimer:
         dealt = [[alone[number]] if number in alone else next(shares) for number in range(len(askers))]
         given = {job.job_id for share in dealt for job in share}
         for job in [one for one in jobs if not one.is_exclusive and one.job_id not in given]:
-            self._ends.end(job, Released())  # there were more than the others had asked for
+            self._ends.end(job, Released())  # more jobs than the other requests asked for
         return dealt
 
 
 def _deal(jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]) -> list[list[Claimed]]:
+    """Deal jobs to requests in order, to each up to the number that it takes."""
     dealt: list[list[Claimed]] = []
     at = 0
     for one in askers:

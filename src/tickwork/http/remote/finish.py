@@ -1,4 +1,4 @@
-"""How attempts end that were made over REST: decided where all are, stored behind the same fence."""
+"""Finish attempts of remote workers: the outcome is decided and stored as for all other attempts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tickwork.store.remote_leases import RemoteAttempt
 from tickwork.worker.breaker_reports import breaker_ends
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
-TIDY = 50  # so many leases of attempts that have ended are forgotten together; a crash leaves them to the pruner
+TIDY = 50  # leases of ended attempts that are deleted together; after a crash the pruner deletes them
 _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
 class RemoteFinisher:
-    """Ends attempts. Its calls may come from any thread."""
+    """Finishes attempts of remote workers. Thread-safe."""
 
     def __init__(self, store: Store, clock: Clock, rng: Random, tally: Counters) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class RemoteFinisher:
         self._over: list[WorkerId] = []
 
     def started(self, jobs: Iterable[Claimed]) -> None:
-        """Jobs have started; the budget for retries is counted by that."""
+        """Count jobs that have started, from which retry budgets are computed, and how long they waited."""
         now = self._clock.monotonic()
         with self._lock:
             for job in jobs:
@@ -44,9 +44,9 @@ class RemoteFinisher:
                 self._tally.spread(WAIT, (job.queue,), max(0, job.claimed_at_us - job.run_at_us) / 1e6)
 
     def end(self, one: RemoteAttempt | Claimed, ending: Ending, worker: WorkerId | None = None) -> bool:
-        """Store that an attempt ended so; False when it is not its job's current one any more.
+        """Store how an attempt ended; return False if it is not the current one of its job any more.
 
-        `worker` is the lease of its own that it had, which ends with it.
+        `worker` is the attempt's own lease, which ends with it.
         """
         with self._lock:
             outcome = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
@@ -56,13 +56,14 @@ class RemoteFinisher:
         finish = Finish(one.job_id, one.attempt, one.claim, outcome, 0, one.run, one.step, one.policy.produce)
         if not self._store.finish_attempts([finish]):
             return False
-        # Whether it was a probe is not known here; a breaker that waits for none takes no notice.
+        # It is not known here whether it was a probe; a breaker that waits for no probe ignores it.
         if told := breaker_ends(one.task, one.flow, one.job_id, outcome.attempt, is_probe=True):
             self._store.end_probes(told)
         self._ended((one.queue, one.task, outcome.attempt.value), worker)
         return True
 
     def _ended(self, labels: tuple[str, str, str], worker: WorkerId | None) -> None:
+        """Count an ended attempt, and delete leases of ended attempts once there are TIDY of them."""
         with self._lock:
             self._tally.add(ATTEMPTS, labels)
             self._over += [] if worker is None else [worker]

@@ -1,8 +1,8 @@
-"""Where those wait who ask for work over REST: one watcher for all of them.
+"""Long polls of remote workers: one task on the event loop watches the store for all waiting requests.
 
-Everything here happens on the event loop; the store is called on a thread of the hub's own. While somebody waits, the
-hub looks when the store calls, when the next job is due, and once a second. Equal requests are served by one claim, and
-whoever came first is first. While nobody waits, it does nothing.
+The store is called on a thread of its own. While requests wait, the store is polled when it signals new work, when the
+next job is due, and once a second. One claim serves all requests for the same jobs, in the order of their arrival.
+While no request waits, it does nothing.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tickwork.store.base import Store, Waiter
 T = TypeVar("T")
 _log = logging.getLogger("tickwork.http")
 POLL_S = 1.0
-REST_S = 0.02  # between two looks, however often the store calls
-SCARCE_SHARE = 30  # what was not found among jobs of others is looked for in at most this part of the time
+REST_S = 0.02  # between two polls of the store, however often it signals
+SCARCE_SHARE = 30  # after a claim without jobs, claims of its group take at most 1/30 of the time
 _numbers = count()
 
 
 class _WaitingPoll:
-    """One request that waits. `once`: the next look answers it, whatever that brings. `gone`: nobody hears the answer.
+    """A request that waits. `once`: the next poll of the store answers it, with jobs or none. `gone`: its client left.
 
-    `served`: a claim for it is under way, whose end it has to wait for.
+    `served`: a claim for it is under way, which has to end first.
     """
 
     __slots__ = ("answer", "asker", "gone", "number", "once", "served")
@@ -53,7 +53,7 @@ class _WaitingPoll:
 
 
 class _PollGroup:
-    """Those who want the same, in the order in which they came."""
+    """Requests for the same jobs, in the order of their arrival."""
 
     def __init__(self, wanted: WantedJobs) -> None:
         self.wanted = wanted
@@ -61,13 +61,13 @@ class _PollGroup:
         self.not_before = 0.0
 
     def next(self) -> list[_WaitingPoll]:
-        """Who is served next: all of them, or the first one, where what it offers is its own."""
+        """Return the requests for the next claim: all that wait, or the first one if it offers resources of its own."""
         waiting = [poll for poll in self.polls if not poll.answer.done()]
         return waiting[:1] if self.wanted.offer.resources else waiting
 
 
 class LongPolls:
-    """Serves long polls. It starts with the first of them, and ends with its event loop, or when it is closed."""
+    """Serves long polls. It starts with the first request, and ends with its event loop or `close`."""
 
     def __init__(self, store: Store, clock: Clock, rng: Random, tally: Counters) -> None:
         self.ends = RemoteFinisher(store, clock, rng, tally)
@@ -77,26 +77,26 @@ class LongPolls:
         self._backoff = Backoff("leases over REST", rng)
         self._groups: dict[tuple[object, ...], _PollGroup] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tickwork-hub")
-        self._called = asyncio.Event()  # by the store, or by somebody new
-        self._asked = asyncio.Event()  # by somebody new
-        self._fresh: list[_PollGroup] = []  # where somebody new waits
-        self._look_at = 0.0  # when to look for everybody
+        self._called = asyncio.Event()  # by the store, or by a new request
+        self._asked = asyncio.Event()  # by a new request
+        self._fresh: list[_PollGroup] = []  # groups with new requests
+        self._look_at = 0.0  # when to poll the store for all requests
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
     async def poll(
         self, wanted: WantedJobs, asker: LeaseRequest, wait_s: float, gone: Coroutine[Any, Any, object]
     ) -> list[LeasedAttempt]:
-        """Wait for jobs, at most so long, and until whoever asks is `gone`: they get nothing.
+        """Wait for jobs for up to `wait_s` seconds, or until the client is `gone`, which then gets none.
 
-        Raises StoreError when it is not to wait, and the store does not answer.
+        Raises StoreError if `wait_s` is zero and the store does not answer.
         """
         poll = self._enter(wanted, asker, once=wait_s <= 0)
         leaving = asyncio.ensure_future(gone)
         both = (poll.answer, leaving)
         try:
             await asyncio.wait(both, timeout=wait_s or None, return_when=asyncio.FIRST_COMPLETED)
-            if poll.served:  # it may be given something at this moment
+            if poll.served:  # a claim may be about to give it jobs
                 poll.once = True
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             poll.gone = leaving.done()
@@ -109,13 +109,13 @@ class LongPolls:
             self._leave(wanted, poll)
 
     def stop(self) -> None:
-        """Answer all that wait with nothing; from here on nobody waits."""
+        """Answer all waiting requests without jobs; later requests do not wait."""
         self._stopped = True
         for poll in [one for group in self._groups.values() for one in group.polls if not one.served]:
             poll.give([])
 
     async def close(self) -> None:
-        """End the watcher."""
+        """Stop the watcher."""
         self.stop()
         if self._running is not None:
             self._running.cancel()
@@ -123,7 +123,7 @@ class LongPolls:
                 await self._running
         self._thread.shutdown(wait=False)
 
-    # -- who waits
+    # -- requests
 
     def _enter(self, wanted: WantedJobs, asker: LeaseRequest, *, once: bool) -> _WaitingPoll:
         poll = _WaitingPoll(asker, once)
@@ -140,7 +140,7 @@ class LongPolls:
         return poll
 
     def _leave(self, wanted: WantedJobs, poll: _WaitingPoll) -> None:
-        """Nobody waits there any more. What they were given and do not hear of is given back."""
+        """Remove a request. If its client has disconnected, return its jobs to their queue."""
         if not poll.answer.done():
             poll.gone = True
         elif poll.gone and poll.answer.exception() is None:
@@ -159,6 +159,7 @@ class LongPolls:
     # -- the watcher
 
     async def _watch(self) -> None:
+        """Serve requests until cancelled; back off after errors."""
         waiter: Waiter | None = None
         self._look_at = 0.0
         try:
@@ -180,11 +181,11 @@ class LongPolls:
                 waiter.close()
 
     async def _rest(self, waiter: Waiter | None) -> None:
-        """Wait until there may be something to do; while nobody waits, until somebody does."""
+        """Wait until the store signals, a request arrives or a poll is due; without requests, until one arrives."""
         loop = asyncio.get_running_loop()
         watched = -1
         if waiter is not None and self._groups:
-            watched = waiter.fileno()  # it may be another one each time
+            watched = waiter.fileno()  # it may change between calls
         if waiter is not None and watched >= 0:
             loop.add_reader(watched, self._call, waiter)
         try:
@@ -194,13 +195,13 @@ class LongPolls:
                 loop.remove_reader(watched)
 
     def _call(self, waiter: Waiter) -> None:
-        """The store called: there may be something for everybody."""
+        """Handle a signal of the store: poll it for all requests."""
         waiter.clear()
         self._look_at = 0.0
         self._called.set()
 
     async def _look_around(self, now: float) -> None:
-        """Look for those who are new, or for everybody if it is time to."""
+        """Poll the store for new requests, or for all if their poll is due."""
         everybody = now >= self._look_at
         groups = list(self._groups.values()) if everybody else self._fresh
         self._fresh = []
@@ -210,7 +211,7 @@ class LongPolls:
         self._look_at = min(self._look_at, self._clock.monotonic() + wait_s)
 
     async def _look(self, groups: list[_PollGroup]) -> float:
-        """Look once for those who wait there; return in how many seconds to look again."""
+        """Poll the store once for these groups; return after how many seconds to poll again."""
         groups = sorted(dict.fromkeys(groups), key=lambda group: group.polls[0].number)
         looked_for = [poll for group in groups for poll in group.polls]
         queues = list(dict.fromkeys(queue for group in groups for queue in group.wanted.queues))
@@ -228,7 +229,7 @@ class LongPolls:
         return max(0.0, min(waits))
 
     async def _serve(self, group: _PollGroup, due: set[str]) -> float:
-        """Claim for those of a group; return in how many seconds that may bring more."""
+        """Claim jobs for a group; return after how many seconds to claim again."""
         began = self._clock.monotonic()
         if began < group.not_before:
             return group.not_before - began
@@ -252,6 +253,7 @@ class LongPolls:
         return group.not_before - ended
 
     def _deliver(self, group: _PollGroup, poll: _WaitingPoll, leased: list[LeasedAttempt]) -> None:
+        """Answer a request with its jobs; return them to their queue if its client has disconnected."""
         if poll.gone or poll.answer.done():
             self._give_back(leased)
         elif leased or poll.once or self._stopped:
@@ -259,7 +261,7 @@ class LongPolls:
             group.polls = [one for one in group.polls if one is not poll]
 
     def _fail(self, error: Exception) -> None:
-        """Those who do not wait are told; the others may be luckier."""
+        """Report an error to requests that do not wait; the others may succeed at a later poll."""
         for poll in [one for group in self._groups.values() for one in group.polls if one.once]:
             if not poll.answer.done():
                 poll.answer.set_exception(error)
@@ -275,6 +277,7 @@ async def _wait(event: asyncio.Event, limit_s: float | None) -> None:
 
 
 def _report(giving: asyncio.Future[None]) -> None:
+    """Log that disconnected clients' jobs could not be returned to their queue."""
     error = None if giving.cancelled() else giving.exception()
     if error is not None:
         _log.warning("Jobs of somebody who is gone come back when their leases end: %s", error)
