@@ -28,9 +28,7 @@ else:
 HEAD_WAIT_S = 15.0  # from the first byte of a request, or from the start of the connection
 TAKE_WAIT_S = 30.0  # for a client to read what was sent to it
 HEAD_LIMIT = 64 * 1024  # bytes
-REST_LIMIT = (
-    8 * 1024 * 1024
-)  # of a body that was answered before it had arrived: its sender shall still receive the answer
+REST_LIMIT = 8 * 1024 * 1024  # of a body answered before it had arrived; its sender shall still receive the answer
 HEADERS_LIMIT = 200
 PIPELINE_LIMIT = 8  # requests that arrive before the previous one was answered
 PIECE = 16 * 1024  # bytes read or written at once
@@ -88,9 +86,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self._stop_timer()
         self._unset_keepalive_if_required()
         self._among.leave(self._connection)
-        if (
-            self._started is not None
-        ):  # uvicorn notifies only the request that arrived last, which may wait behind this one
+        if self._started is not None:  # uvicorn notifies only the latest request, which may wait behind this one
             self._started.disconnected = not self._started.response_complete
             self._started.message_event.set()
         super().connection_lost(exc)
