@@ -17,7 +17,7 @@ from tickwork.version import VERSION
 
 IDS = 200  # jobs that an event names
 RUNS = 50
-_MARK = 8  # characters of a topic's version in a cursor
+_MARK = 8  # characters of a topic's digest in a cursor
 _INSTANT = 14  # characters of an instant in a cursor
 
 
@@ -69,7 +69,7 @@ class StreamEvent(NamedTuple):
 
 
 class StreamPosition(NamedTuple):
-    """The position up to which changes were sent: an instant of the store, and the versions of its topics."""
+    """The position up to which changes were sent: an instant of the store, and the digests of its topics."""
 
     at: datetime
     topics: dict[str, str]

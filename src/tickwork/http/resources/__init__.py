@@ -1,1 +1,1 @@
-"""A file for each resource: the shapes of its bodies, and its routes."""
+"""One module for each resource of the API: its bodies and its routes."""

@@ -1,4 +1,4 @@
-"""Approvals over REST: which steps of which runs wait for an answer, and who may give it."""
+"""Approvals over REST: the steps of runs that wait for an answer, and who may answer."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tickwork.store.base import Store
 from tickwork.store.reads.page_queries import PendingApprovalView
 
 routes = Routes("runs")
-RUNS = 500  # so many running runs a page looks at
-PLACES = 5_000  # and at so many approvals of them, and those of one run more
+RUNS = 500  # running runs that a page reads
+PLACES = 5_000  # approvals of these runs that a page reads; the last run may exceed it
 
 Place = tuple[JobId, str]
 
 
 class ApprovalQuery(Struct):
-    """From where on to look: `next_cursor` of the page before."""
+    """`cursor` is the `next_cursor` of the page before."""
 
     cursor: str | None = None
 
 
 class ApprovalBody(Struct):
-    """A step that waits for an answer, since when, and what is asked. `who` may give it; empty: anybody who operates.
+    """A step that waits for an answer. `who` may give it; if it is empty, every caller with the scope `operate`.
 
-    At `answered_at` it is answered by its `default`. `may_answer`: whether you may.
+    At `answered_at` the `default` becomes the answer. `may_answer`: whether the caller may answer.
     """
 
     run_id: str
@@ -45,7 +45,7 @@ class ApprovalBody(Struct):
 
 
 class ApprovalPage(Struct):
-    """Some approvals that wait, those of the newest runs first. A page may be empty while there are more."""
+    """Some waiting approvals, of the newest runs first. A page may be empty while there are more."""
 
     items: list[ApprovalBody]
     next_cursor: str | None
@@ -53,7 +53,7 @@ class ApprovalPage(Struct):
 
 @routes.get("/approvals", Scope.READ)
 def list_approvals(call: Call, query: ApprovalQuery) -> ApprovalPage:
-    """List the steps of running runs that wait for an answer. POST /runs/{id}/approve gives it."""
+    """List the steps of running runs that wait for an answer. POST /runs/{id}/approve answers."""
     if query.cursor is not None and not is_id(query.cursor):
         raise bad_cursor()
     store = call.app.store
@@ -69,7 +69,7 @@ def list_approvals(call: Call, query: ApprovalQuery) -> ApprovalPage:
 
 
 def _places(store: Store, runs: list[JobView]) -> tuple[dict[Place, ApprovalStep], JobId | None]:
-    """The approvals that these runs have, whether they wait or not; and the last run, where that was not all."""
+    """Return the approval steps of runs, whether they wait or not; and the last run read if PLACES was reached."""
     found: dict[Place, ApprovalStep] = {}
     known: dict[tuple[str, int], dict[str, ApprovalStep]] = {}
     for run in runs:

@@ -1,4 +1,4 @@
-"""The list of dags over REST: how the newest runs of each went, and when it is due next, in one look for a page."""
+"""The list of dags over REST: the newest runs of each, and when it is due next, in one request."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tickwork.store.dags import DagView
 from tickwork.store.reads.page_queries import RunBrief
 
 routes = Routes("dags")
-RECENT = 10  # runs of each dag that a list tells of
-SCHEDULES = 1_000  # that start the dags of a page, and are looked at
+RECENT = 10  # runs of each dag in a list
+SCHEDULES = 1_000  # that start the dags of a page and are read
 
 
 class RecentRun(Struct):
-    """A run of late: how it stands, and how long it took, if it has ended."""
+    """A recent run: its state, and how long it took if it has ended."""
 
     id: str
     state: str
@@ -29,10 +29,10 @@ class RecentRun(Struct):
 
 
 class DagLine(DagItem):
-    """A dag by its newest version, with its newest runs, the newest first.
+    """The newest version of a dag, with its newest runs, the newest first.
 
-    `success_rate` is that of those of them that have ended, `average_s` how long those took that succeeded.
-    `next_due_at` is when one of its schedules starts it next.
+    `success_rate` is the share of ended runs that succeeded, `average_s` the average duration of those. `next_due_at`
+    is when one of its schedules starts it next.
     """
 
     recent: list[RecentRun]
@@ -51,7 +51,7 @@ class DagPage(Struct):
 
 @routes.get("/dags", Scope.READ)
 def list_dags(call: Call, query: PageQuery) -> DagPage:
-    """List dags by name, each by its newest version, with how its newest runs went and when it is due next."""
+    """List dags by name, each in its newest version, with its newest runs and when it is due next."""
     store = call.app.store
     views = store.newest_dags(query.limit, name_after(query))
     names = [view.name for view in views]
@@ -64,7 +64,7 @@ def list_dags(call: Call, query: PageQuery) -> DagPage:
 
 
 def _starting(call: Call, names: list[str]) -> dict[str, dict[str, datetime | None]]:
-    """The schedules that start these dags, and when each is due next; None: it is paused, or over."""
+    """Return the schedules that start each dag, and when each is due next; None if it is paused or has ended."""
     store = call.app.store
     views = store.schedules_of(names, SCHEDULES) if names else []
     now, calendars = store.now(), store.calendars() if views else {}

@@ -1,4 +1,4 @@
-"""Dags over REST: what they run, their versions, and declaring one by a text."""
+"""Dags over REST: their steps and versions, and declaring them by a text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class VersionPage(Struct):
 
 
 class DagBody(Struct):
-    """A version of a dag with its steps. `on` are the assets that start it: one list of them must be new as a whole."""
+    """A version of a dag with its steps. `on` are lists of assets: it starts once all assets of one list are new."""
 
     name: str
     version: int
@@ -63,13 +63,13 @@ class DagBody(Struct):
 
 
 class SourceQuery(Struct):
-    """Of which version; without one, of the newest."""
+    """The version; by default, the newest."""
 
     version: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
 
 
 class SourceBody(Struct):
-    """What is stored of a version of a dag, as YAML in the words of files. What code said that no file can is told."""
+    """A stored version of a dag as YAML, in the words of files. It includes options that only code can set."""
 
     name: str
     version: int
@@ -78,14 +78,14 @@ class SourceBody(Struct):
 
 
 class DiffQuery(Struct):
-    """From which version to which. Without both: from the last but one to the newest."""
+    """The versions to compare; by default, the newest and the one before it."""
 
     old: Annotated[int, msgspec.Meta(ge=1)] | None = None
     new: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class StepChange(Struct):
-    """A step that was added or removed, or a field that is changed, of a step or of the dag itself (no step)."""
+    """A step that was added or removed, or a changed field, of a step or of the dag itself (`step` is null)."""
 
     what: str
     step: str | None
@@ -95,7 +95,7 @@ class StepChange(Struct):
 
 
 class DiffBody(Struct):
-    """What became of the steps from one version to another."""
+    """The changes from one version of a dag to another."""
 
     name: str
     old: int
@@ -104,7 +104,7 @@ class DiffBody(Struct):
 
 
 class DeclaredBody(Struct):
-    """A text in YAML or JSON, as `tickwork apply` takes it: dags, with the schedules and calendars beside them."""
+    """A text in YAML or JSON, as `tickwork apply` takes it: dags, with their schedules and calendars."""
 
     text: str
     format: Literal["yaml", "json"] = "yaml"
@@ -112,7 +112,7 @@ class DeclaredBody(Struct):
 
 
 class PlannedChangeBody(Struct):
-    """What became, or would become, of one thing that a text declares. `version` and `was` are those of a dag."""
+    """The change, or planned change, of one thing in a text. For a dag, `version` is the new one, `was` the old one."""
 
     kind: str
     name: str
@@ -123,7 +123,7 @@ class PlannedChangeBody(Struct):
 
 
 class FieldChange(Struct):
-    """A field that is not as it was."""
+    """A changed field."""
 
     field: str
     old: Any
@@ -131,7 +131,7 @@ class FieldChange(Struct):
 
 
 class DeclaredAnswer(Struct):
-    """What became of all that a text declares, and the secrets that it asks for."""
+    """The changes of all things that a text declares, and the secrets that it refers to."""
 
     dry_run: bool
     items: list[PlannedChangeBody]
@@ -140,9 +140,9 @@ class DeclaredAnswer(Struct):
 
 @routes.post("/dags", Scope.OPERATE, body_limit=TEXT_LIMIT)
 def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
-    """Store the dags of a text, with the schedules and calendars in it; a dry run says what that would change.
+    """Store the dags of a text, with the schedules and calendars in it; a dry run says what would change.
 
-    What is wrong with a text is told with a JSON pointer into it, and its line. Nothing is stored then.
+    Errors in a text have a JSON pointer into it, and its line; nothing is stored then.
     """
     found = _read(call, body)
     check_work(call, (work for dag in found.dags.values() for work in work_of_graph(dag.graph)))
@@ -158,14 +158,14 @@ def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
 
 @routes.get("/dags/{name}", Scope.READ, streams=MERMAID)
 def get_dag(call: Call, name: str, query: GraphQuery) -> DagBody | Response:
-    """Return the newest version of a dag, with its steps; or draw it."""
+    """Return the newest version of a dag, with its steps, or as a flowchart."""
     newest = _newest(call, name)
     return _drawn(newest, newest.version, query)
 
 
 @routes.delete("/dags/{name}", Scope.OPERATE)
 def delete_dag(call: Call, name: str) -> None:
-    """Have a dag be started no more. Its runs stay, and go on. 409 while a schedule starts it."""
+    """Delete a dag, so that it is not started any more. Its runs continue. 409 while a schedule starts it."""
     view = _newest(call, name)
     try:
         call.app.store.delete_dag(name)
@@ -187,14 +187,14 @@ def list_dag_versions(call: Call, name: str, query: PageQuery) -> VersionPage:
 
 @routes.get("/dags/{name}/versions/{version}", Scope.READ, streams=MERMAID)
 def get_dag_version(call: Call, name: str, version: str, query: GraphQuery) -> DagBody | Response:
-    """Return a version of a dag, with its steps; or draw it."""
+    """Return a version of a dag, with its steps, or as a flowchart."""
     newest = _newest(call, name)
     return _drawn(_at(call, newest, _number(version)), newest.version, query)
 
 
 @routes.get("/dags/{name}/source", Scope.READ)
 def get_dag_source(call: Call, name: str, query: SourceQuery) -> SourceBody:
-    """Return a version of a dag as a text: what it runs, in the words of files."""
+    """Return a version of a dag as YAML, in the words of files."""
     newest = _newest(call, name)
     view = newest if query.version is None else _at(call, newest, query.version)
     steps = {step.name: step_facts(step) for step in view.graph.steps}
@@ -204,7 +204,7 @@ def get_dag_source(call: Call, name: str, query: SourceQuery) -> SourceBody:
 
 @routes.get("/dags/{name}/diff", Scope.READ)
 def diff_dag(call: Call, name: str, query: DiffQuery) -> DiffBody:
-    """Say which steps were added, removed and changed from one version to another."""
+    """List the steps that were added, removed and changed from one version to another."""
     versions = _versions(call, name)
     new = versions[0] if query.new is None else _one(versions, query.new)
     if query.old is None and new is versions[-1]:
@@ -227,7 +227,7 @@ def _read(call: Call, body: DeclaredBody) -> DeclaredWork:
 
 
 def _newest(call: Call, name: str) -> DagView:
-    """The newest version of a dag that has not been deleted. Raises DagNotFound."""
+    """Return the newest version of a dag that has not been deleted. Raises DagNotFound."""
     known = call.app.store.task_definition(name) if is_sayable(name) else None
     found = None if known is None or known.version is None else call.app.store.dag_version(name, known.version)
     if found is None:
@@ -243,7 +243,7 @@ def _at(call: Call, newest: DagView, number: int) -> DagView:
 
 
 def _versions(call: Call, name: str) -> list[DagView]:
-    """The versions of a dag that has not been deleted, the newest first. Raises DagNotFound."""
+    """Return the versions of a dag that has not been deleted, the newest first. Raises DagNotFound."""
     known = call.app.store.task_definition(name) if is_sayable(name) else None
     found = call.app.dag_versions(name) if known is not None else []
     if not found:
@@ -259,6 +259,7 @@ def _one(versions: list[DagView], number: int) -> DagView:
 
 
 def _number(text: str) -> int:
+    """Return a version number; 0, which no version has, for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 

@@ -1,4 +1,4 @@
-"""Graphs as they are sent: nodes and edges, of a dag or of a run of it."""
+"""Graphs in the API: the nodes and edges of a dag or of a run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MERMAID = "text/vnd.mermaid"
 
 
 class GraphQuery(Struct):
-    """As nodes and edges, or as a Mermaid flowchart."""
+    """The format: nodes and edges as JSON, or a Mermaid flowchart."""
 
     format: Literal["json", "mermaid"] = "json"
 
 
 class NodeBody(Struct, omit_defaults=True):
-    """A step: what it runs, when, and where to draw it. `level` steps come before it. Of a run, it has a `state`.
+    """A step. `level` is the length of the longest chain of steps before it, for drawing. In a run, it has a `state`.
 
-    What is as it is by default is left out: a run of 1,000 steps is read often.
+    Default values are left out, since a run of 1,000 steps is read often.
     """
 
     name: str
@@ -41,7 +41,7 @@ class NodeBody(Struct, omit_defaults=True):
 
 
 class EdgeBody(Struct):
-    """That a step waits for another. It is "data" where it wants its result, otherwise "order"."""
+    """A dependency of a step on another: "data" if it uses its result, otherwise "order"."""
 
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")
@@ -49,14 +49,14 @@ class EdgeBody(Struct):
 
 
 class GraphBody(Struct):
-    """Steps and who waits for whom."""
+    """Steps and their dependencies."""
 
     nodes: list[NodeBody]
     edges: list[EdgeBody]
 
 
 class PlacedEdge(Struct, array_like=True):
-    """An edge as an array: the places of both steps among the nodes, from 0 on, and its kind."""
+    """An edge as an array: the indexes of both steps among the nodes, from 0 on, and its kind."""
 
     source: int
     target: int
@@ -64,7 +64,7 @@ class PlacedEdge(Struct, array_like=True):
 
 
 class RunGraphBody(Struct):
-    """The steps of a run and who waits for whom. Where `structure` is the same, a drawing of it is, but for states."""
+    """The steps of a run and their dependencies. Runs with the same `structure` differ only in the states of steps."""
 
     version: int
     structure: str

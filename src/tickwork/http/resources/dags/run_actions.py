@@ -1,4 +1,4 @@
-"""What may be done to runs over REST: cancel, rerun, clear, approve. And the assets that runs make anew."""
+"""Actions on runs over REST: cancel, rerun, clear and approve; and the list of assets."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ routes = Routes("runs")
 
 
 class RerunBody(Struct):
-    """What starts again: these steps (or instances, `transform[3]`), else what failed; with some changed parameters.
+    """The steps to run again (or instances, `transform[3]`; by default the failed ones), and changed parameters.
 
-    With changed parameters everything runs again, unless steps are named or `only_failed` is said.
+    With changed parameters everything runs again, unless steps are named or `only_failed` is set.
     """
 
     steps: list[str] = msgspec.field(name="from", default_factory=list)
@@ -30,7 +30,7 @@ class RerunBody(Struct):
 
 
 class ClearBody(Struct):
-    """The steps to forget."""
+    """The steps to clear."""
 
     steps: Annotated[list[str], msgspec.Meta(min_length=1)]
 
@@ -44,7 +44,7 @@ class ApproveBody(Struct):
 
 
 class AssetBody(Struct):
-    """What jobs and runs make anew: when that was last, and by which of them."""
+    """An asset that jobs and runs produce: when it was last produced, and by which of them."""
 
     name: str
     made_at: datetime
@@ -60,7 +60,7 @@ class AssetPage(Struct):
 
 @routes.post("/runs/{id}/cancel", Scope.OPERATE)
 def cancel_run(call: Call, id: str) -> RunBody:
-    """Cancel a run: what waits ends, what runs is asked to stop, and teardowns follow. 409 when it has ended."""
+    """Cancel a run: waiting steps end, running ones are asked to stop, and teardowns follow. 409 if it has ended."""
     run = found_run(call, id)
     if not call.app.store.cancel_jobs([run.id]):
         raise Problem(409, "ended", f"run {run.id} has ended ({run.state}). Nothing was changed.")
@@ -70,7 +70,7 @@ def cancel_run(call: Call, id: str) -> RunBody:
 
 @routes.post("/runs/{id}/rerun", Scope.OPERATE)
 def rerun_run(call: Call, id: str, body: RerunBody) -> RunBody:
-    """Run what failed of an ended run again, or other steps, and what depends on them. The rest keeps its results."""
+    """Run the failed steps of an ended run again, or other steps, and their dependents. Other results are kept."""
     if body.steps and body.only_failed:
         raise InvalidInput("from and only_failed both say what starts again: give one of them.")
     run = found_run(call, id)
@@ -83,7 +83,7 @@ def rerun_run(call: Call, id: str, body: RerunBody) -> RunBody:
 
 @routes.post("/runs/{id}/clear", Scope.OPERATE)
 def clear_run(call: Call, id: str, body: ClearBody) -> RunBody:
-    """Forget how steps of an ended run ended: they and what depends on them run again. As rerun from these steps."""
+    """Clear the outcomes of steps of an ended run: they and their dependents run again, as rerun does."""
     run = found_run(call, id)
     _check_ended(run)
     before = {"state": run.seen.state.value}
@@ -94,7 +94,7 @@ def clear_run(call: Call, id: str, body: ClearBody) -> RunBody:
 
 @routes.post("/runs/{id}/approve", Scope.OPERATE)
 def approve_step(call: Call, id: str, body: ApproveBody) -> RunBody:
-    """Answer a step that waits for approval, in your name. 403 when others may, 409 when it does not wait for one."""
+    """Answer a step that waits for approval. 403 if only others may, 409 if it does not wait for one."""
     run = found_run(call, id)
     step = run.graph.by_name.get(body.step)
     if step is None or step.approval is None:
@@ -111,7 +111,7 @@ def approve_step(call: Call, id: str, body: ApproveBody) -> RunBody:
 
 @routes.get("/assets", Scope.READ)
 def list_assets(call: Call, query: PageQuery) -> AssetPage:
-    """List what tasks and dags have made anew, by name."""
+    """List the assets that tasks and dags have produced, by name."""
     after = name_after(query)
     found = [one for one in call.app.assets() if one.name > after]
     page = found[: query.limit]

@@ -1,4 +1,4 @@
-"""The grid of a dag over REST: its newest runs side by side, and how each of its steps stood in each of them."""
+"""The grid of a dag over REST: its newest runs side by side, and the state of each step in each run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ routes = Routes("dags")
 
 
 class GridQuery(Struct):
-    """How many of the newest runs, from before one on (`cursor`), and how many steps, from after one on.
+    """The number of runs, before `cursor`, and of steps, after `steps_after`.
 
-    50 runs and 100 steps are the most: that is an answer of 200 KB.
+    At most 50 runs and 100 steps, which is an answer of 200 KB.
     """
 
     runs: Annotated[int, Meta(ge=1, le=50)] = 30
@@ -46,9 +46,9 @@ class GridRun(Struct):
 
 
 class CellBody(Struct, array_like=True):
-    """A step of a run, as an array: its state, for how long it ran, how often it was tried.
+    """A step of a run, as an array: its state, how long it ran, and its number of attempts.
 
-    Of a mapped one there follows what is true of all: how many instances it has, how many ended, how many badly.
+    For a mapped step there follow the numbers of its instances, of ended ones, and of those that did not succeed.
     """
 
     state: str
@@ -60,7 +60,7 @@ class CellBody(Struct, array_like=True):
 
 
 class GridStep(Struct):
-    """A step: a row of the grid, with a cell for each run, in their order; null where the run has no such step.
+    """A step: a row of the grid, with a cell for each run, in their order; null if the run has no such step.
 
     `is_current`: the newest version of the dag has it.
     """
@@ -73,7 +73,7 @@ class GridStep(Struct):
 
 
 class GridBody(Struct):
-    """Runs of a dag, the newest first, and steps in the order of its newest version, then those that older ones had.
+    """Runs of a dag, the newest first, and steps in the order of its newest version, followed by steps of older ones.
 
     `next_cursor` leads to older runs, `next_step` (as `steps_after`) to more of the `step_count` steps.
     """
@@ -90,7 +90,7 @@ class GridBody(Struct):
 
 @routes.get("/dags/{name}/grid", Scope.READ)
 def get_grid(call: Call, name: str, query: GridQuery) -> GridBody:
-    """Return the newest runs of a dag beside each other, and how their steps stand, in one look."""
+    """Return the newest runs of a dag side by side, with the states of their steps."""
     store = call.app.store
     newest = store.task_definition(name) if is_sayable(name) else None
     if newest is None or newest.version is None:
@@ -120,7 +120,7 @@ def _run(run: RunBrief) -> GridRun:
 
 
 def _graphs(store: Store, name: str, versions: Iterable[int]) -> list[Graph]:
-    """The graphs of these versions, in their order; one is read once."""
+    """Return the graphs of these versions, in their order, without duplicates."""
     views = (store.dag_version(name, version) for version in dict.fromkeys(versions))
     return [view.graph for view in views if view is not None]
 
@@ -130,7 +130,7 @@ def _rows(graphs: Sequence[Graph]) -> list[str]:
 
 
 def _page(rows: list[str], query: GridQuery) -> tuple[list[str], bool]:
-    """The steps that are asked for, and whether there are more."""
+    """Return the steps of the requested page, and whether there are more."""
     first = 0
     if query.steps_after is not None:
         if query.steps_after not in rows:

@@ -1,4 +1,4 @@
-"""The steps of a run over REST: how they stand, what changed of them, their jobs, and what happened in the run."""
+"""The steps of a run over REST: their states and recent changes, their jobs, and the events of the run."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tickwork.store.dags import InstanceView
 from tickwork.store.reads.page_queries import EventPlace, RunEvent
 
 routes = Routes("runs")
-OVERLAP = timedelta(seconds=10)  # what was written at an instant may be there to be read only after it
+OVERLAP = timedelta(seconds=10)  # a write may become visible this long after its own timestamp
 _MICROSECOND = timedelta(microseconds=1)
-LOOK = 1_000  # jobs of a run that a page looks at for those in a state
+LOOK = 1_000  # jobs of a run that a page reads to find jobs in a state
 
 
 class StepsQuery(PageQuery):
-    """A page of steps. `changed_since`: only those that may have changed since the `at` of an earlier answer."""
+    """A page of steps. `changed_since`: only steps that may have changed since the `at` of an earlier answer."""
 
     changed_since: datetime | None = None
 
 
 class StepBody(Struct):
-    """A step as it stands. Of a mapped one `total` is how many jobs it has, of which `ended` have, `bad` badly.
+    """A step. For a mapped one, `total` is its number of jobs, of which `ended` have ended and `bad` did not succeed.
 
-    `counts` are how many of its jobs are in which state, `job_id` is the first one; the others are at
-    /runs/{id}/instances. `attempts` are the tries of the job with the most of them.
+    `counts` is how many of its jobs are in each state, `job_id` is the first one; the others are at
+    /runs/{id}/instances. `attempts` is that of the job with the most of them.
     """
 
     name: str
@@ -54,7 +54,7 @@ class StepBody(Struct):
 
 
 class StepPage(Struct):
-    """Some steps of a run, in the order of the dag, as they stood at an instant. Ask again with `changed_since` it."""
+    """Some steps of a run, in the order of the dag, at an instant. Pass `at` as `changed_since` next time."""
 
     items: list[StepBody]
     next_cursor: str | None
@@ -69,7 +69,7 @@ class InstancesQuery(PageQuery):
 
 
 class InstanceBody(Struct):
-    """A job of a step. `idx` is its number among those of a mapped step."""
+    """A job of a step. `idx` is its index among the jobs of a mapped step."""
 
     step: str
     idx: int
@@ -81,17 +81,17 @@ class InstanceBody(Struct):
 
 
 class InstancePage(Struct):
-    """Some jobs of a run's steps, by step and number."""
+    """Some jobs of a run's steps, by step and index."""
 
     items: list[InstanceBody]
     next_cursor: str | None
 
 
 class RunEventBody(Struct):
-    """Something that happened in a run: run_created, run_started, run_ended, step_started, step_retried, step_ended.
+    """An event of a run: run_created, run_started, run_ended, step_started, step_retried, step_ended.
 
-    An approval is step_asked, and its end says by whom. A run that was run again was run_retried. `state` is how it
-    ended, `detail` the last line of the error, or the reason.
+    An approval is step_asked, and its end says who answered. A run that was rerun has run_retried. `state` is the final
+    state, `detail` the last line of the error, or the reason.
     """
 
     at: datetime
@@ -105,7 +105,7 @@ class RunEventBody(Struct):
 
 
 class RunEventPage(Struct):
-    """What happened in a run, in its order."""
+    """The events of a run, in their order."""
 
     items: list[RunEventBody]
     next_cursor: str | None
@@ -113,7 +113,7 @@ class RunEventPage(Struct):
 
 @routes.get("/runs/{id}/steps", Scope.READ)
 def list_steps(call: Call, id: str, query: StepsQuery) -> StepPage:
-    """List the steps of a run as they stand, in the order of the dag; or only those that have changed since."""
+    """List the steps of a run and their states, in the order of the dag; or only those that have changed."""
     run, now = found_run(call, id), call.app.store.now()
     first = 0 if query.cursor is None else _number(query.cursor)
     since = instant("changed_since", query.changed_since)
@@ -130,7 +130,7 @@ def _is_changed(line: StepLine, since: datetime | None) -> bool:
 
 @routes.get("/runs/{id}/instances", Scope.READ)
 def list_instances(call: Call, id: str, query: InstancesQuery) -> InstancePage:
-    """List the jobs of a run's steps so far, by step and number; or those of one step, or in one state."""
+    """List the jobs of a run's steps so far, by step and index; or those of one step, or in one state."""
     run = found_run(call, id)
     looks = query.limit if query.state is None else LOOK
     found = call.app.store.run_instances(run.id, looks, _after(query))
@@ -156,7 +156,7 @@ def _told(one: InstanceView) -> str:
 
 @routes.get("/runs/{id}/events", Scope.READ)
 def list_run_events(call: Call, id: str, query: PageQuery) -> RunEventPage:
-    """List what happened in a run, in its order: when it and its steps started, were tried again, asked, and ended."""
+    """List the events of a run, in their order: when it and its steps started, were retried, asked, and ended."""
     run = found_run(call, id)
     found = call.app.store.run_events(run.id, query.limit, None if query.cursor is None else _place(query.cursor))
     last = _cursor(found[-1].place) if len(found) == query.limit else None

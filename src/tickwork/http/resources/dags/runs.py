@@ -1,4 +1,4 @@
-"""Runs of dags over REST: start one, and look at how it stands."""
+"""Runs of dags over REST: start one, and read its state, graph and timeline."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NewRunBody(Struct):
 
 
 class RunItem(Struct):
-    """A run, in a list. If a schedule started it, `scheduled_for` is the occurrence, and `interval` its period."""
+    """A run in a list. If a schedule started it, `scheduled_for` is the occurrence, and `interval` its period."""
 
     id: str
     dag: str
@@ -64,7 +64,7 @@ class RunItem(Struct):
 
 
 class RunBody(RunItem):
-    """A run. `generation` counts its beginnings, to which each rerun adds one. Its steps are at /runs/{id}/steps."""
+    """A run. `generation` counts its starts, of which each rerun is one. Its steps are at /runs/{id}/steps."""
 
     params: msgspec.Raw
     result: msgspec.Raw | None
@@ -80,7 +80,7 @@ class RunPage(Struct):
 
 
 class RunsQuery(Struct):
-    """Which runs."""
+    """A filter of runs."""
 
     dag: Text | None = None
     state: JobState | None = None
@@ -107,7 +107,7 @@ class BarBody(Struct):
 
 
 class CriticalStepBody(Struct):
-    """An instance on the critical path: how long it waited after the one before it had ended."""
+    """An instance on the critical path; `waited_s` is how long it waited after the one before it had ended."""
 
     step: str
     idx: int
@@ -119,13 +119,13 @@ class CriticalStepBody(Struct):
 
 
 class TimelineQuery(Struct):
-    """`bars=false`: only the critical path, which is short however many instances have run."""
+    """`bars=false`: only the critical path, which is short even if many instances have run."""
 
     bars: bool = True
 
 
 class TimelineBody(Struct):
-    """When the steps of a run ran, and which of them determined when it ended."""
+    """When the steps of a run ran, and which of them determined its end."""
 
     began_at: datetime
     ended_at: datetime
@@ -144,9 +144,10 @@ class WhyBody(Struct):
 
 @routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: RunBody})
 def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResult:
-    """Start a run of a dag. 200 with the run that is there, when a live one holds the same key.
+    """Start a run of a dag. 200 with the existing run if a live one holds the same key.
 
-    Who may not read runs is not told its parameters, nor what it came to. 409 when the key is not held by such a run.
+    Callers without the scope `read` see neither its parameters nor its outcome. 409 if the key is held by anything
+    else.
     """
     definition = call.app.store.task_definition(name) if is_sayable(name) else None
     if definition is None or definition.version is None:
@@ -190,7 +191,7 @@ def get_run(call: Call, id: str) -> RunBody:
 
 @routes.get("/runs/{id}/graph", Scope.READ, streams=MERMAID)
 def get_run_graph(call: Call, id: str, query: GraphQuery) -> RunGraphBody | Response:
-    """Return the steps of a run, who waits for whom, and how they stand; or draw that."""
+    """Return the steps of a run, their dependencies and states, or a flowchart."""
     run = found_run(call, id)
     if query.format == "mermaid":
         return flowchart(run.mermaid())
@@ -199,9 +200,9 @@ def get_run_graph(call: Call, id: str, query: GraphQuery) -> RunGraphBody | Resp
 
 @routes.get("/runs/{id}/timeline", Scope.READ)
 def get_timeline(call: Call, id: str, query: TimelineQuery) -> TimelineBody:
-    """Say when the steps of a run ran, and which chain of them determined when it ended.
+    """Return when the steps of a run ran, and which chain of them determined its end.
 
-    It is that of its last generation: what a rerun has kept is not in it.
+    It covers the last generation: results that a rerun has kept are not included.
     """
     found = found_run(call, id).timeline()
     return msgspec.convert(found if query.bars else {**found, "bars": []}, TimelineBody)
@@ -209,7 +210,7 @@ def get_timeline(call: Call, id: str, query: TimelineQuery) -> TimelineBody:
 
 @routes.get("/runs/{id}/why/{step}", Scope.READ)
 def why_of_step(call: Call, id: str, step: str) -> WhyBody:
-    """Say in one sentence what a step, or an instance of one, waits for, where it runs, or how it ended."""
+    """Return in one sentence what a step, or an instance of one, waits for, where it runs, or how it ended."""
     run = found_run(call, id)
     try:
         found = run.steps[step]
@@ -219,7 +220,7 @@ def why_of_step(call: Call, id: str, step: str) -> WhyBody:
 
 
 def found_run(call: Call, id: str) -> Run:
-    """The run with this id. Raises JobNotFound."""
+    """Return the run with this id. Raises JobNotFound."""
     run = call.app.run(JobId(id)) if is_id(id) else None
     if run is None:
         raise JobNotFound(f"there is no run {id!r}: it was never committed, or it was pruned.")

@@ -1,4 +1,4 @@
-"""One change to many jobs: tried out first, then carried out by the services of any server or worker."""
+"""Bulk operations over REST: one change to many jobs, with a dry run; services carry it out in the background."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ IDS_LIMIT = 10_000
 COUNTED = 10_000  # a dry run counts up to here
 SAMPLE = 10
 _PAGE = 1000
-_PAGES = 10  # a dry run reads no more of them
+_PAGES = 10  # the most that a dry run reads
 
 
 class BulkBody(Struct):
-    """What to do to which jobs: those that a `filter` means, or those with `ids`.
+    """The change, and the jobs that it is for: those that match `filter`, or those with `ids`.
 
-    `rate` ("50/s") spreads out jobs that run again. `at` or `delay` say when rescheduled jobs are due.
+    `rate` ("50/s") spreads out jobs that run again. `at` or `delay` says when rescheduled jobs are due.
     """
 
     action: BulkAction
@@ -43,9 +43,9 @@ class BulkBody(Struct):
 
 
 class DryRunBody(Struct):
-    """What would be changed. `is_partial`: there may be more than were counted.
+    """The jobs that would be changed. `is_partial`: there may be more than were counted.
 
-    `at` is when it was looked at: with `created_before` the change itself leaves alone what was made since then.
+    `at` is the time of the count: with it as `created_before`, the change skips jobs that were created since.
     """
 
     count: int
@@ -55,7 +55,7 @@ class DryRunBody(Struct):
 
 
 class OperationBody(Struct):
-    """A change to many jobs, and how far it is: how many it has looked at, and how many it has changed."""
+    """A bulk operation and its progress: `looked` jobs were checked so far, and `changed` of them were changed."""
 
     id: str
     action: BulkAction
@@ -70,7 +70,7 @@ class OperationBody(Struct):
 
 
 class OperationList(Struct):
-    """Operations, the newest first."""
+    """Bulk operations, the newest first."""
 
     items: list[OperationBody]
     next_cursor: str | None
@@ -80,7 +80,8 @@ class OperationList(Struct):
 def change_jobs(call: Call, body: BulkBody) -> OperationBody | HandlerResult:
     """Change many jobs. With `dry_run` nothing is changed, and 200 says how many would be.
 
-    Else it is begun: 202, and `Location` is where its progress is read. Jobs that are made later are left alone.
+    Otherwise the change begins: 202, with the URL of its progress in `Location`. Jobs that are created later are not
+    changed.
     """
     change = _change(body)
     if body.dry_run:
@@ -89,6 +90,7 @@ def change_jobs(call: Call, body: BulkBody) -> OperationBody | HandlerResult:
 
 
 def _change(body: BulkBody) -> BulkChange:
+    """Return the change that a body asks for. Raises Problem."""
     if (body.filter is None) == (body.ids is None):
         raise Problem(422, "invalid", "say which jobs: a `filter` or `ids`, one of them. Nothing was done.")
     if body.filter is not None and body.filter.is_empty and body.action is not BulkAction.REDRIVE:
@@ -100,7 +102,7 @@ def _change(body: BulkBody) -> BulkChange:
 
 
 def begun(call: Call, change: BulkChange) -> HandlerResult:
-    """Store an operation, to be carried out from now on."""
+    """Store a bulk operation, which services then carry out; return the answer."""
     operation = call.app.begin(change, call.who.name)
     shown = _shown(operation)
     call.changed(f"operation:{operation.id}", after={"filter": shown.filter, **_said(change)})
@@ -108,7 +110,7 @@ def begun(call: Call, change: BulkChange) -> HandlerResult:
 
 
 def _said(change: BulkChange) -> dict[str, Any]:
-    """What was asked for, beside the filter, for the audit log."""
+    """Return the parameters of a change, without its filter, for the audit log."""
     said: dict[str, Any] = {"ids": change.which.ids, "at": change.at}
     said["spacing_s"] = change.spacing.total_seconds() or None
     said["delay_s"] = None if change.delay is None else change.delay.total_seconds()
@@ -116,7 +118,7 @@ def _said(change: BulkChange) -> dict[str, Any]:
 
 
 def tried(call: Call, change: BulkChange) -> HandlerResult:
-    """Say what a change would do, up to a bound."""
+    """Return the answer to a dry run: the jobs that a change would affect, up to a bound."""
     call.changed_nothing()
     return HandlerResult(_tried(call.app.store, change), 200)
 
@@ -143,7 +145,7 @@ def _dry_run(found: dict[str, JobView], at: datetime, *, is_partial: bool) -> Dr
 
 @routes.get("/operations", Scope.READ)
 def list_operations(call: Call, query: PageQuery) -> OperationList:
-    """List changes to many jobs, the newest first. They are kept for 30 days after their end."""
+    """List bulk operations, the newest first. They are kept for 30 days after they end."""
     if query.cursor is not None and not is_id(query.cursor):
         raise bad_cursor()
     found = call.app.store.operations(query.limit, query.cursor)
@@ -152,13 +154,13 @@ def list_operations(call: Call, query: PageQuery) -> OperationList:
 
 @routes.get("/operations/{id}", Scope.READ)
 def get_operation(call: Call, id: str) -> OperationBody:
-    """Return a change to many jobs, and how far it is."""
+    """Return a bulk operation and its progress."""
     return _shown(_found(call, id))
 
 
 @routes.post("/operations/{id}/cancel", Scope.OPERATE)
 def cancel_operation(call: Call, id: str) -> OperationBody:
-    """End a change to many jobs after the page that it is at; what was changed stays. 409 when it has ended."""
+    """Cancel a bulk operation after its current page; changes already made stay. 409 if it has ended."""
     before = _found(call, id)
     if not call.app.store.cancel_operation(id):
         raise Problem(409, "wrong-state", f"operation {id} has {before.state.value}; there is nothing to cancel.")

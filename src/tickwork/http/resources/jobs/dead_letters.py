@@ -1,4 +1,4 @@
-"""Dead letters: jobs that failed for good, by what went wrong, to be queued again or let go."""
+"""Dead letters over REST: failed jobs grouped by error, to redrive or discard."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tickwork.http.resources.jobs.job_bodies import shown
 
 routes = Routes("dead letters")
 LINES = "application/x-ndjson"
-READ_LIMIT = 1_000  # so many of the newest are put together
+READ_LIMIT = 1_000  # of the newest are grouped
 EXPORTED = 10_000
 _PAGE = 500
 
 
 class CauseBody(Struct):
-    """Dead letters of one task with the same error, told by its last line; or of one task, or queue.
+    """Dead letters of one task with the same last line of the error, or of one task or queue.
 
-    The newest stands for all.
+    `task`, `queue` and `error` are those of the newest one.
     """
 
     task: str
@@ -42,7 +42,7 @@ class CauseBody(Struct):
 
 
 class WhichDead(Struct):
-    """Which dead letters. `error` are words in the error of the last attempt."""
+    """A filter of dead letters. `error` is words in the error of the last attempt."""
 
     task: Text | None = None
     queue: Text | None = None
@@ -57,13 +57,13 @@ class WhichDead(Struct):
 
 
 class DeadQuery(WhichDead):
-    """Which dead letters, and by what they are put together: their error, their task or their queue."""
+    """A filter of dead letters, and how to group them: by error, task or queue."""
 
     by: By = "error"
 
 
 class DeadList(Struct):
-    """Dead letters by cause, the most frequent first. `is_partial`: only the newest were looked at."""
+    """Groups of dead letters, the largest first. `is_partial`: only the newest were read."""
 
     items: list[CauseBody]
     next_cursor: str | None
@@ -72,7 +72,7 @@ class DeadList(Struct):
 
 
 class DeadBody(Struct):
-    """Which dead letters; an empty filter: all. `rate` ("50/s") spreads out those that run again.
+    """The dead letters to redrive; an empty filter matches all. `rate` ("50/s") spreads out their runs.
 
     A dry run says how many there are.
     """
@@ -83,7 +83,7 @@ class DeadBody(Struct):
 
 
 class DiscardBody(Struct):
-    """Which dead letters; an empty filter: all. A dry run says how many there are."""
+    """The dead letters to discard; an empty filter matches all. A dry run says how many there are."""
 
     filter: FilterBody
     dry_run: bool = False
@@ -91,14 +91,14 @@ class DiscardBody(Struct):
 
 @routes.get("/dead", Scope.READ)
 def list_dead(call: Call, query: DeadQuery) -> DeadList:
-    """List dead letters by task and error, or by task or queue alone, the most frequent first."""
+    """List dead letters grouped by task and error, or by task or queue alone, the largest group first."""
     causes, is_all = call.app.client.causes(query.which(), READ_LIMIT, query.by)
     return DeadList([cause_body(one) for one in causes], None, sum(one.count for one in causes), not is_all)
 
 
 @routes.get("/dead/export", Scope.READ, streams=LINES)
 def export_dead(call: Call, query: WhichDead) -> Response:
-    """Write dead letters as lines of JSON, each as GET /jobs/{id} gives it, the newest first; of many, 10,000."""
+    """Export up to 10,000 dead letters as lines of JSON, each as GET /jobs/{id} returns it, the newest first."""
     return StreamingResponse(_lines(call, query.which()), media_type=LINES)
 
 
@@ -116,14 +116,14 @@ def _lines(call: Call, which: JobFilter) -> Iterator[bytes]:
 
 @routes.post("/dead/redrive", Scope.OPERATE, status=202, also={200: DryRunBody})
 def redrive_dead(call: Call, body: DeadBody) -> OperationBody | HandlerResult:
-    """Queue dead letters again, as if they had never failed. `Location` is where the progress is read."""
+    """Queue dead letters again, as if they had never failed. `Location` is the URL of the progress."""
     change = BulkChange(BulkAction.REDRIVE, _dead(body.filter), spacing(body.rate))
     return tried(call, change) if body.dry_run else begun(call, change)
 
 
 @routes.post("/dead/discard", Scope.OPERATE, status=202, also={200: DryRunBody})
 def discard_dead(call: Call, body: DiscardBody) -> OperationBody | HandlerResult:
-    """Take jobs out of the dead letters; they stay readable until they are pruned."""
+    """Remove jobs from the dead letters. They stay readable until they are pruned."""
     change = BulkChange(BulkAction.DISCARD, _dead(body.filter))
     return tried(call, change) if body.dry_run else begun(call, change)
 

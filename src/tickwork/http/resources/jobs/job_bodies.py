@@ -1,4 +1,4 @@
-"""Jobs as the API shows them, and as it takes them."""
+"""Request and response bodies of jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occu
 
 BATCH_LIMIT = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
-IDS_LIMIT = 200  # so many jobs are listed by their ids
+IDS_LIMIT = 200  # the most ids in a list query
 
 
 class NewJobBody(Struct):
@@ -65,7 +65,7 @@ class NewJobs(Struct):
 
 
 class _Counter(threading.local):
-    """How many jobs a batch may still have that is being read on this thread."""
+    """The number of jobs that the batch being read on this thread may still have."""
 
     left = 0
 
@@ -74,7 +74,7 @@ _counter = _Counter()
 
 
 class _CountedJob(msgspec.Struct, gc=False):
-    """A job of a batch as far as it takes to count it: the field that each of them has. The others are skipped."""
+    """A job of a batch, decoded only as far as counting needs: the field that each job has."""
 
     task: str
 
@@ -85,13 +85,15 @@ class _CountedJob(msgspec.Struct, gc=False):
 
 
 class _CountedJobs(msgspec.Struct):
+    """A batch, decoded only to count its jobs."""
+
     jobs: list[_CountedJob]
 
 
 def read_jobs(data: bytes) -> list[msgspec.Raw]:
-    """Return the jobs of a batch, each as JSON. Raises Problem when there are too many, or one is too large.
+    """Return the jobs of a batch, each as JSON. Raises Problem if there are too many, or one is too large.
 
-    Both is known before any of them is decoded: as objects they would take up to thirty times as much memory.
+    Both are checked before any job is decoded: as objects they would take up to thirty times as much memory.
     """
     _counter.left = BATCH_LIMIT
     decoded(data, _CountedJobs)
@@ -103,26 +105,26 @@ def read_jobs(data: bytes) -> list[msgspec.Raw]:
 
 
 def read_job(data: msgspec.Raw, place: int) -> NewJobBody:
-    """Return a job of a batch. Raises Problem where it is none; `place` is where it stands in the batch."""
+    """Return a job of a batch, decoded. Raises Problem if it is invalid; `place` is its index in the batch."""
     job: NewJobBody = decoded(data, NewJobBody, f"$.jobs[{place}]")
     return job
 
 
 class EnqueuedBody(Struct):
-    """The job that stands for one that was asked for: itself, or the one that holds its key."""
+    """The enqueued job, or the existing one that holds its key."""
 
     id: str
     is_new: bool
 
 
 class EnqueuedList(Struct):
-    """What stands for each job of a batch, in its order."""
+    """For each job of a batch, in its order, the enqueued job or the existing one that holds its key."""
 
     items: list[EnqueuedBody]
 
 
 class JobItem(Struct):
-    """A job as it stands in a list. `error` is the last line of it. `is_run`: it is a run of the dag `task`."""
+    """A job in a list. `error` is the last line of its error. `is_run`: it is a run of the dag `task`."""
 
     id: str
     task: str
@@ -152,9 +154,9 @@ class JobItem(Struct):
 
 
 class JobOptionsBody(Struct):
-    """The options that a job was made with, besides those that stand beside it: what POST /jobs takes to make it again.
+    """The other options that a job was created with, as POST /jobs takes them to create it again.
 
-    Of `retry_on`, `give_up_on`, `on_lost` and `max_lost` only code can say more.
+    Only code can set more of `retry_on`, `give_up_on`, `on_lost` and `max_lost`.
     """
 
     retries: int
@@ -170,11 +172,11 @@ class JobOptionsBody(Struct):
 
 
 class JobBody(Struct):
-    """A job. `creator` is who made it, as in `user:ada`, `key:deploy`, `schedule:nightly`, `hook:github` or `job:ID`.
+    """A job. `creator` is its origin, such as `user:ada`, `key:deploy`, `schedule:nightly`, `hook:github` or `job:ID`.
 
-    `result` is there when it succeeded and is not large, `error` when its last attempt did not succeed.
+    `result` is set if the job succeeded and its result is not large, `error` if its last attempt did not succeed.
 
-    A result that `is_large` is read at `/jobs/{id}/result`. If a schedule made the job, or the run that it is a step
+    A result that `is_large` is read at `/jobs/{id}/result`. If a schedule created the job, or the run that it is a step
     of, `scheduled_for` is the occurrence, and `interval` its period.
     """
 
@@ -218,9 +220,9 @@ class JobBody(Struct):
 
 
 class JobQuery(FilterBody):
-    """Which jobs to list. `q`: the beginning of a task or a key, an id, or words of an error.
+    """A filter of jobs to list. `q`: the beginning of a task or a key, an id, or words of an error.
 
-    `id`, said once for each: only those, as they are now.
+    `id` may be repeated: only these jobs, in their current state.
     """
 
     q: Text | None = None
@@ -230,9 +232,9 @@ class JobQuery(FilterBody):
 
 
 class JobList(Struct):
-    """Some jobs, the newest first. There may be fewer than asked for, or none, while `next_cursor` leads to more.
+    """Some jobs, the newest first. A page may be short or empty while `next_cursor` leads to more.
 
-    `is_partial`: the words of `q` begin so many tasks or keys that some were left out.
+    `is_partial`: the words of `q` match the beginning of too many tasks or keys, and some were left out.
     """
 
     items: list[JobItem]
@@ -268,7 +270,7 @@ def shown(view: JobView, why: str) -> JobBody:
 
 
 def needs_of(view: JobView) -> dict[str, bool | str]:
-    """What a job asks of a worker, as it is said."""
+    """Return the needs of a job as it was given them: labels as true, resources with their amounts."""
     parts = (part.partition("=") for part in (view.flow.needs if view.flow else "").split())
     return {name: value if equals else True for name, equals, value in parts}
 

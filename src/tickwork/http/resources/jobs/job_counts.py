@@ -1,4 +1,4 @@
-"""How many jobs are in each state, of those that a filter means."""
+"""Counts of jobs by state over REST, for a filter."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tickwork.http.request import Call
 
 routes = Routes("jobs")
 MOST = 10_000  # of each state
-SEARCHED = 1_000  # jobs that words were found in
+SEARCHED = 1_000  # jobs that match the words of `q`
 
 
 class CountQuery(AnyStateFilter):
-    """Which jobs to count. `q`: the beginning of a task or a key, an id, or words of an error."""
+    """A filter of jobs to count. `q`: the beginning of a task or a key, an id, or words of an error."""
 
     q: Text | None = None
 
 
 class StateCountBody(Struct):
-    """How many jobs are in a state; what is queued is counted as `due`, `delayed` and `retrying`.
+    """The number of jobs in a state; queued jobs are counted as `due`, `delayed` and `retrying`.
 
-    `is_bounded`: counting stopped there, and there may be more.
+    `is_bounded`: counting stopped at this number, and there may be more.
     """
 
     state: StateWord
@@ -34,7 +34,7 @@ class StateCountBody(Struct):
 
 
 class StateCounts(Struct):
-    """How many jobs are in each state."""
+    """The number of jobs in each state."""
 
     items: list[StateCountBody]
     next_cursor: str | None
@@ -42,7 +42,7 @@ class StateCounts(Struct):
 
 @routes.get("/jobs/counts", Scope.READ)
 def count_jobs(call: Call, query: CountQuery) -> StateCounts:
-    """Count jobs by state, each up to 10,000, and among as many as a look at a bounded number of rows finds."""
+    """Count jobs by state, up to 10,000 in each, among a bounded number of rows."""
     if query.q is not None:
         return _searched(call, query, query.q)
     counted = call.app.store.count_jobs(query.which(), MOST)
@@ -51,7 +51,7 @@ def count_jobs(call: Call, query: CountQuery) -> StateCounts:
 
 
 def _searched(call: Call, query: CountQuery, text: str) -> StateCounts:
-    """Count the newest of the jobs that words were found in."""
+    """Count the newest of the jobs that match the words of a text."""
     store = call.app.store
     hits = store.search_jobs(text, SEARCHED)
     views = store.find_jobs(query.which(hits.ids), SEARCHED).jobs if hits.ids else []

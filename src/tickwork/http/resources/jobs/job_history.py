@@ -1,4 +1,4 @@
-"""What became of a job: its attempts, what its handlers wrote, its events, and its result."""
+"""The history of a job over REST: its attempts, logs, events and result."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import found
 
 routes = Routes("jobs")
-FOLLOW_S = 0.3  # how often a live tail looks for more
-CROWD = 50  # live tails; beyond that, each looks less often, so that all of them look as often as before
+FOLLOW_S = 0.3  # seconds between two polls of a followed log
+CROWD = 50  # followed logs; with more, each is polled less often, so that their total rate stays the same
 LONGEST_WAIT_S = 60.0
 _CHUNK = 256 * 1024
 _FIRST = (0, -1)
 
 
 class AttemptBody(Struct):
-    """One try of a job."""
+    """One attempt of a job."""
 
     number: int
     state: AttemptState
@@ -55,16 +55,16 @@ class AttemptQuery(Struct):
 
 
 class AttemptList(Struct):
-    """Tries of a job, the first one first."""
+    """Attempts of a job, the first one first."""
 
     items: list[AttemptBody]
     next_cursor: int | None
 
 
 class LogBody(Struct):
-    """Some lines that an attempt wrote. `seq` rises from piece to piece of an attempt, with gaps.
+    """Some lines that an attempt wrote. `seq` increases within an attempt, with gaps.
 
-    `shared`: they came through a descriptor of a process in which other attempts ran, too, and may be theirs.
+    `shared`: they came from a process in which other attempts ran, too, and may be theirs.
     """
 
     attempt: int
@@ -75,7 +75,7 @@ class LogBody(Struct):
 
 
 class LogQuery(Struct):
-    """`follow`: as server-sent events, until the job has ended. `cursor`: ATTEMPT:SEQ, as `next_cursor` says it."""
+    """`follow`: as server-sent events, until the job has ended. `cursor`: ATTEMPT:SEQ, from `next_cursor`."""
 
     limit: Limit = 100
     cursor: str | None = None
@@ -83,14 +83,14 @@ class LogQuery(Struct):
 
 
 class LogList(Struct):
-    """What handlers of a job wrote, in its order."""
+    """The log of a job, in its order."""
 
     items: list[LogBody]
     next_cursor: str | None
 
 
 class EventBody(Struct):
-    """Something that happened to a job. `at` is null where the instant is not kept."""
+    """An event of a job. `at` is null if its time is not kept."""
 
     at: datetime | None
     event: str
@@ -99,14 +99,14 @@ class EventBody(Struct):
 
 
 class EventList(Struct):
-    """What happened to a job, in its order."""
+    """The events of a job, in their order."""
 
     items: list[EventBody]
     next_cursor: str | None = None
 
 
 class ResultQuery(Struct):
-    """`wait`: for how long to wait for the end, up to a minute: "30s", or seconds."""
+    """`wait`: how long to wait for the end of the job, up to a minute: "30s", or seconds."""
 
     wait: Span = 0.0
 
@@ -120,7 +120,7 @@ class PendingBody(Struct):
 
 @routes.get("/jobs/{id}/attempts", Scope.READ)
 def list_attempts(call: Call, id: str, query: AttemptQuery) -> AttemptList:
-    """List the tries of a job, the first one first."""
+    """List the attempts of a job, the first one first."""
     tried = [one for one in found(call, id).attempts() if one.number > query.cursor]
     page = tried[: query.limit]
     return AttemptList([_attempt(one) for one in page], page[-1].number if len(tried) > len(page) else None)
@@ -133,9 +133,9 @@ def _attempt(one: AttemptView) -> AttemptBody:
 
 @routes.get("/jobs/{id}/logs", Scope.READ, returns=LogList, streams="text/event-stream")
 async def job_logs(call: Call, id: str, query: LogQuery) -> Any:
-    """Return what handlers of a job wrote. With `follow=true`, or `Accept: text/event-stream`, as it is written.
+    """Return the log of a job. With `follow=true`, or `Accept: text/event-stream`, stream it as it is written.
 
-    Each event `log` has an id to go on from (`Last-Event-ID`), and `end` says how the job ended.
+    Each event `log` has an id to resume from (`Last-Event-ID`), and `end` has the final state of the job.
     """
     follows = query.follow or "text/event-stream" in call.request.headers.get("accept", "")
     after = _place(query.cursor or (call.request.headers.get("last-event-id") if follows else None))
@@ -150,9 +150,10 @@ async def job_logs(call: Call, id: str, query: LogQuery) -> Any:
 
 
 async def _tail(call: Call, job: Job, after: tuple[int, int]) -> AsyncIterator[ServerSentEvent]:
+    """Yield pieces of the log until the job ends, the caller loses access, or the server stops."""
     permit = call.parts.permits.of(call.request, Scope.READ)
     while await permit.holds():
-        state = await run_in_threadpool(lambda: job.state)  # asked first: what was written before the end is there then
+        state = await run_in_threadpool(lambda: job.state)  # read first: all output from before the end is then there
         while chunks := await run_in_threadpool(job.logs, after):
             for chunk in chunks:
                 after = (chunk.attempt, chunk.seq)
@@ -175,6 +176,7 @@ def _text(chunk: LogChunk) -> str:
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
+    """Return the attempt and the sequence number of a cursor. Raises Problem."""
     if cursor is None:
         return _FIRST
     attempt, _, seq = cursor.partition(":")
@@ -185,7 +187,7 @@ def _place(cursor: str | None) -> tuple[int, int]:
 
 @routes.get("/jobs/{id}/events", Scope.READ)
 def job_events(call: Call, id: str) -> EventList:
-    """List what happened to a job: created, due, the start and end of each attempt, cancel asked, and its end."""
+    """List the events of a job: created, due, the start and end of each attempt, cancel requested, and its end."""
     job = found(call, id)
     return EventList(list(_events(job.view, job.attempts())))
 
@@ -208,9 +210,9 @@ def _events(view: JobView, attempts: list[AttemptView]) -> Iterator[EventBody]:
 
 @routes.get("/jobs/{id}/result", Scope.READ, returns=None, also={202: PendingBody}, streams="application/json")
 async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
-    """Return the result of a job as JSON, waiting for its end if asked to. 202 when it has not ended until then.
+    """Return the result of a job as JSON, optionally after waiting for its end. 202 if it has not ended.
 
-    409 with the error, and a code such as `job-failed` or `job-cancelled`, when it ended without a result.
+    409 with the error, and a code such as `job-failed` or `job-cancelled`, if it ended without a result.
     """
     wait_s = min(duration("wait", query.wait).total_seconds(), LONGEST_WAIT_S)
     job = await run_in_threadpool(found, call, id)
@@ -229,7 +231,7 @@ async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
 
 
 async def _wait(call: Call, id: JobId, wait_s: float) -> None:
-    """Wait for the end of a job, while the caller may read it. Raises Problem when they may not any more."""
+    """Wait for the end of a job, while the caller may read it. Raises Problem once they may not."""
     parts, clock = call.parts, call.parts.clock
     permit, ends_at = parts.permits.of(call.request, Scope.READ), clock.monotonic() + wait_s
     has_ended = False
@@ -240,7 +242,10 @@ async def _wait(call: Call, id: JobId, wait_s: float) -> None:
 
 
 def _large(call: Call, result: bytes) -> tuple[BinaryIO, int]:
-    """A large result as a file. Small ones are in memory, others on disk. Raises Problem where neither can be."""
+    """Return a large result as a file, and its size. Raises Problem if it can be had neither in memory nor as a file.
+
+    Up to READ_LIMIT bytes are read into memory; larger results are opened as a file on disk.
+    """
     try:
         whole = call.app.large_results.whole(result, READ_LIMIT)
         return BytesIO(whole), len(whole)

@@ -1,4 +1,4 @@
-"""Jobs over REST: enqueue, find, and what operators do to one of them."""
+"""Jobs over REST: enqueue, find, cancel, retry and reschedule."""
 
 from __future__ import annotations
 
@@ -52,10 +52,11 @@ class RescheduleBody(Struct):
 
 @routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: JobBody})
 def create_job(call: Call, body: NewJobBody) -> JobBody | HandlerResult:
-    """Enqueue a job. 200 with the job that is there, when its key is taken: by a live one, or by one with `key_for`.
+    """Enqueue a job. 200 with the existing job if its key is taken: by a live job, or by one with `key_for`.
 
-    Who may not read jobs is not told its arguments, nor what it came to. 409 when the key is held by a job of another
-    task, or `if_exists` is "error". To replace a job of a built-in task takes the scopes to make one with secrets.
+    Callers without the scope `read` see neither its arguments nor its outcome. 409 if the key is held by a job of
+    another task, or `if_exists` is "error". Replacing a job of a built-in task requires the scopes for creating one
+    with secrets.
     """
     check_work(call, [(body.task, body.args)])
     check_replacing(call, [body])
@@ -72,7 +73,7 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | HandlerResult:
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES, body=NewJobsBody, reads=read_jobs)
 def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | HandlerResult:
-    """Enqueue up to 10,000 jobs of up to 1 MB, all of them or none. 409 when a key is held by a job of another task."""
+    """Enqueue up to 10,000 jobs of up to 1 MB, all or none. 409 if a key is held by a job of another task."""
     new, faults = _new_jobs(call, body)
     if faults:
         said = f"{len(faults)} of {len(body)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
@@ -87,9 +88,9 @@ def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | HandlerRe
 
 
 def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> dict[str, str]:
-    """Return the header that names tasks which no worker has told of, and dags that are not stored; none without any.
+    """Return a header that names tasks no worker has registered and dags that are not stored; empty if there are none.
 
-    It names the nearest known ones, too. A caller without the `read` scope is not told which tasks there are.
+    It names the nearest known ones, too. Callers without the scope `read` are not told which tasks there are.
     """
     if Scope.READ not in call.who.scopes:
         return {}
@@ -102,7 +103,7 @@ def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> di
 
 @contextmanager
 def taken_keys(call: Call) -> Iterator[None]:
-    """Answer 409 for a key that is taken. Without the `read` scope a caller is not told which job holds it."""
+    """Answer 409 for a key that is taken. Callers without the scope `read` are not told which job holds it."""
     try:
         yield
     except KeyTaken as taken:
@@ -113,18 +114,18 @@ def taken_keys(call: Call) -> Iterator[None]:
 
 
 def check_replacing(call: Call, bodies: list[NewJobBody]) -> None:
-    """Refuse to replace a job of a built-in task for a caller who could not have made any job of that task.
+    """Refuse to replace a job of a built-in task for a caller who could not create every job of that task.
 
-    The waiting job may run a command or use secrets. The task decides, not the job that is there: it can change between
-    a look and the insert.
+    The waiting job may run a command or use secrets. The check is by task, not by the existing job, which can change
+    between a read and the insert.
     """
     check_work(call, ((body.task, ("secrets",)) for body in bodies if body.if_exists == "replace"))
 
 
 def stored(call: Call, new: list[NewJob]) -> list[JobView]:
-    """Store jobs and tell the audit log of those that are sensitive; return what stands for each of them now.
+    """Store jobs and add sensitive ones to the audit log; return for each the job, or the one that holds its key.
 
-    Of a job whose key was taken nothing is told, unless it was to replace the holder.
+    A job whose key was taken is not added, unless it was to replace the holder.
     """
     store = call.app.store
     sensitive = {job.id for job in new if is_sensitive(job)}
@@ -143,7 +144,7 @@ def stored(call: Call, new: list[NewJob]) -> list[JobView]:
 
 
 def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
-    """A job that was asked for. Of one that somebody else made, who may not read jobs sees that it is there."""
+    """Return the body of a job. Without the scope `read`, a caller only learns that an existing job is there."""
     body = shown(view, call.parts.surroundings.why(view))
     if is_new or Scope.READ in call.who.scopes:
         return body
@@ -151,9 +152,9 @@ def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
 
 
 def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list[ProblemDetail]]:
-    """Jobs as they are stored, and what is wrong with those that cannot be; of each it is told where it stands.
+    """Return the jobs to store, and the errors of invalid ones with their place in the batch.
 
-    They are decoded one after another, so that only one of them is there as objects.
+    The jobs are decoded one after another, so that only one of them is in memory as objects.
     """
     new: list[NewJob] = []
     faults: list[ProblemDetail] = []
@@ -169,7 +170,7 @@ def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list
     return new, faults[:_FAULTS]
 
 
-_FAULTS = 100  # of a batch are told
+_FAULTS = 100  # errors of a batch that are listed
 _WARNINGS = 5
 
 
@@ -204,16 +205,16 @@ def get_job(call: Call, id: str) -> JobBody:
 
 @routes.post("/jobs/{id}/cancel", Scope.OPERATE)
 def cancel_job(call: Call, id: str) -> JobBody:
-    """Cancel a job, or ask it to stop while it runs. 409 when it has ended."""
+    """Cancel a job; if it runs, ask it to stop. 409 if it has ended."""
     job = found(call, id)
     return _changed(call, job, job.cancel, "has ended, so there is nothing to cancel")
 
 
 @routes.post("/jobs/{id}/retry", Scope.OPERATE)
 def retry_job(call: Call, id: str) -> JobBody:
-    """Queue an ended job again, or have one that waits for a later time be due now. 409 when neither can be.
+    """Queue an ended job again, or make a waiting job due now. 409 if neither is possible.
 
-    A job that succeeded is not run again, and one whose key another live job holds stays as it is.
+    A job that succeeded is not run again, and a job whose key another live job holds is not changed.
     """
     job = found(call, id)
     return _changed(call, job, job.retry, "is due already, runs, has succeeded, or its key belongs to another job")
@@ -221,7 +222,7 @@ def retry_job(call: Call, id: str) -> JobBody:
 
 @routes.post("/jobs/{id}/reschedule", Scope.OPERATE)
 def reschedule_job(call: Call, id: str, body: RescheduleBody) -> JobBody:
-    """Have a waiting job be due at another time. A deadline moves with it. 409 when it does not wait."""
+    """Make a waiting job due at another time. Its deadline moves with it. 409 if it does not wait."""
     if (body.at is None) == (body.delay is None):
         raise Problem(422, "invalid", "say when: `at` an instant, or after a `delay`; one of them.")
     at, job = instant("at", body.at), found(call, id)
@@ -230,7 +231,7 @@ def reschedule_job(call: Call, id: str, body: RescheduleBody) -> JobBody:
 
 
 def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -> JobBody:
-    """Change a job, and tell the audit log; 409 with the state that it is in, where that cannot be done."""
+    """Change a job and add that to the audit log. Raises Problem (409) with its state if that is not possible."""
     before = job.view
     if not change():
         raise Problem(409, "wrong-state", f"job {job.id} is {before.state.value}: it {otherwise}. Nothing was changed.")
@@ -244,7 +245,7 @@ def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -
 
 
 def found(call: Call, id: str) -> Job:
-    """The job with this id. Raises JobNotFound."""
+    """Return the job with this id. Raises JobNotFound."""
     job = call.app.job(JobId(id)) if is_id(id) else None
     if job is None:
         raise JobNotFound(f"there is no job {id!r}: it was never committed, or it was pruned.")

@@ -1,4 +1,4 @@
-"""What somebody who works over REST is told of a job: all that is needed to do it."""
+"""The body of a leased job: everything that a remote worker needs to run it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ARGS_LIMIT = 16 * 1024 * 1024  # with the results of earlier steps in them
 
 
 class LeasedJobBody(Struct):
-    """A job to do. Every call about it names `attempt` and `claim`. `state` is what an earlier attempt has saved.
+    """A job to run. Every call about it sends `attempt` and `claim`. `state` is the checkpoint of an earlier attempt.
 
-    `timeout` is how many seconds it may take in all; at a heartbeat after that it has ended. `map_index` and
-    `map_count` say which instance of a mapped step it is, from 0 on, and of how many.
+    `timeout` is how many seconds the attempt may take; a heartbeat after that ends it. `map_index` (from 0) and
+    `map_count` say which instance of a mapped step it is.
 
-    If a schedule made the job, or the run that it is a step of, `scheduled_for` is the occurrence, `interval` its
+    If a schedule created the job, or the run that it is a step of, `scheduled_for` is the occurrence, `interval` its
     period, and `is_catchup` says that it was missed or backfilled. Otherwise `schedule` and these are null or false.
     """
 
@@ -57,19 +57,19 @@ class LeasedJobBody(Struct):
 
 
 def claim_text(claim: ClaimId) -> str:
-    """A claim as callers are told of it: a text, since JSON numbers of many languages lose its last digits."""
+    """Return a claim as text, since JSON numbers lose the last digits of a claim in many languages."""
     return f"{claim:016x}"
 
 
 def read_claim(text: str | None) -> ClaimId | None:
-    """Return the claim that `claim_text` wrote; for any other text one that no attempt has."""
+    """Return the claim that `claim_text` wrote; for any other text, a claim that no attempt has."""
     if text is None:
         return None
     return ClaimId(int(text, 16)) if _CLAIM.fullmatch(text) else ClaimId(-1)
 
 
 def shown(call: Call, leased: Sequence[LeasedAttempt]) -> list[LeasedJobBody]:
-    """The jobs as they are told of, without those that cannot be: these have failed."""
+    """Return the bodies of leased jobs, without jobs whose arguments cannot be read, which fail here."""
     steps = [one.job.job_id for one in leased if one.job.step is not None]
     places = call.app.store.map_places(steps) if steps else {}
     bodies = (_shown(call, one, places.get(one.job.job_id)) for one in leased)
@@ -77,6 +77,7 @@ def shown(call: Call, leased: Sequence[LeasedAttempt]) -> list[LeasedJobBody]:
 
 
 def _shown(call: Call, one: LeasedAttempt, place: MapIndex | None) -> LeasedJobBody | None:
+    """Return the body of a leased job; None if its arguments cannot be read."""
     job = one.job
     args = _args(call, one)
     if args is None:
@@ -103,7 +104,7 @@ def _shown(call: Call, one: LeasedAttempt, place: MapIndex | None) -> LeasedJobB
 
 
 def _args(call: Call, one: LeasedAttempt) -> bytes | None:
-    """Its arguments, with what is in blobs. What cannot be had ends the attempt, as it does in a worker."""
+    """Return the arguments with values from blobs. If they cannot be read, end the attempt, and return None."""
     try:
         args = call.app.large_results.whole(one.job.args, READ_LIMIT) if MARK in one.job.args else one.job.args
     except (BlobError, InvalidArguments) as error:

@@ -1,8 +1,8 @@
-"""Work in any language: claim jobs over REST, keep their leases, and say how they end.
+"""Remote work in any language: claim jobs over REST, renew their leases, and finish them.
 
-Every call about an attempt names it, by the job's id, the attempt's number and the `claim` of the lease answer. Where
-that claim does not hold the job any more, the answer is 409 `lease-lost`, and nothing has changed. A call may leave
-the claim out if its caller, an API key or a user, leased the job.
+Every call about an attempt names it, by the job's id, the attempt's number and the `claim` of the lease answer. If that
+claim does not hold the job any more, the answer is 409 `lease-lost`, and nothing has changed. A call may leave the
+claim out if its caller, an API key or a user, leased the job.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ ClaimText = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class LeaseBody(Struct):
-    """What a worker would do: jobs of these queues, the first one first, and of these tasks; without: of any.
+    """The jobs that a worker asks for: of these queues, the first one first, and of these tasks; without tasks, of any.
 
-    Tickwork's own tasks (`shell`, `http`, `smtp`) are given to those who name them. `wait` is how long to wait for a
-    job, up to 60 s, and `lease` how long each job is the worker's own without a heartbeat, from 1 s to 1 h; without it,
-    the `lease` setting of the server applies, up to 1 h. `labels` and `resources` are what it has, for jobs with needs.
+    Tickwork's own tasks (`shell`, `http`, `smtp`) are leased only if they are named. `wait` is how long to wait for a
+    job, up to 60 s, and `lease` how long each job is leased without a heartbeat, from 1 s to 1 h; without it, the
+    `lease` setting of the server applies, up to 1 h. `labels` and `resources` are what the worker has, for jobs with
+    needs.
     """
 
     queues: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=100)]
@@ -67,20 +68,20 @@ class LeaseBody(Struct):
 
 
 class LeasesBody(Struct):
-    """Jobs to do now. None: nothing was due while this waited."""
+    """Jobs to run now; empty if no job was due while the request waited."""
 
     jobs: list[LeasedJobBody]
 
 
 class LeasedAttemptBody(Struct):
-    """Which attempt is meant. `claim` is that of the lease answer; the caller that leased the job may leave it out."""
+    """The attempt. `claim` is from the lease answer; the caller that leased the job may leave it out."""
 
     attempt: Number
     claim: ClaimText | None = None
 
 
 class HeartbeatBody(LeasedAttemptBody):
-    """Which attempt goes on, for how long from now on, and how far it is, from 0 to 1.
+    """A heartbeat of an attempt, with the length of its lease from now on, and its progress from 0 to 1.
 
     Without `lease`, the `lease` setting of the server applies, up to 1 h.
     """
@@ -91,7 +92,7 @@ class HeartbeatBody(LeasedAttemptBody):
 
 
 class RenewedBody(Struct):
-    """Until when the job is the worker's own. `cancel`: somebody wants it to stop; whatever it comes to, it ends so."""
+    """The end of the lease. `cancel`: the job was asked to stop, and ends as cancelled whatever the attempt reports."""
 
     lease_until: datetime
     cancel: bool
@@ -104,9 +105,9 @@ class CompleteBody(LeasedAttemptBody):
 
 
 class FailBody(LeasedAttemptBody, kw_only=True):
-    """An attempt that failed. The job's own policy says whether and when it is tried again.
+    """An attempt that failed. The job's own policy decides whether and when it is retried.
 
-    Without `retry` it is not; `after` is the wait that the policy would otherwise choose.
+    With `retry` false it is not; `after` replaces the delay that the policy would choose.
     """
 
     error: Annotated[str, msgspec.Meta(min_length=1)]
@@ -115,11 +116,11 @@ class FailBody(LeasedAttemptBody, kw_only=True):
 
 
 class ReleaseBody(LeasedAttemptBody):
-    """An attempt that gives its job back, as a worker does that is told to stop."""
+    """An attempt that returns its job to the queue, as a worker does that is told to stop."""
 
 
 class EndBody(Struct):
-    """What became of the job: its state just afterwards."""
+    """The state of the job after the call."""
 
     id: str
     state: str
@@ -133,20 +134,20 @@ class LeasedLogBody(LeasedAttemptBody, kw_only=True):
 
 
 class LoggedBody(Struct):
-    """Which piece of the attempt's log that became."""
+    """The number of the piece in the attempt's log."""
 
     seq: int
 
 
 class CheckpointBody(LeasedAttemptBody, kw_only=True):
-    """What a later attempt resumes from: it finds it in `state` of its job."""
+    """A checkpoint for later attempts, which find it in `state` of their job."""
 
     state: Any
 
 
 @routes.post("/leases", Scope.WORK, is_repeatable=False)
 async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
-    """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty when none was."""
+    """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty if none was."""
     wanted = WantedJobs(
         tuple(dict.fromkeys(read_option("queue", queue) for queue in body.queues)),
         tuple(dict.fromkeys(_task(name) for name in body.tasks)),
@@ -163,14 +164,14 @@ async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
 
 
 def _lease(call: Call, named: Duration | None) -> timedelta:
-    """Return the length of a lease: the one that the request names, else the setting, up to the upper bound."""
+    """Return the length of a lease: the one in the request, else the setting, up to the upper bound."""
     if named is None:
         return min(call.app.settings.lease_times().lease, timedelta(seconds=LONGEST_LEASE_S))
     return timedelta(seconds=read_seconds(named, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
 
 
 async def _gone(request: Request, permit: WatchedCredential) -> None:
-    """Return when whoever sent the request has hung up, or may not work any more."""
+    """Return when the client of a request has disconnected, or has lost the permission to work."""
     leaving = asyncio.ensure_future(_disconnected(request))
     try:
         while not leaving.done() and await permit.holds():
@@ -180,12 +181,13 @@ async def _gone(request: Request, permit: WatchedCredential) -> None:
 
 
 async def _disconnected(request: Request) -> None:
-    """Return when whoever sent the request has hung up."""
+    """Return when the client of a request has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _task(name: str) -> str:
+    """Return the name of a task that a worker may lease. Raises InvalidOption."""
     if name.startswith("@"):
         raise InvalidOption(f"{name!r} is a task of Tickwork's own workers; nobody else can do it.")
     return task_name(name)
@@ -193,9 +195,9 @@ def _task(name: str) -> str:
 
 @routes.post("/jobs/{id}/heartbeat", Scope.WORK, takes_nul=True)
 def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
-    """Keep a job: extend its lease, from now on, and hear whether somebody wants it to stop.
+    """Extend the lease of a job from now on, and learn whether it was asked to stop.
 
-    An attempt whose timeout has passed ends here.
+    An attempt that has exceeded its timeout ends here.
     """
     lease = _lease(call, body.lease)
     one = call.app.store.renew_attempt(_name(call, id, body), lease)
@@ -213,7 +215,7 @@ def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
 
 @routes.post("/jobs/{id}/complete", Scope.WORK, body_limit=_RESULT_BODY)
 def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
-    """End a job as succeeded. Once more with an equal result: the same answer."""
+    """End a job as succeeded. A repeated call with an equal result gets the same answer."""
     result = encode(body.result, what=f"the result of job {id}", limit_bytes=RESULT_LIMIT)
     one = call.app.store.remote_attempt(_name(call, id, body))
     if one is None or not call.parts.hub.ends.end(one, Succeeded(result), one.worker):
@@ -226,7 +228,7 @@ def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
 
 @routes.post("/jobs/{id}/fail", Scope.WORK, takes_nul=True)
 def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
-    """End an attempt as failed; the job is tried again, or has failed for good. Once more: the same answer."""
+    """End an attempt as failed: the job is retried, or fails for good. A repeated call gets the same answer."""
     after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
     one = call.app.store.remote_attempt(_name(call, id, body))
     if one is None or not call.parts.hub.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
@@ -239,7 +241,7 @@ def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
 
 @routes.post("/jobs/{id}/release", Scope.WORK)
 def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
-    """Give a job back: it is due again at once, and nothing is charged."""
+    """Return a job to the queue: it is due again at once, and the attempt is not counted against its retries."""
     one = _current(call, id, body)
     if not call.parts.hub.ends.end(one, Released(), one.worker):
         raise _lost(call, id, body)
@@ -248,7 +250,7 @@ def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
 
 @routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2, takes_nul=True)
 def append_log(call: Call, id: str, body: LeasedLogBody) -> LoggedBody:
-    """Store lines of an attempt. They are there before the end of the job is seen."""
+    """Append lines to the log of an attempt. They are visible before the end of the job is."""
     seq = call.app.store.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)
     if seq is None:
         raise _lost(call, id, body)
@@ -257,7 +259,7 @@ def append_log(call: Call, id: str, body: LeasedLogBody) -> LoggedBody:
 
 @routes.post("/jobs/{id}/checkpoint", Scope.WORK, body_limit=_RESULT_BODY)
 def save_checkpoint(call: Call, id: str, body: CheckpointBody) -> None:
-    """Store what a later attempt of the job resumes from."""
+    """Store a checkpoint from which a later attempt of the job resumes."""
     state = encode(body.state, what=f"the state of job {id}", limit_bytes=RESULT_LIMIT)
     one = _current(call, id, body)
     if not call.app.store.save_state(one.job_id, one.claim, state):
@@ -265,7 +267,7 @@ def save_checkpoint(call: Call, id: str, body: CheckpointBody) -> None:
 
 
 def _was_cancelled(call: Call, id: str, attempt: int) -> bool:
-    """Whether an attempt ended as it was asked to: whatever it came to, and however often that is said."""
+    """Return whether an attempt has ended as cancelled: it is then answered normally, whatever outcome it reports."""
     tried = ((one.number, one.state) for one in found(call, id).attempts())
     return (attempt, AttemptState.CANCELLED) in tried
 
@@ -282,7 +284,7 @@ def _current(call: Call, id: str, body: LeasedAttemptBody) -> RemoteAttempt:
 
 
 def _lost(call: Call, id: str, body: LeasedAttemptBody) -> LeaseLost:
-    """Return what to answer to a caller whose claim does not hold the job. Raises JobNotFound."""
+    """Return the error for a caller whose claim does not hold the job. Raises JobNotFound."""
     job, attempt = found(call, id).view, body.attempt
     if job.state is not JobState.RUNNING or job.attempt != attempt:
         return LeaseLost(

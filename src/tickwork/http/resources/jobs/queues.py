@@ -1,4 +1,4 @@
-"""Queues over REST: what stands in them, and to pause, resume and limit one."""
+"""Queues over REST: counts of their jobs, pause, resume and limit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ routes = Routes("queues")
 
 
 class QueueBody(Struct):
-    """What stands in a queue. Counts that are named in `at_least` are only known to be no less than they say.
+    """A queue and its counts. Counts named in `at_least` are lower bounds.
 
-    `held` waits for a limit or a gate. `wanted` is how many workers would have all that is due begin within 30 s.
-    `unplaced` of the due jobs cannot be run by any live worker: none has their task, labels or resources. They want
-    workers besides those that serve the queue.
+    `held` jobs wait for a limit or a gate. `wanted` is how many workers would start all due jobs within 30 s.
+    `unplaced` of the due jobs cannot be run by any worker that serves the queue: none has their task, labels or
+    resources. `wanted` then includes workers besides those that serve the queue.
     """
 
     name: str
@@ -46,39 +46,39 @@ class QueueList(Struct):
 
 
 class QueuePauseBody(Struct):
-    """`until`: an instant, or a duration such as "2h"; without it, until somebody resumes."""
+    """`until`: an instant, or a duration such as "2h"; without it, the queue is paused until it is resumed."""
 
     until: Text | None = None
     reason: Text | None = None
 
 
 class LiftedBody(Struct):
-    """How many gates were lifted."""
+    """The number of gates that were lifted."""
 
     lifted: int
 
 
 @routes.get("/queues", Scope.READ)
 def listall_queues(call: Call) -> QueueList:
-    """List all queues with what is due, comes later, runs and is held."""
+    """List all queues with the number of due, later, running and held jobs."""
     return QueueList(all_queues(call), None)
 
 
 @routes.get("/queues/{name}", Scope.READ)
 def get_queue(call: Call, name: str) -> QueueBody:
-    """Return what stands in a queue."""
+    """Return a queue and its counts."""
     return _found(call, name)
 
 
 @routes.post("/queues/{name}/pause", Scope.OPERATE)
 def pause_queue(call: Call, name: str, body: QueuePauseBody) -> GateBody:
-    """Start no job of a queue. What runs goes on; what is enqueued waits."""
+    """Start no more jobs of a queue. Running jobs continue; new ones wait."""
     return put_gate(call, "pause", {"queue": name, "until": body.until, "reason": body.reason})
 
 
 @routes.post("/queues/{name}/resume", Scope.OPERATE)
 def resume_queue(call: Call, name: str) -> LiftedBody:
-    """Lift the gates that are for all of a queue. 409 when there are none."""
+    """Lift the gates that are for all jobs of a queue. 409 if there are none."""
     before = [gate_body(one.gate) for one in call.app.gates() if one.gate.selects == {"queue": name}]
     lifted = call.app.resume(queue=name)
     if not lifted:
@@ -89,7 +89,7 @@ def resume_queue(call: Call, name: str) -> LiftedBody:
 
 @routes.post("/queues/{name}/limit", Scope.OPERATE)
 def limit_queue(call: Call, name: str, body: RuleBody) -> LimitBody:
-    """Change the limit that code declares for a queue, from now on and also for jobs that wait."""
+    """Override the limit that code declares for a queue, from now on and also for waiting jobs."""
     return limit_set(call, call.app.limit_of(name), body)
 
 
@@ -101,7 +101,7 @@ def _found(call: Call, name: str) -> QueueBody:
 
 
 def all_queues(call: Call, workers: Sequence[WorkerView] | None = None) -> list[QueueBody]:
-    """Every queue that has jobs, with what serves it. `workers`: those of the store, where they were read already."""
+    """Return every queue that has jobs. `workers`: all workers, if they were read already."""
     pauses = (one.gate for one in call.app.gates() if one.gate.kind == "pause")
     paused = {gate.queue for gate in pauses if set(gate.selects) == {"queue"}}
     return [_shown(one, one.queue.name in paused) for one in call.app.queue_loads(workers)]

@@ -1,4 +1,4 @@
-"""Running a job once more over REST: a new job like an old one, with some of it changed."""
+"""Rerun a job over REST: a new job like an old one, with some changes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ routes = Routes("jobs")
 
 
 class RerunJobBody(Struct):
-    """What is to be different: the arguments, all of them by name; where the job waits, how urgent it is, and when.
+    """The changes: all arguments by name, the queue, the priority, and the time.
 
-    What is left out is as it was.
+    Fields that are left out are as they were.
     """
 
     args: dict[str, Any] | None = None
@@ -38,15 +38,15 @@ class RerunJobBody(Struct):
 
 @routes.post("/jobs/{id}/rerun", Scope.ENQUEUE, status=201)
 def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | HandlerResult:
-    """Make a new job like this one: its task, options and arguments, with what is changed. The old one stays.
+    """Create a new job like this one: with its task, options and arguments, and with changes. The old job stays.
 
-    The new one names the old one as its `parent_id`. It has no key: that is the old one's. 409 for a run, and for a
-    step of one: those are run again by /runs/{id}/rerun.
+    The new job has the old one as its `parent_id`. It has no key, since the old job has that. 409 for a run or a step
+    of one: rerun these with /runs/{id}/rerun.
     """
     old = found(call, id).view
     _check_plain(old)
     is_edited = body.queue is not None or (body.args is not None and body.args != msgspec.json.decode(old.args))
-    if is_edited or Scope.OPERATE not in call.who.scopes:  # unedited it is a retry, which takes `operate`
+    if is_edited or Scope.OPERATE not in call.who.scopes:  # unchanged, it is a retry, which takes `operate`
         check_work(call, [(old.task, argument_names(old.args) if body.args is None else body.args)])
     new = _new_job(call, old, body)
     if body.args is None and not is_sensitive(new):
@@ -58,7 +58,7 @@ def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | HandlerResul
 
 
 def _stored(call: Call, old: JobView, new: NewJob) -> JobView:
-    """Store the new job, and tell the audit log what the old one was."""
+    """Store the new job, and add it to the audit log with the old one."""
     (job,) = call.app.client.enqueue([new])
     view = job.view
     call.changed(f"job:{view.id}", before={"id": old.id, **(told_job(old) or {})}, after=told_job(view))
@@ -66,6 +66,7 @@ def _stored(call: Call, old: JobView, new: NewJob) -> JobView:
 
 
 def _check_plain(old: JobView) -> None:
+    """Raise Problem (409) for a run of a dag, or a step of one."""
     run = old.id if old.version is not None else old.run
     if run is not None:
         what = "a run of a dag" if old.version is not None else f"step {old.step!r} of run {run}"
@@ -73,6 +74,7 @@ def _check_plain(old: JobView) -> None:
 
 
 def _new_job(call: Call, old: JobView, body: RerunJobBody) -> NewJob:
+    """Return the new job: the old one's task, options and arguments, with the changes of the body."""
     when = {"at": instant("at", body.at), "delay": None if body.delay is None else duration("delay", body.delay)}
     task = call.app.named(old.task).options(
         key=None,
