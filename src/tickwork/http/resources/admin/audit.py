@@ -17,7 +17,7 @@ routes = Routes("audit")
 
 
 class AuditQuery(Struct):
-    """Which changes are meant. `cursor` is the `next_cursor` of the page before."""
+    """A filter of changes. `cursor` is the `next_cursor` of the page before."""
 
     who: str | None = None
     action: str | None = None
@@ -28,7 +28,7 @@ class AuditQuery(Struct):
 
 
 class AuditRowBody(Struct):
-    """What somebody did: `action` is the name of an operation of this document, or `failed_login`."""
+    """A row of the audit log. `action` is an operation of this document, `failed_login` or `refused`."""
 
     id: str
     at: datetime
@@ -50,7 +50,7 @@ class AuditBody(Struct):
 
 @routes.get("/audit", Scope.ADMIN, takes_nul=True)
 def list_changes(call: Call, query: AuditQuery) -> AuditBody:
-    """List what was changed, by whom, and how it was before and after."""
+    """List changes: who made them, and the values before and after."""
     named = {name: getattr(query, name) for name in ("who", "action", "target")}
     given = {name: None if value is None else storable(value) for name, value in named.items()}
     if query.since is not None and query.since.tzinfo is None:

@@ -16,7 +16,7 @@ routes = Routes("keys")
 
 
 class NewKeyBody(Struct):
-    """A key to make, with scopes of read, enqueue, operate, shell, use-secrets, work, metrics and admin.
+    """A key to create, with scopes of read, enqueue, operate, shell, use-secrets, work, metrics and admin.
 
     `expires` is a duration, or "never": then the key lasts until it is revoked.
     """
@@ -42,7 +42,7 @@ class KeyBody(Struct):
 
 
 class CreatedKeyBody(KeyBody, kw_only=True):
-    """A key that was just made, with its token, which is shown this once."""
+    """A new key, with its token, which is shown only once."""
 
     token: str
 
@@ -56,7 +56,7 @@ class KeyListBody(Struct):
 
 @routes.post("/keys", Scope.ADMIN, status=201, is_repeatable=False)
 def create_api_key(call: Call, body: NewKeyBody) -> CreatedKeyBody:
-    """Make an API key. Its token is in this answer, and nowhere else."""
+    """Create an API key. Its token is only in this answer."""
     token, made = create_key(call.app.store, body.name, body.scopes, read_lasts(body.expires), call.who.name)
     shown = key_body(made)
     call.changed(f"key:{made.name}", after=shown)
@@ -65,13 +65,13 @@ def create_api_key(call: Call, body: NewKeyBody) -> CreatedKeyBody:
 
 @routes.get("/keys", Scope.ADMIN)
 def list_api_keys(call: Call) -> KeyListBody:
-    """List API keys, also those that have expired or were revoked."""
+    """List API keys, including expired and revoked ones."""
     return KeyListBody([key_body(key) for key in call.app.store.api_keys()])
 
 
 @routes.post("/keys/{id}/revoke", Scope.ADMIN)
 def revoke_api_key(call: Call, id: str) -> KeyBody:
-    """Have a key, by its id or its name, let nobody in from now on. Its sessions end with it."""
+    """Revoke a key, by its id or its name. Its sessions end with it."""
     key = find_key(call.app.store, id)
     if key is None:
         raise Problem(404, "not-found", f"there is no API key {id!r}.")

@@ -1,4 +1,4 @@
-"""Sessions: how a browser logs in, who it is then, and how it logs out."""
+"""Sessions: log in, log out, and the current session of a browser."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tickwork.store.admin.access import SessionOrigin
 routes = Routes("session")
 
 LASTS = timedelta(days=7)
-KNOWN = timedelta(days=90)  # for so long failures of others do not keep a user out at an address that they came from
+KNOWN = timedelta(days=90)  # after a login, failures elsewhere cannot lock a user out at this address
 AGENT_LIMIT = 200  # characters
-_LOGINS = threading.BoundedSemaphore(8)  # passwords take their time, and other calls need threads, too
+_LOGINS = threading.BoundedSemaphore(8)  # hashing a password takes long; leave threads for other calls
 
 
 class LoginBody(Struct):
-    """A token (an API key, or that of `tickwork dev`), or a user and their password."""
+    """A token (an API key, or the token of `tickwork dev`), or a user name and a password."""
 
     token: str | None = None
     user: str | None = None
@@ -41,7 +41,7 @@ class LoginBody(Struct):
 
 
 class SessionBody(Struct):
-    """Who you are here, and what you may do."""
+    """The caller, and their scopes."""
 
     who: str
     scopes: list[str]
@@ -49,7 +49,7 @@ class SessionBody(Struct):
 
 
 class PasswordBody(Struct):
-    """The password that you have, and the one that you want."""
+    """The current password, and the new one."""
 
     old: str
     new: str
@@ -57,7 +57,7 @@ class PasswordBody(Struct):
 
 @routes.post("/session", NO_CREDENTIALS, status=201, body_limit=SMALL, is_repeatable=False, takes_nul=True)
 def create_session(call: Call, body: LoginBody) -> SessionBody | HandlerResult:
-    """Log in: the answer sets a cookie, which pages cannot read. Too many failures are answered with 429."""
+    """Log in: the answer sets a cookie, which scripts cannot read. 429 after too many failures."""
     refuse_foreign(call.request, must_tell=False)
     if (body.token is None) == (body.user is None) or (body.user is None) != (body.password is None):
         raise Problem(422, "invalid", "send a token, or a user and a password. Nothing was done.")
@@ -73,18 +73,18 @@ def create_session(call: Call, body: LoginBody) -> SessionBody | HandlerResult:
         call.changed("session")
         return answer
 
-    return recorded(call, "create_session", begin)  # not what was counted before: that stays when this is refused
+    return recorded(call, "create_session", begin)  # failures were counted before, outside of this transaction
 
 
 @routes.get("/session", ANY_CREDENTIALS)
 def get_session(call: Call) -> SessionBody:
-    """Say who you are, and what you may do."""
+    """Return the caller and their scopes."""
     return _body(call.who)
 
 
 @routes.delete("/session", ANY_CREDENTIALS, status=204, is_audited=True)
 def delete_session(call: Call) -> HandlerResult:
-    """Log out: the session ends, its cookie is taken back, and the browser forgets what it kept."""
+    """Log out: the session ends, its cookie is deleted, and the browser clears its cache."""
     if call.who.session is not None:
         call.app.store.end_session(call.who.session)
     call.changed("session")
@@ -93,9 +93,9 @@ def delete_session(call: Call) -> HandlerResult:
 
 @routes.post("/session/password", ANY_CREDENTIALS, is_repeatable=False)
 def change_own_password(call: Call, body: PasswordBody) -> SessionBody | HandlerResult:
-    """Give yourself another password. You go on with a new session, and all others of yours end.
+    """Change your own password. You get a new session, and all your other sessions end.
 
-    The old one must be right; a wrong one counts as a login that failed. 409 for a caller who is no user.
+    A wrong current password counts as a failed login. 409 for a caller who is not a user.
     """
     name = call.who.subject
     if call.who.kind != "user":
@@ -117,7 +117,7 @@ def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Handler
 
 
 def _begun(call: Call, grant: TokenGrant) -> HandlerResult:
-    """Begin a session, and set its cookie. Raises Problem where the password was changed meanwhile."""
+    """Begin a session, and set its cookie. Raises Problem if the password was changed meanwhile."""
     token, store, who = new_token(), call.app.store, grant.caller
     agent = storable(call.request.headers.get("user-agent", ""))[:AGENT_LIMIT]
     digest, origin = digest_of(token.encode()), SessionOrigin(address_of(call.request), agent)
@@ -129,7 +129,7 @@ def _begun(call: Call, grant: TokenGrant) -> HandlerResult:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """One of a few logins at a time. Raises Problem: 429 when there are too many, before anything is counted."""
+    """Limit the number of concurrent logins. Raises Problem (429) if there are too many, before anything is counted."""
     if not _LOGINS.acquire(blocking=False):
         raise Problem(429, "too-many-logins", "too many are logging in just now.", headers={"Retry-After": "1"})
     try:
@@ -143,13 +143,13 @@ def _body(who: Caller) -> SessionBody:
 
 
 def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
-    """Who this is; None where a token or a password is wrong. Raises Problem: 429 after too many of them."""
+    """Return the caller; None if the token or the password is wrong. Raises Problem (429) after too many failures."""
     store, block = call.app.store, network_of(address_of(call.request))
     known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
     name: list[str] = []
     if body.user is not None and known is not None:
-        # At an address that this user came from before, only failures from there count. Otherwise anybody who knows
-        # a name could keep its user out.
+        # At an address from which this user has logged in before, only failures from there count. Otherwise anybody who
+        # knows a user name could lock that user out.
         name = [known if store.knows_login(known) else f"name:{_digest(body.user)}"]
     address = [f"address:{block}"]
     wait_s = store.admit_login({**dict.fromkeys(name, FREE_OF_NAME), **dict.fromkeys(address, FREE_OF_ADDRESS)})
@@ -167,7 +167,7 @@ def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
 
 
 def _digest(text: str) -> str:
-    """What stands for a name that was sent, which may be anything: every store can hold it."""
+    """Return a digest of a user name as sent, which may hold any text; every store can hold the digest."""
     return digest_of(text.encode("utf-8", "surrogatepass"))
 
 
@@ -183,9 +183,10 @@ def _by_password(call: Call, body: LoginBody) -> TokenGrant | None:
 
 
 def _record_failure(call: Call, user: str | None) -> None:
-    """Write down who failed to log in, if there is such a user: otherwise it may be anything, even a password.
+    """Record a failed login, with the user name only if it exists: other input may be anything, even a password.
 
-    How often a user fails is bounded by what their name has to wait; of others a few are recorded, and counted.
+    Failures of a known user are bounded by the login backoff. Others are recorded up to a budget, and then only
+    counted.
     """
     known = user is not None and is_name(user) and call.app.store.get_user(user) is not None
     if known or call.parts.refused.admits_login():
@@ -198,7 +199,7 @@ def _wrong() -> Problem:
 
 
 def _end_former(call: Call) -> None:
-    """A browser has one session: what its cookie stood for before is over."""
+    """End the browser's former session: it has one at a time."""
     former = call.request.cookies.get(COOKIE)
     if former:
         call.app.store.end_session(digest_of(former.encode("utf-8", "surrogatepass")))
@@ -212,6 +213,6 @@ def _cookie(call: Call, value: str, lasts: timedelta) -> str:
 
 
 def _is_https(call: Call) -> bool:
-    """Whether the browser speaks https: to us, to a proxy that we trust, or, by its setting, at the public URL."""
+    """Return whether the browser uses https: to this server, a trusted proxy, or the public URL of the settings."""
     url, public = call.request.url, urlsplit(call.app.settings.public_url or "")
     return url.scheme == "https" or (public.scheme == "https" and public.hostname == url.hostname)

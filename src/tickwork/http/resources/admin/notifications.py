@@ -21,7 +21,7 @@ ChannelKind = Literal["webhook", "slack", "smtp"]
 
 
 class NotificationFields(Struct):
-    """What somebody is told of. `after`: how long something may take; `window`: all cases of it are one message."""
+    """A notification. `after`: how long something may take; `window`: all cases within it are one message."""
 
     on: Kind
     to: list[str]
@@ -34,7 +34,7 @@ class NotificationFields(Struct):
 
 
 class NotificationBody(Struct):
-    """A notification, when it last told something, and how many cases wait for the next message."""
+    """A notification, when it last sent a message, and how many cases wait for the next one."""
 
     name: str
     on: Kind
@@ -57,7 +57,7 @@ class NotificationList(Struct):
 
 
 class ChannelFields(Struct):
-    """Where messages go. A `url` may be a reference to a secret; `secret` and `password` must be: `${secret.NAME}`."""
+    """A channel. `url` may be a reference to a secret, `secret` and `password` must: `${secret.NAME}`."""
 
     kind: ChannelKind
     url: str | None = None
@@ -93,19 +93,19 @@ class TestBody(Struct):
 
 @routes.get("/notifications", Scope.READ)
 def list_notifications(call: Call) -> NotificationList:
-    """List who is told of what, by name."""
+    """List notifications, by name."""
     return NotificationList([_view(view) for view in call.app.notifications.all()])
 
 
 @routes.get("/notifications/{name}", Scope.READ)
 def get_notification(call: Call, name: str) -> NotificationBody:
-    """Return a notification, and how it stands."""
+    """Return a notification and its state."""
     return _view(call.app.notifications[name])
 
 
 @routes.put("/notifications/{name}", Scope.OPERATE, also={201: NotificationBody})
 def put_notification(call: Call, name: str, body: NotificationFields) -> NotificationBody | HandlerResult:
-    """Have somebody told from now on. One that is there and says something else begins anew."""
+    """Store a notification, or replace the one of that name. One that is changed starts over."""
     before = _before(call, name)
     call.app.notifications.put(name, **msgspec.structs.asdict(body))
     after = call.app.notifications[name]
@@ -115,7 +115,7 @@ def put_notification(call: Call, name: str, body: NotificationFields) -> Notific
 
 @routes.delete("/notifications/{name}", Scope.OPERATE)
 def delete_notification(call: Call, name: str) -> None:
-    """Tell nobody any more."""
+    """Delete a notification."""
     before = _before(call, name)
     if not call.app.notifications.delete(name):
         raise NotificationNotFound(f"there is no notification {name!r}.")
@@ -124,7 +124,7 @@ def delete_notification(call: Call, name: str) -> None:
 
 @routes.post("/notifications/{name}/test", Scope.OPERATE, status=202)
 def test_notification(call: Call, name: str) -> TestBody:
-    """Send a message that says it is a test, by all channels of a notification."""
+    """Send a test message by all channels of a notification."""
     jobs = [job.id for job in call.app.notifications.test(name)]
     call.changed(f"notification:{name}", after={"test": jobs})
     return TestBody(list(jobs))
@@ -132,7 +132,7 @@ def test_notification(call: Call, name: str) -> TestBody:
 
 @routes.get("/channels", Scope.READ)
 def list_channels(call: Call) -> ChannelList:
-    """List the channels by name. Their secrets are references."""
+    """List channels by name. Their secrets are references."""
     return ChannelList([_channel(one) for one in call.app.notifications.channels().values()])
 
 
@@ -147,7 +147,7 @@ def get_channel(call: Call, name: str) -> ChannelBody:
 
 @routes.put("/channels/{name}", Scope.ADMIN, also={201: ChannelBody})
 def put_channel(call: Call, name: str, body: ChannelFields) -> ChannelBody | HandlerResult:
-    """Store where messages go, in the place of a channel of that name."""
+    """Store a channel, or replace the one of that name."""
     before = call.app.notifications.channels().get(name)
     after = call.app.notifications.put_channel(name, **msgspec.structs.asdict(body))
     known = None if before is None else msgspec.to_builtins(before)
@@ -157,7 +157,7 @@ def put_channel(call: Call, name: str, body: ChannelFields) -> ChannelBody | Han
 
 @routes.delete("/channels/{name}", Scope.ADMIN)
 def delete_channel(call: Call, name: str) -> None:
-    """Delete a channel that no notification goes to."""
+    """Delete a channel that no notification uses."""
     before = call.app.notifications.channels().get(name)
     if not call.app.notifications.delete_channel(name):
         raise NotificationNotFound(f"there is no channel {name!r}.")
@@ -171,7 +171,7 @@ def _before(call: Call, name: str) -> dict[str, Any] | None:
 
 
 def _said(notification: Notification) -> dict[str, Any]:
-    """What somebody said to make it."""
+    """Return the fields with which a notification was created."""
     return {
         "on": notification.on,
         "to": list(notification.to),

@@ -1,4 +1,4 @@
-"""Secrets over REST: set, listed by name and deleted, and never shown."""
+"""Secrets over REST: set, list by name and delete them. Their values are never returned."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ routes = Routes("secrets")
 class NewSecretBody(Struct):
     """The value of a secret, and what may use it: `task:NAME`, `dag:NAME`, `queue:NAME`; an empty list: every job.
 
-    Without `uses` it is for what it was for before, or for every job.
+    Without `uses`, they are as before, or every job for a new secret.
     """
 
     value: str
@@ -23,7 +23,7 @@ class NewSecretBody(Struct):
 
 
 class SecretBody(Struct):
-    """A secret without its value: what may use it (nothing: all jobs), when it was set, and by whom."""
+    """A secret without its value: what may use it (empty: every job), when it was set, and by whom."""
 
     name: str
     uses: list[str]
@@ -32,7 +32,7 @@ class SecretBody(Struct):
 
 
 class SecretListBody(Struct):
-    """Secrets by name."""
+    """Secrets, by name."""
 
     items: list[SecretBody]
     next_cursor: str | None = None
@@ -40,7 +40,7 @@ class SecretListBody(Struct):
 
 @routes.put("/secrets/{name}", Scope.ADMIN)
 def set_secret(call: Call, name: str, body: NewSecretBody) -> SecretBody:
-    """Set a secret. Jobs that begin from now on find this value as `${secret.NAME}`."""
+    """Set a secret. Jobs that start from now on read this value as `${secret.NAME}`."""
     before = _of(call).get(name)
     call.app.vault.put(name, body.value, call.who.name, uses=body.uses)
     after = _of(call)[name]

@@ -1,4 +1,4 @@
-"""The sessions that hold: where each began, when it was last used, and how it is ended from elsewhere."""
+"""Open sessions over REST: list them, and end one from another browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ routes = Routes("session")
 
 
 class SessionItem(Struct):
-    """A session: whose it is, where it began, and when it was last used. `is_this` is the one that asks."""
+    """A session: whose it is, where it began, and when it was last used. `is_this`: it is the caller's own."""
 
     id: str
     who: str
@@ -27,21 +27,21 @@ class SessionItem(Struct):
 
 
 class SessionList(Struct):
-    """Sessions, the last used first."""
+    """Sessions, the most recently used first."""
 
     items: list[SessionItem]
     next_cursor: str | None = None
 
 
 class SessionsQuery(Struct):
-    """Whose sessions: your own, or those of everybody."""
+    """`all`: the sessions of all users; by default, your own."""
 
     all: bool = False
 
 
 @routes.get("/sessions", ANY_CREDENTIALS)
 def list_sessions(call: Call, query: SessionsQuery) -> SessionList:
-    """List your sessions, or with `all` those of everybody, which takes the scope admin."""
+    """List your sessions, or with `all` those of all users, which requires the scope admin."""
     if query.all and Scope.ADMIN not in call.who.scopes:
         raise Problem(403, "not-allowed", f"{call.who.name} may not see sessions of others: that takes 'admin'.")
     return SessionList([_item(call, one) for one in _sessions(call, of_all=query.all)])
@@ -49,7 +49,7 @@ def list_sessions(call: Call, query: SessionsQuery) -> SessionList:
 
 @routes.delete("/sessions/{id}", ANY_CREDENTIALS, is_audited=True)
 def end_session(call: Call, id: str) -> None:
-    """End a session: its browser is logged out from the next request on. That of another takes the scope admin."""
+    """End a session: its browser is logged out from the next request on. Others' sessions require the scope admin."""
     of_all = Scope.ADMIN in call.who.scopes
     found = next((one for one in _sessions(call, of_all=of_all) if _id(one) == id), None)
     if found is None or not call.app.store.end_session(found.digest):
@@ -59,7 +59,7 @@ def end_session(call: Call, id: str) -> None:
 
 
 def _sessions(call: Call, *, of_all: bool) -> list[OpenSession]:
-    """The sessions of everybody, or those of the caller."""
+    """Return the sessions of all users, or those of the caller."""
     who = call.who
     return call.app.store.open_sessions(IDLE, None if of_all else who.kind, "" if of_all else who.subject)
 
@@ -82,5 +82,5 @@ def _who(one: OpenSession) -> str:
 
 
 def _id(one: OpenSession) -> str:
-    """What names a session: the beginning of the digest of its token, which leads nowhere."""
+    """Return an id of a session: the beginning of its token's digest, from which the token cannot be derived."""
     return one.digest[:16]

@@ -1,4 +1,4 @@
-"""How a server is set up, and how it and its database are: for whoever runs it."""
+"""The settings of a server, and the health of the server and its database, for administrators."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ routes = Routes("settings")
 
 
 class SettingBody(Struct):
-    """A setting as it is in force. `source` is "default", "argument", the name of a variable, or a file.
+    """A setting in force. `source` is "default", "argument", the name of a variable, or a file.
 
-    Passwords in it are masked. `variable` is the environment variable that says it.
+    Passwords in it are masked. `variable` is the environment variable that sets it.
     """
 
     name: str
@@ -35,7 +35,7 @@ class ConfigBody(Struct):
 
 
 class ServiceBody(Struct):
-    """A service of this server: how long ago it last ticked, and what went wrong when something last did."""
+    """A service of this server: seconds since its last tick, its last error, and seconds since that."""
 
     name: str
     ticked_s: float
@@ -44,10 +44,10 @@ class ServiceBody(Struct):
 
 
 class HealthReport(Struct):
-    """How this server and its database are. `facts` are for people, as `tickwork doctor` says them.
+    """The health of this server and its database. `facts` are for people, as `tickwork doctor` prints them.
 
-    `clock_ahead_s` is by how much the clock of the store is ahead of this host's. `scheduler_late_s` is for how long
-    the schedule has been due that nobody has looked at for the longest.
+    `clock_ahead_s` is by how much the clock of the store is ahead of this host's. `scheduler_late_s` is how long the
+    most overdue schedule has waited for a scheduler.
     """
 
     version: str
@@ -65,7 +65,7 @@ class HealthReport(Struct):
 
 @routes.get("/config", Scope.ADMIN)
 def get_config(call: Call) -> ConfigBody:
-    """List the settings that this server runs with, and where each was said."""
+    """List the settings that this server runs with, and where each was set."""
     found = effective_settings(call.app.settings, call.app.settings_from)
     return ConfigBody(
         [SettingBody(one.name, value, source, one.variable, one.description) for one, value, source in found]
@@ -74,7 +74,7 @@ def get_config(call: Call) -> ConfigBody:
 
 @routes.get("/health", Scope.READ)
 def get_health(call: Call) -> HealthReport:
-    """Say how this server and its database are: versions, sizes, clocks, what is late, and what to do about it."""
+    """Return the health of this server and its database: versions, sizes, clocks, delays, and warnings with advice."""
     store, clock = call.app.store, call.parts.clock
     here = clock.wall_us()
     now = store.now()

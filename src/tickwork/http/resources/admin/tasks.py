@@ -1,4 +1,4 @@
-"""Tasks over REST: what workers have told of them."""
+"""Tasks over REST, as workers have registered them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ routes = Routes("tasks")
 
 
 class TaskBody(Struct):
-    """A task as a worker last told of it, or a dag: `version` is its newest one. `schema` is that of its arguments."""
+    """A task as a worker last registered it, or the newest `version` of a dag. `schema` describes its arguments."""
 
     name: str
     kind: str
@@ -38,14 +38,14 @@ class TaskPage(Struct):
 
 @routes.get("/tasks", Scope.READ)
 def list_tasks(call: Call, query: PageQuery) -> TaskPage:
-    """List the tasks that workers have told of, and the dags, by name."""
+    """List the tasks that workers have registered, and the dags, by name."""
     found = call.app.store.task_definitions(query.limit, name_after(query))
     return TaskPage([_body(one) for one in found], found[-1].name if len(found) == query.limit else None)
 
 
 @routes.get("/tasks/{name}", Scope.READ)
 def get_task(call: Call, name: str) -> TaskBody:
-    """Return what is known of a task. One that no worker has told of can be enqueued all the same."""
+    """Return what is known of a task. An unknown task can be enqueued all the same."""
     found = call.app.store.task_definition(name) if is_sayable(name) else None
     if found is None:
         raise UnknownTask(f"no worker has told of a task {name!r}.")

@@ -17,7 +17,7 @@ routes = Routes("users")
 
 
 class NewUserBody(Struct):
-    """A user to make. The role is viewer, operator, developer or admin."""
+    """A user to create. The role is viewer, operator, developer or admin."""
 
     name: str
     role: str
@@ -25,7 +25,7 @@ class NewUserBody(Struct):
 
 
 class UserChangeBody(Struct):
-    """What to change of a user. A new password ends their sessions; a new role holds from their next request on."""
+    """Changes of a user. A new password ends their sessions; a new role applies from their next request on."""
 
     role: str | None = None
     password: str | None = None
@@ -41,7 +41,7 @@ class UserBody(Struct):
 
 
 class UserListBody(Struct):
-    """Users by name."""
+    """Users, by name."""
 
     items: list[UserBody]
     next_cursor: str | None = None
@@ -49,7 +49,7 @@ class UserListBody(Struct):
 
 @routes.post("/users", Scope.ADMIN, status=201, is_repeatable=False)
 def create_user(call: Call, body: NewUserBody) -> UserBody:
-    """Make a user."""
+    """Create a user."""
     add_user(call.app.store, body.name, body.role, body.password)
     made = _found(call, body.name)
     call.changed(f"user:{made.name}", after=made)
@@ -64,7 +64,7 @@ def list_users(call: Call) -> UserListBody:
 
 @routes.patch("/users/{name}", Scope.ADMIN)
 def change_user(call: Call, name: str, body: UserChangeBody) -> UserBody:
-    """Give a user another role, or another password."""
+    """Change the role or the password of a user."""
     before = _found(call, name)
     role = None if body.role is None else read_role(body.role)
     call.app.store.change_user(name, role, None if body.password is None else hash_password(body.password))

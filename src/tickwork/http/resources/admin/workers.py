@@ -1,4 +1,4 @@
-"""Workers over REST: who works, and to have one claim nothing, stop, or go on."""
+"""Workers over REST: list them, and quiet, stop or resume one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tickwork.http.request import Call
 from tickwork.store.admin.operations import Ask
 
 routes = Routes("workers")
-HELD = 100  # jobs of a worker that are told
+HELD = 100  # the most jobs of a worker that are listed
 
 
 class WorkerBody(Struct):
-    """A worker process. `offer` is what it has for jobs with needs, `asked` what somebody wants of it.
+    """A worker process. `offer` is what it has for jobs with needs, `asked` what it was asked to do.
 
-    `state`: it is working, claims nothing (quiet), is stopping, or was lost: its lease is past. `lease_left_s` goes
-    down from heartbeat to heartbeat, and below zero when it falls silent. A `remote` one works over REST: leases of one
-    name with the same queues, tasks and offer are one worker, with the id of one of them and a slot for each. Of more
-    than 500 such workers, the others are counted together as "(others)".
+    `state`: it is working, claims nothing (quiet), is stopping, or was lost: its lease has expired. `lease_left_s`
+    decreases between heartbeats, and is negative if they stop. A `remote` worker works over REST: leases with the same
+    name, queues, tasks and offer are one worker, with the id of one of them and a slot for each. If there are more than
+    500 such workers, the others are counted together as "(others)".
     """
 
     id: str
@@ -46,7 +46,7 @@ class WorkerBody(Struct):
 
 
 class HeldJob(Struct):
-    """A job that a worker runs, since when, and how far it is."""
+    """A job that a worker runs, since when, and its progress."""
 
     id: str
     task: str
@@ -61,13 +61,13 @@ class HeldJob(Struct):
 
 
 class WorkerDetail(WorkerBody):
-    """A worker and what it runs, what it has run for the longest first; of more than a hundred jobs, those."""
+    """A worker and the jobs that it runs, the longest running first; at most a hundred."""
 
     jobs: list[HeldJob]
 
 
 class WorkerList(Struct):
-    """The workers that live, and those that were lost lately."""
+    """The live workers, and those that were lost recently."""
 
     items: list[WorkerBody]
     next_cursor: str | None
@@ -75,7 +75,7 @@ class WorkerList(Struct):
 
 @routes.get("/workers", Scope.READ)
 def list_workers(call: Call) -> WorkerList:
-    """List the workers that live, and those that were lost lately."""
+    """List the live workers, and those that were lost recently."""
     now = call.app.store.now()
     return WorkerList([WorkerBody(**_shown(one, now)) for one in call.app.store.workers()], None)
 
@@ -89,19 +89,19 @@ def get_worker(call: Call, id: str) -> WorkerDetail:
 
 @routes.post("/workers/{id}/quiet", Scope.OPERATE)
 def quiet_worker(call: Call, id: str) -> WorkerBody:
-    """Have a worker claim nothing more; what runs goes on. It notices at its next heartbeat."""
+    """Ask a worker to claim no more jobs; running ones continue. It notices at its next heartbeat."""
     return _ask(call, id, "quiet")
 
 
 @routes.post("/workers/{id}/stop", Scope.OPERATE)
 def stop_worker(call: Call, id: str) -> WorkerBody:
-    """Have a worker finish what runs within its grace, and end. It notices at its next heartbeat."""
+    """Ask a worker to finish its running jobs within its grace, and exit. It notices at its next heartbeat."""
     return _ask(call, id, "stop")
 
 
 @routes.post("/workers/{id}/resume", Scope.OPERATE)
 def resume_worker(call: Call, id: str) -> WorkerBody:
-    """Have a quiet worker claim again. One that was asked to stop, and has noticed, stops."""
+    """Let a quiet worker claim again. A worker that has noticed a request to stop still stops."""
     return _ask(call, id, None)
 
 
@@ -114,7 +114,7 @@ def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
 
 
 def _found(call: Call, id: str) -> WorkerView:
-    """A worker by its id; one over REST by the id of any of its leases."""
+    """Return a worker by its id; a remote one by the id of any of its leases."""
     worker = call.app.store.worker(WorkerId(id))
     if worker is None:
         raise Problem(404, "not-found", f"there is no worker {id!r}.")
@@ -125,7 +125,7 @@ def _found(call: Call, id: str) -> WorkerView:
 
 
 def _told_alike(one: WorkerView) -> tuple[object, ...]:
-    """What leases that are one worker have in common."""
+    """Return the fields that are equal for all leases of one remote worker."""
     return one.host, one.pid, one.queues, one.tasks, one.offer, one.state
 
 

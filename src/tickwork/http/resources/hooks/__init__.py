@@ -1,1 +1,1 @@
-"""Routes for hooks, and for what other services deliver to them."""
+"""Routes for hooks and for the deliveries of other services to them."""

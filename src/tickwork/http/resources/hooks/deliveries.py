@@ -1,8 +1,8 @@
-"""What other services leave at hooks: taken if it is signed as the hook asks, and made into a job.
+"""Receive webhooks of other services: a message signed as its hook requires becomes a job.
 
-Whoever does not know the secret learns nothing: that there is no hook of a name, that its secret is not set on this
-server, and that a signature does not hold is one answer, after the same work. The deliveries of the hook say why.
-A message is kept in memory only where it may turn out to be genuine.
+Senders without the secret learn nothing: an unknown hook, a secret that is not set on this server, and a wrong
+signature get the same answer, after the same work. The deliveries of the hook say why. A message is kept in memory only
+if it may turn out to be genuine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PLAIN = re.compile(r"[\w.:-]{1,80}", re.ASCII)
 
 
 class TakenBody(Struct):
-    """What became of a message: accepted, a duplicate of one that was taken before, or ignored for its type."""
+    """The outcome of a message: accepted, a duplicate of an earlier one, or ignored because of its type."""
 
     id: str
     outcome: str
@@ -56,10 +56,10 @@ class TakenBody(Struct):
 
 @routes.post("/hooks/{name}", NO_CREDENTIALS, status=202)
 async def deliver(call: Call, name: str) -> TakenBody:
-    """Take a message of another service, signed as the hook asks, and start what the hook says with it.
+    """Receive a message of another service, signed as the hook requires, and start the hook's task or dag with it.
 
-    404 when there is no such hook, its secret is not set here, or the signature does not hold. A message that was taken
-    before gives its job.
+    404 if there is no such hook, its secret is not set here, or the signature is wrong. A repeated message returns its
+    first job.
     """
     check_head(call.request, BODY_LIMIT)
     view = await run_in_threadpool(_find, call, name)
@@ -73,10 +73,10 @@ def _find(call: Call, name: str) -> HookView | None:
 
 
 async def _body(call: Call, view: HookView | None, share: CapacityShare) -> bytes:
-    """Read a message, and keep it only if the hook is there and the message brings a signature as that hook asks.
+    """Read a message; keep it only if the hook exists and the message has a signature of the hook's style.
 
-    Without any signature, nothing is read. Otherwise the whole is read, and the answer comes after as much work as if
-    it had been kept: what a stranger sees does not depend on whether there is such a hook.
+    Without any signature, nothing is read. Otherwise all of it is read, and the answer comes after as much work as if
+    it had been kept: the sender cannot tell whether there is such a hook.
     """
     headers = call.request.headers
     if not any(brings_signature(style, headers) for style in HEADERS):
@@ -88,7 +88,7 @@ async def _body(call: Call, view: HookView | None, share: CapacityShare) -> byte
 
 @dataclass(slots=True)
 class _Message:
-    """One message at a hook, while it is taken."""
+    """One message at a hook, while it is processed."""
 
     call: Call
     hook: Hook
@@ -99,17 +99,17 @@ class _Message:
     event: str | None = None
 
     def record(self, outcome: Outcome, *, job_id: str | None = None, reason: str | None = None) -> None:
-        """Record what became of a genuine message."""
+        """Record the outcome of a genuine message."""
         self.call.app.store.record_delivery(self._delivery(outcome, job_id, reason, is_genuine=True))
 
     def refuse_stranger(self, reason: str, fault: str | None) -> None:
-        """Have it recorded, after the answer, that a message was refused which may be anybody's."""
+        """Record, after the answer, that a message which may come from anybody was refused."""
         if self.is_known:
             delivery = self._delivery("refused", None, fault or reason, is_genuine=False)
             self.call.parts.refusals.add(delivery, fault)
 
     def refused(self, status: int, code: str, reason: str) -> Problem:
-        """Record that a genuine message cannot be taken, and say so to who sent it."""
+        """Record that a genuine message was refused, and return the answer to its sender."""
         self.record("refused", reason=reason)
         return Problem(status, code, f"{reason}. Nothing was started.")
 
@@ -127,6 +127,7 @@ class _Message:
 
 
 def _take(call: Call, view: HookView | None, data: bytes) -> TakenBody:
+    """Check a message and start its job; return the outcome."""
     headers = {key.lower(): value for key, value in call.request.headers.items()}
     (id,) = call.app.schedules.new_ids(1)
     message = _Message(call, _NOBODY if view is None else view.hook, view is not None, headers, data, id)
@@ -140,10 +141,10 @@ def _take(call: Call, view: HookView | None, data: bytes) -> TakenBody:
 
 
 def _check(message: _Message) -> str:
-    """Return the signature of a message. Raises Problem when it does not hold.
+    """Return the signature of a message. Raises Problem if it is wrong.
 
-    That there is no such hook, that its secret is not set here, and that the signature is wrong is one answer, after
-    the same work: a secret is looked up and a signature is computed in each case.
+    An unknown hook, a secret that is not set here, and a wrong signature get the same answer, after the same work: a
+    secret is looked up and a signature is computed in each case.
     """
     secret, fault = _NO_SECRET, None
     try:
@@ -159,13 +160,13 @@ def _check(message: _Message) -> str:
         raise Problem(
             404, "not-found", "there is no such hook, or this message is not signed as it asks. Nothing was started."
         ) from None
-    except TooOld as error:  # whoever sent it knows the secret, or has seen a message of who does
+    except TooOld as error:  # its sender knows the secret, or has seen a genuine message
         message.refuse_stranger(str(error), None)
         raise Problem(401, "too-old", f"{error}. Nothing was started.") from None
 
 
 def _values(message: _Message) -> Values:
-    """What expressions may name. The body is written anew, so that nothing in it passes for something of ours."""
+    """Return the values for expressions. The body is encoded again, so that none of it can pass for Tickwork's own."""
     try:
         body = msgspec.json.decode(message.data)
         key = repeated_key(message.data)
@@ -180,7 +181,7 @@ def _values(message: _Message) -> Values:
 
 
 def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
-    """The type of a message: GitHub says it in a header, others in the body."""
+    """Return the type of a message: GitHub sends it in a header, others in the body."""
     if hook.style == "github":
         found = headers.get("x-github-event")
     else:
@@ -189,7 +190,7 @@ def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
 
 
 def _start(message: _Message, values: Values, signature: str) -> TakenBody:
-    """Enqueue what a hook says. While its job lives, and for the window after that, a message is taken once."""
+    """Enqueue the job of a hook. A message is taken once while its job lives, and within the window after that."""
     call, hook = message.call, message.hook
     definition = call.app.store.task_definition(hook.target)
     if hook.kind == "dag" and (definition is None or definition.version is None):
@@ -201,7 +202,7 @@ def _start(message: _Message, values: Values, signature: str) -> TakenBody:
         with creating_as(f"hook:{hook.name}"):
             new = call.app.named(hook.target).options(**options).new_job((), arguments_of(hook, values))
         (job,) = call.app.client.enqueue([new])
-    except KeyTaken as taken:  # by a job of the task that the hook started before
+    except KeyTaken as taken:  # by a job of the hook's former task
         return _taken(message, "duplicate", taken.job_id)
     except (Unfillable, InvalidInput) as error:
         raise message.refused(422, "invalid", str(error).removesuffix(".")) from None
@@ -214,9 +215,10 @@ def _taken(message: _Message, outcome: Outcome, job_id: str) -> TakenBody:
 
 
 def _key(hook: Hook, values: Values, signature: str) -> str:
-    """What a message is known by: what the hook says, the id of an event of Stripe's, else its signature.
+    """Return the identity of a message: the hook's `key`, the event id of Stripe, or else the signature.
 
-    Headers that name a delivery are not signed: who has seen a message could send it again under another name.
+    Headers that name a delivery are not signed: an attacker who has seen a message could send it again with another
+    name.
     """
     said = key_of(hook, values)
     if said is None and hook.style == "stripe":

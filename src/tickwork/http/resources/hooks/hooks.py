@@ -1,4 +1,4 @@
-"""Hooks over REST: which there are, and what came in at them. What comes in is taken in deliveries.py."""
+"""Hooks over REST: store, list and delete them, and list their deliveries. Messages are received in deliveries.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ routes = Routes("hooks")
 
 
 class HookBody(Struct):
-    """A hook. `spec` is what defines it, as files say it; its secret is there by name alone."""
+    """A hook. `spec` is its definition, as in files; it contains only the name of the secret."""
 
     name: str
     url: str
@@ -43,7 +43,7 @@ class HookPage(Struct):
 
 
 class DeliveryBody(Struct):
-    """What came in, and what became of it: accepted, duplicate, ignored or refused. Nothing of what it said."""
+    """A delivery and its outcome: accepted, duplicate, ignored or refused. The message itself is not stored."""
 
     id: str
     received_at: datetime | None
@@ -56,7 +56,7 @@ class DeliveryBody(Struct):
 
 
 class DeliveryPage(Struct):
-    """What came in lately, the newest first."""
+    """Recent deliveries, the newest first."""
 
     items: list[DeliveryBody]
     next_cursor: str | None
@@ -71,15 +71,15 @@ def list_hooks(call: Call, query: PageQuery) -> HookPage:
 
 @routes.get("/hooks/{name}", Scope.READ)
 def get_hook(call: Call, name: str) -> HookBody | HandlerResult:
-    """Return a hook. Its ETag is for edits: send it back as If-Match."""
+    """Return a hook. Send its ETag back as If-Match with an edit."""
     return _answer(_found(call, name))
 
 
 @routes.put("/hooks/{name}", Scope.ADMIN, also={201: HookBody})
 def put_hook(call: Call, name: str, body: HookFields) -> HookBody | HandlerResult:
-    """Store a hook, or change the one of that name. What it does not say is as it is by default.
+    """Store a hook, or replace the one of that name. Fields that are left out have their defaults.
 
-    With If-Match (an ETag) or If-None-Match (*) only where that holds, and otherwise 412.
+    With If-Match (an ETag) or If-None-Match (*), 412 if the condition is not met.
     """
     store = call.app.store
     try:
@@ -99,7 +99,7 @@ def put_hook(call: Call, name: str, body: HookFields) -> HookBody | HandlerResul
 
 @routes.delete("/hooks/{name}", Scope.ADMIN)
 def delete_hook(call: Call, name: str) -> None:
-    """Delete a hook and what is recorded of its deliveries. Jobs that it has started go on."""
+    """Delete a hook and its recorded deliveries. Jobs that it has started continue."""
     view = _found(call, name)
     call.app.store.delete_hooks([name])
     call.changed(f"hook {name}", declared_hook(view.hook))
@@ -107,7 +107,7 @@ def delete_hook(call: Call, name: str) -> None:
 
 @routes.get("/hooks/{name}/deliveries", Scope.READ)
 def list_deliveries(call: Call, name: str) -> DeliveryPage:
-    """List what came in lately at a hook: the last 50 that were genuine, and some of those that were not."""
+    """List recent deliveries of a hook: the last 50 genuine ones, and some of the others."""
     _found(call, name)
     return DeliveryPage([_delivery(one) for one in call.app.store.deliveries(name)], None)
 

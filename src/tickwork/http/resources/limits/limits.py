@@ -1,4 +1,4 @@
-"""Limits, gates and tenants over REST: what holds jobs back, and to change it while they wait."""
+"""Limits, gates and tenants over REST: what holds jobs back, and how to change it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS_LIMIT = 100
 
 
 class LimitRule(Struct):
-    """What a limit lets through: `concurrency` at once, or a `rate` with its `burst`. `said` is the same in words."""
+    """The rule of a limit: a `concurrency`, or a `rate` with its `burst`. `said` is the same in words."""
 
     kind: Literal["concurrency", "rate", "breaker"]
     said: str
@@ -35,10 +35,11 @@ class LimitRule(Struct):
 
 
 class LimitBody(Struct):
-    """A limit. `declared` is what code says, `override` what somebody said here, which wins.
+    """A limit. `declared` is the rule in code; `override` was set here, and wins.
 
-    `live` is the weight of what runs under it, over all keys, and `held` how many jobs it holds. `open_keys` are those
-    of a breaker under which nothing starts, or one job tries it, and `open_until` is when the first of them is tried.
+    `live` is the weight of the jobs that run under it, over all keys, and `held` the number of jobs that wait for it.
+    `open_keys` is the number of keys for which a breaker is open or half-open, and `open_until` when the first of them
+    is tried.
     """
 
     name: str
@@ -52,16 +53,16 @@ class LimitBody(Struct):
 
 
 class LimitList(Struct):
-    """All limits and breakers by name."""
+    """All limits and breakers, by name."""
 
     items: list[LimitBody]
     next_cursor: str | None
 
 
 class LimitKey(Struct):
-    """One key of a limit. `held` is counted up to 1,000. `phase` is how a breaker stands.
+    """One key of a limit. `held` is counted up to 1,000. `phase` is the phase of a breaker.
 
-    `opens_at` is when it lets the next job start, if it is known; else it is when one ends.
+    `opens_at` is when the next job may start, if that is known; null if it has to wait for a job to end.
     """
 
     key: str
@@ -72,7 +73,7 @@ class LimitKey(Struct):
 
 
 class LimitKeyList(Struct):
-    """The keys of a limit under which something waits or runs, those that hold the most first.
+    """The keys of a limit with waiting or running jobs, the most waiting jobs first.
 
     `is_partial`: there may be more of them.
     """
@@ -83,7 +84,7 @@ class LimitKeyList(Struct):
 
 
 class RuleBody(Struct):
-    """What a limit is set to: so many at once, or a rate such as "10/s", with a burst. One of the two."""
+    """The rule to set: a `concurrency`, or a `rate` such as "10/s" with an optional `burst`."""
 
     concurrency: int | None = None
     rate: str | None = None
@@ -91,7 +92,7 @@ class RuleBody(Struct):
 
 
 class SelectBody(Struct):
-    """Which jobs a gate is for; of several selectors, all must match."""
+    """The jobs that a gate is for; all of the given selectors must match."""
 
     task: Text | None = None
     queue: Text | None = None
@@ -101,7 +102,7 @@ class SelectBody(Struct):
 
 
 class NewGateBody(SelectBody):
-    """A gate. `until`: an instant, or a duration such as "2h"; without it, until somebody resumes."""
+    """A gate. `until`: an instant, or a duration such as "2h"; without it, the gate stays until it is lifted."""
 
     until: Text | None = None
     reason: Text | None = None
@@ -120,7 +121,7 @@ class DivertBody(NewGateBody, kw_only=True):
 
 
 class GateBody(Struct):
-    """A gate in force, what it holds now, and how many it has dropped or diverted so far."""
+    """A gate in force, the number of jobs that it holds, and the number that it has dropped or diverted so far."""
 
     name: str
     kind: Kind
@@ -147,13 +148,13 @@ class GateList(Struct):
 
 
 class ResumedBody(Struct):
-    """How many gates were lifted."""
+    """The number of gates that were lifted."""
 
     lifted: int
 
 
 class TenantBody(Struct):
-    """How many turns a tenant gets for each one of a tenant of weight 1."""
+    """A tenant. `weight` is its number of turns for each turn of a tenant of weight 1."""
 
     name: str
     weight: int
@@ -167,7 +168,7 @@ class TenantList(Struct):
 
 
 class WeightBody(Struct):
-    """1 to 100 turns."""
+    """The weight, from 1 to 100."""
 
     weight: Annotated[int, Meta(ge=1, le=100)]
 
@@ -177,13 +178,13 @@ class WeightBody(Struct):
 
 @limits.get("/limits", Scope.READ)
 def list_limits(call: Call) -> LimitList:
-    """List limits and breakers, with what is live under each and what they hold."""
+    """List limits and breakers, with the running jobs under each and the jobs that it holds."""
     return LimitList([_standing(call, view) for view in call.app.limits()], None)
 
 
 @limits.get("/limits/{name}/keys", Scope.READ)
 def list_limit_keys(call: Call, name: str) -> LimitKeyList:
-    """List the keys of a limit under which jobs wait or run, those that hold the most first; at most 100."""
+    """List the keys of a limit with waiting or running jobs, the most waiting jobs first; at most 100."""
     view = _limit(call, name)
     if view is None:
         raise Problem(404, "not-found", f"there is no limit {name!r}.")
@@ -194,13 +195,13 @@ def list_limit_keys(call: Call, name: str) -> LimitKeyList:
 
 @limits.put("/limits/{name}", Scope.OPERATE)
 def set_limit(call: Call, name: str, body: RuleBody) -> LimitBody:
-    """Have a limit be another one from now on, also for jobs that wait, whatever code declares."""
+    """Override the rule of a limit from now on, also for waiting jobs."""
     return limit_set(call, name, body)
 
 
 @limits.delete("/limits/{name}", Scope.OPERATE)
 def reset_limit(call: Call, name: str) -> None:
-    """Have a limit be what code declares, again."""
+    """Remove the override of a limit, so that the rule in code applies again."""
     before = _limit(call, name)
     if before is None or not call.app.set_limit(name, None):
         raise Problem(404, "not-found", f"there is no limit {name!r}.")
@@ -208,7 +209,7 @@ def reset_limit(call: Call, name: str) -> None:
 
 
 def limit_set(call: Call, name: str, body: RuleBody) -> LimitBody:
-    """Set a limit, and tell the audit log. Raises Problem and InvalidOption."""
+    """Override the rule of a limit, and add that to the audit log. Raises Problem and InvalidOption."""
     if (body.concurrency is None) == (body.rate is None) or (body.burst is not None and body.rate is None):
         raise Problem(422, "invalid", "say what it is set to: a `concurrency`, or a `rate` and its `burst`.")
     rule = concurrency(body.concurrency) if body.concurrency is not None else rate(body.rate or "", burst=body.burst)
@@ -231,7 +232,7 @@ def _shown_limit(call: Call, name: str) -> LimitBody | None:
 
 
 def _standing(call: Call, view: LimitView) -> LimitBody:
-    """A limit, and of a breaker also whether it is open."""
+    """Return the body of a limit; for a breaker, with the number of its open keys."""
     shown = limit_body(view)
     if isinstance(view.rule, Breaker):
         keys = call.app.store.limit_keys(view.name, KEYS_LIMIT)
@@ -279,13 +280,13 @@ def _rule(rule: Rule | None) -> LimitRule | None:
 
 @gates.get("/gates", Scope.READ)
 def list_gates(call: Call) -> GateList:
-    """List the gates in force: who set them and why, what they hold, and what they have dropped or diverted."""
+    """List the gates in force: who set them and why, the jobs that they hold, and those they dropped or diverted."""
     return GateList([_view(one) for one in call.app.gates()], None)
 
 
 @gates.post("/gates/pause", Scope.OPERATE)
 def pause_jobs(call: Call, body: NewGateBody) -> GateBody:
-    """Start none of these jobs. What runs goes on; what is enqueued waits."""
+    """Start no more of these jobs. Running jobs continue; new ones wait."""
     return put_gate(call, "pause", _said(body))
 
 
@@ -309,7 +310,7 @@ def divert_jobs(call: Call, body: DivertBody) -> GateBody:
 
 @gates.post("/gates/resume", Scope.OPERATE)
 def resume_jobs(call: Call, body: SelectBody) -> ResumedBody:
-    """Lift the gates that are for exactly this, of every kind. What they held may start. 409 when there are none."""
+    """Lift the gates of every kind with exactly these selectors. Jobs that they held may start. 409 without any."""
     selects = {name: value for name in SELECTORS if (value := getattr(body, name)) is not None}
     before = [gate_body(one.gate) for one in call.app.gates() if one.gate.selects == selects]
     lifted = call.app.resume(**selects)
@@ -320,7 +321,7 @@ def resume_jobs(call: Call, body: SelectBody) -> ResumedBody:
 
 
 def put_gate(call: Call, kind: Kind, said: Mapping[str, Any]) -> GateBody:
-    """Put a gate in force in the name of who calls, and tell the audit log."""
+    """Set a gate in the name of the caller, and add that to the audit log."""
     given = {**said, "until": read_until(said.get("until")), "by": call.who.name}
     there = {view.gate.name: gate_body(view.gate) for view in call.app.gates()}
     gate: Gate = getattr(call.app, kind)(**given)
@@ -363,7 +364,7 @@ def list_tenants(call: Call) -> TenantList:
 
 @tenants.put("/tenants/{name}", Scope.OPERATE)
 def set_tenant(call: Call, name: str, body: WeightBody) -> TenantBody:
-    """Give a tenant so many turns for each one of a tenant of weight 1."""
+    """Set the weight of a tenant: its number of turns for each turn of a tenant of weight 1."""
     before = call.app.weights().get(name, 1)
     call.app.set_weight(name, body.weight)
     call.changed(f"tenant:{name}", {"weight": before}, {"weight": body.weight})

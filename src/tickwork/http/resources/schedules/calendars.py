@@ -1,4 +1,4 @@
-"""Calendars over REST, and what cron expressions mean."""
+"""Calendars over REST, and explanations of cron expressions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ routes = Routes("schedules")
 
 
 class CalendarBody(Struct):
-    """A calendar: days on which schedules that heed it have no occurrences."""
+    """A calendar: days on which schedules that use it have no occurrences."""
 
     name: str
     dates: list[str]
@@ -43,9 +43,9 @@ class CalendarPage(Struct):
 
 
 class CronBody(Struct):
-    """An expression to explain: of cron, a rate ("90s"), an ISO 8601 repeating interval, or an RFC 5545 rule.
+    """An expression to explain: cron, a rate ("90s"), an ISO 8601 repeating interval, or an RFC 5545 rule.
 
-    `name` is that of the schedule, which H is spread by.
+    `name` is the name of the schedule, from which H derives its value.
     """
 
     expression: str
@@ -57,7 +57,7 @@ class CronBody(Struct):
 
 
 class OccurrenceBody(Struct):
-    """An occurrence, and what the clock of its zone shows then. `clock_change` is what happens to it on that day."""
+    """An occurrence, and its local time. `clock_change` is the effect on it of a change of clocks on that day."""
 
     due_at: datetime
     local: str
@@ -65,7 +65,7 @@ class OccurrenceBody(Struct):
 
 
 class CronExplained(Struct):
-    """What an expression means, in words, and when it is due next."""
+    """The meaning of an expression in words, and its next occurrences."""
 
     expression: str
     kind: Kind
@@ -94,7 +94,7 @@ def get_calendar(call: Call, name: str) -> CalendarBody:
 
 @routes.put("/calendars/{name}", Scope.OPERATE)
 def put_calendar(call: Call, name: str, body: CalendarFields) -> CalendarBody:
-    """Store a calendar, or change the one of that name: that moves what comes of all schedules that heed it."""
+    """Store a calendar, or replace the one of that name: this moves coming occurrences of schedules that use it."""
     value = read_body(msgspec.to_builtins(body), read_calendar)
     old = call.app.calendars().get(name)
     call.app.put_calendar(name, value)
@@ -104,7 +104,7 @@ def put_calendar(call: Call, name: str, body: CalendarFields) -> CalendarBody:
 
 @routes.delete("/calendars/{name}", Scope.OPERATE)
 def delete_calendar(call: Call, name: str) -> None:
-    """Delete a calendar. 409 while a schedule heeds it."""
+    """Delete a calendar. 409 while a schedule uses it."""
     old = _found(call, name)
     try:
         call.app.delete_calendar(name)
@@ -115,9 +115,9 @@ def delete_calendar(call: Call, name: str) -> None:
 
 @routes.post("/cron/explain", Scope.READ)
 def explain_cron(call: Call, body: CronBody) -> CronExplained:
-    """Say in words when an expression is due, and list its next times; days on which clocks change are marked.
+    """Explain an expression in words, and list its next occurrences; days on which clocks change are marked.
 
-    What cannot be read is told with its place in the expression: `start` and `end` of the error.
+    A syntax error has its place in the expression: `start` and `end` of the error.
     """
     rule = _read(body)
     if rule.needs_name:
@@ -129,6 +129,7 @@ def explain_cron(call: Call, body: CronBody) -> CronExplained:
 
 
 def _read(body: CronBody) -> RuleValue:
+    """Return the rule of an expression. Raises Problem with the place of the error."""
     given, zone = body.expression, zone_name(body.tz)
     try:
         return read_expression(given, tz=zone, dst=body.dst, dialect=body.dialect, name=body.name)

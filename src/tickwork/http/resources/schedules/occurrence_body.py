@@ -1,4 +1,4 @@
-"""The occurrence of a schedule, as the answers about jobs and runs have it."""
+"""The occurrence of a schedule in the bodies of jobs and runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tickwork.http.framework.route import Struct
 
 
 class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
-    """The period that an occurrence stands for: from the one before it to it."""
+    """The period of an occurrence: from the one before it to this one."""
 
     start: datetime
     end: datetime

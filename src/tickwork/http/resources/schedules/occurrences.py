@@ -1,4 +1,4 @@
-"""What became of the occurrences of schedules over REST, one by one and by days; and which minutes are crowded."""
+"""Past occurrences of schedules over REST, one by one and by day; and how many are due in each minute of a day."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tickwork.http.request import Call
 from tickwork.http.resources.schedules.schedules import found_schedule
 
 routes = Routes("schedules")
-COUNTED = 20_000  # so many of the latest fires are put together by days
-SCHEDULES = 10_000  # so many are looked at for the density of a day
+COUNTED = 20_000  # of the latest fires are grouped by day
+SCHEDULES = 10_000  # read for the density of a day
 _PAGE = 1_000
 
 
 class FireBody(Struct):
-    """What became of an occurrence."""
+    """The outcome of an occurrence."""
 
     due_at: datetime
     action: str
@@ -33,22 +33,22 @@ class FireBody(Struct):
 
 
 class FirePage(Struct):
-    """What became of some occurrences, the latest first."""
+    """The outcomes of some occurrences, the latest first."""
 
     items: list[FireBody]
     next_cursor: str | None
 
 
 class DaysQuery(Struct):
-    """For how many weeks until today."""
+    """The number of weeks until today."""
 
     weeks: Annotated[int, Meta(ge=1, le=53)] = 26
 
 
 class DayBody(Struct):
-    """What the occurrences of a day came to: `late` ones were caught up with later, `failed` ones did not succeed.
+    """The outcomes of a day's occurrences: `late` ones were caught up later, `failed` ones did not succeed.
 
-    `live` have not ended, and of `pruned` ones nothing is kept any more but that they were started.
+    `live` ones have not ended; of `pruned` ones it is only known that they were started.
     """
 
     day: date
@@ -61,9 +61,10 @@ class DayBody(Struct):
 
 
 class DaysBody(Struct):
-    """Days with occurrences, the first one first, in the zone of the schedule.
+    """Days with occurrences, the first one first, in the time zone of the schedule.
 
-    `is_partial`: there are more occurrences than are counted; the first day is not whole, and those before are missing.
+    `is_partial`: there are more occurrences than were counted; the first day is incomplete, and earlier ones are
+    missing.
     """
 
     zone: str
@@ -74,16 +75,16 @@ class DaysBody(Struct):
 
 
 class DensityQuery(Struct):
-    """Which day, in which zone; without one, the 24 hours that begin now."""
+    """The day and its time zone; by default, the 24 hours that begin now."""
 
     day: date | None = None
     tz: str = "UTC"
 
 
 class DensityBody(Struct):
-    """How many occurrences of all schedules fall in each of the 1,440 minutes from an instant on.
+    """The number of occurrences of all schedules in each of the 1,440 minutes from `start` on.
 
-    `schedules` are how many were counted. `is_partial`: that was not all of them.
+    `schedules` is how many schedules were counted. `is_partial`: there are more.
     """
 
     start: datetime
@@ -94,7 +95,7 @@ class DensityBody(Struct):
 
 @routes.get("/schedules/{name}/fires", Scope.READ)
 def list_fires(call: Call, name: str, query: PageQuery) -> FirePage:
-    """Say what became of a schedule's occurrences, the latest first."""
+    """List the outcomes of a schedule's occurrences, the latest first."""
     fires = found_schedule(call, name).fires(query.limit, None if query.cursor is None else _instant(query.cursor))
     items = [FireBody(one.due_at, one.action, one.job_id, one.fired_at, one.is_catchup, one.reason) for one in fires]
     return FirePage(items, fires[-1].due_at.isoformat() if len(fires) == query.limit else None)
@@ -102,7 +103,7 @@ def list_fires(call: Call, name: str, query: PageQuery) -> FirePage:
 
 @routes.get("/schedules/{name}/days", Scope.READ)
 def list_days(call: Call, name: str, query: DaysQuery) -> DaysBody:
-    """Say what the occurrences of a schedule came to on each day of the last weeks."""
+    """Count the outcomes of a schedule's occurrences on each day of the last weeks."""
     zone = found_schedule(call, name).spec.rule.zone
     today = local_date(zone, call.app.store.now())
     since = today - timedelta(days=7 * query.weeks - 1)
@@ -118,7 +119,7 @@ def list_days(call: Call, name: str, query: DaysQuery) -> DaysBody:
 
 @routes.get("/density", Scope.READ)
 def schedule_density(call: Call, query: DensityQuery) -> DensityBody:
-    """Say how many occurrences of all schedules that are not paused fall in each minute of a day."""
+    """Count the occurrences of all schedules that are not paused, in each minute of a day."""
     store = call.app.store
     now = store.now()
     start = now.replace(second=0, microsecond=0)

@@ -1,4 +1,4 @@
-"""Schedules over REST: in the shape that files declare them in, with how they stand."""
+"""Schedules over REST: their definitions, as in files, and their current state."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tickwork.store.schedules import ScheduleView
 
 routes = Routes("schedules")
 BACKFILL_LIMIT = 10_000  # occurrences in one request
-LATEST = 10  # fires of each schedule, from which its average is told
+LATEST = 10  # fires of each schedule, from which its average duration is computed
 _SHOWN_DUES = 1000
 
 
 class LastFire(Struct):
-    """What became of the latest occurrence, and how late that was judged; of a job or run that it started, its state.
+    """The latest occurrence: its outcome, how late that was decided, and the state of the job or run that it started.
 
-    `state` is null where nothing was started, or where that was pruned.
+    `state` is null if nothing was started, or it was pruned.
     """
 
     due_at: datetime
@@ -57,10 +57,11 @@ class LastFire(Struct):
 
 
 class ScheduleBody(Struct):
-    """A schedule. `spec` is what defines it, as files say it; the rest is how it stands.
+    """A schedule. `spec` is its definition, as in files; the other fields are its current state.
 
-    `state` is active, paused, ended, or troubled while a calendar that it heeds is not there. `owner` is who says what
-    it is: "code", "file" (`source` are which), or "api". `average_s` is how long its latest jobs took that succeeded.
+    `state` is active, paused, ended, or troubled while a calendar that it uses is missing. `owner` is where it is
+    defined: "code", "file" (`source` is which), or "api". `average_s` is the average duration of its latest jobs that
+    succeeded.
     """
 
     name: str
@@ -92,7 +93,7 @@ class SchedulePage(Struct):
 
 
 class NextQuery(Struct):
-    """How many occurrences to list."""
+    """The number of occurrences to list."""
 
     n: Limit = 10
 
@@ -104,14 +105,14 @@ class NextBody(Struct):
 
 
 class SchedulePauseBody(Struct):
-    """For how long, if not until it is resumed: an instant, or a duration from now such as "2h"; and why."""
+    """The end of a pause: an instant, or a duration such as "2h" (by default, until it is resumed); and a reason."""
 
     until: str | None = None
     reason: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
 
 
 class BackfillBody(Struct):
-    """From which instant to which occurrences are run, and how many of them at a time."""
+    """The time range of the occurrences to run, and how many of them run at a time."""
 
     start: datetime = msgspec.field(name="from")
     end: datetime = msgspec.field(name="to")
@@ -121,7 +122,7 @@ class BackfillBody(Struct):
 
 
 class BackfillAnswer(Struct):
-    """For how many occurrences jobs are there now, or would be; the first thousand of both."""
+    """The number of occurrences that have jobs now, or would have; with the first thousand times and job ids."""
 
     count: int
     dry_run: bool
@@ -130,7 +131,7 @@ class BackfillAnswer(Struct):
 
 
 class StartedBody(Struct):
-    """What was started, and where to look at it."""
+    """The job or run that was started, and its URL."""
 
     id: str
     url: str
@@ -138,7 +139,7 @@ class StartedBody(Struct):
 
 @routes.get("/schedules", Scope.READ)
 def list_schedules(call: Call, query: PageQuery) -> SchedulePage:
-    """List schedules by name, each with what it last did and when it is due next."""
+    """List schedules by name, each with its latest and its next occurrence."""
     views = call.app.store.list_schedules(query.limit, name_after(query))
     last = views[-1].name if len(views) == query.limit else None
     return SchedulePage(_bodies(call, views), last)
@@ -146,16 +147,16 @@ def list_schedules(call: Call, query: PageQuery) -> SchedulePage:
 
 @routes.get("/schedules/{name}", Scope.READ)
 def get_schedule(call: Call, name: str) -> ScheduleBody | HandlerResult:
-    """Return a schedule. Its ETag is for edits: send it back as If-Match."""
+    """Return a schedule. Send its ETag back as If-Match with an edit."""
     return _answer(call, found_schedule(call, name).view)
 
 
 @routes.put("/schedules/{name}", Scope.OPERATE, also={201: ScheduleBody})
 def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBody | HandlerResult:
-    """Store a schedule, or change the one of that name. What it does not say is as it is by default.
+    """Store a schedule, or replace the one of that name. Fields that are left out have their defaults.
 
-    With If-Match (an ETag) or If-None-Match (*) only where that holds, and otherwise 412. A change of when it is due
-    holds from now on, and fires nothing of the time before.
+    With If-Match (an ETag) or If-None-Match (*), 412 if the condition is not met. A new rule applies from now on; it
+    fires no past occurrences.
     """
     app = call.app
     known = cache(app.store.task_definition)
@@ -178,7 +179,7 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
 
 @routes.delete("/schedules/{name}", Scope.OPERATE)
 def delete_schedule(call: Call, name: str) -> None:
-    """Delete a schedule and the record of its fires. Its jobs go on; one that code declares comes back with it."""
+    """Delete a schedule and the record of its fires. Its jobs continue. If code declares it, it is created again."""
     schedule = found_schedule(call, name)
     before = declared_schedule(schedule.spec)
     schedule.delete()
@@ -187,7 +188,7 @@ def delete_schedule(call: Call, name: str) -> None:
 
 @routes.get("/schedules/{name}/next", Scope.READ)
 def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
-    """Say when a schedule is next due; a paused one, when it would be. Days on which clocks change are marked."""
+    """List the next occurrences of a schedule; of a paused one, as if it were not. Changes of clocks are marked."""
     schedule = found_schedule(call, name)
     zone = schedule.spec.rule.zone
     return NextBody(
@@ -200,7 +201,7 @@ def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
 
 @routes.post("/schedules/{name}/trigger", Scope.OPERATE, status=201)
 def trigger_schedule(call: Call, name: str) -> StartedBody | HandlerResult:
-    """Start a schedule now, outside of its rule and whatever its policies say. Nothing else of it changes."""
+    """Start a schedule now, outside of its rule and regardless of its policies. Nothing else of it changes."""
     job = found_schedule(call, name).run()
     url = f"{API}/{'jobs' if job.view.version is None else 'runs'}/{job.id}"
     call.changed(f"schedule {name}", after={"started": job.id})
@@ -209,7 +210,7 @@ def trigger_schedule(call: Call, name: str) -> StartedBody | HandlerResult:
 
 @routes.post("/schedules/{name}/pause", Scope.OPERATE)
 def pause_schedule(call: Call, name: str, body: SchedulePauseBody) -> ScheduleBody | HandlerResult:
-    """Have a schedule start nothing from now on, or for a while. Runs that live go on. 409 if it is paused."""
+    """Pause a schedule, for a while or until it is resumed. Live jobs and runs continue. 409 if it is paused."""
     schedule = found_schedule(call, name)
     until = None if body.until is None else _until(body.until)
     if not schedule.pause(body.reason, by=call.who.name, until=until):
@@ -221,7 +222,7 @@ def pause_schedule(call: Call, name: str, body: SchedulePauseBody) -> ScheduleBo
 
 @routes.post("/schedules/{name}/resume", Scope.OPERATE)
 def resume_schedule(call: Call, name: str) -> ScheduleBody | HandlerResult:
-    """Have a paused schedule go on. What came due meanwhile was missed: its catch-up policy judges it."""
+    """Resume a paused schedule. Its catch-up policy decides about occurrences that were missed meanwhile."""
     schedule = found_schedule(call, name)
     before = _pause(schedule.view)
     if not schedule.resume():
@@ -232,7 +233,7 @@ def resume_schedule(call: Call, name: str) -> ScheduleBody | HandlerResult:
 
 @routes.post("/schedules/{name}/backfill", Scope.OPERATE, status=202, also={200: BackfillAnswer})
 def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnswer | HandlerResult:
-    """Run a schedule for its occurrences of a time; a dry run (200) only says for which.
+    """Run a schedule for its occurrences in a time range; a dry run (200) only lists them.
 
     Its jobs are stored at once, the oldest first, and a limit lets `parallel` of them run at a time. It does not keep
     their order. An occurrence that was backfilled in the last 30 days is not run again, unless that failed, or with
@@ -253,7 +254,7 @@ def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnsw
 
 
 def _read_spec(name: str, place: Node, known: Known) -> ScheduleSpec:
-    """Read a schedule, and check the parameters of a dag that is stored. Raises Misfit, and BadFile."""
+    """Read a schedule, and check its parameters if it starts a stored dag. Raises UnusableNode and BadFile."""
     spec = read_schedule(name, place, known, request_reader(known))
     params = stored_params(spec.target, known) if spec.kind == "dag" else None
     if params is not None:
@@ -265,6 +266,7 @@ def _read_spec(name: str, place: Node, known: Known) -> ScheduleSpec:
 
 
 def found_schedule(call: Call, name: str) -> Schedule:
+    """Return the schedule of this name. Raises ScheduleNotFound."""
     if not is_sayable(name):
         raise ScheduleNotFound(f"there is no schedule {name!r} in this store.")
     return call.app.schedules[name]
@@ -281,7 +283,7 @@ def _etag(spec: ScheduleSpec) -> str:
 
 
 def _bodies(call: Call, views: list[ScheduleView]) -> list[ScheduleBody]:
-    """Schedules as they are shown, whose latest fires are read together."""
+    """Return the bodies of schedules; their latest fires are read together."""
     store, names = call.app.store, [view.name for view in views]
     now = store.now()
     calendars = store.calendars() if any(view.spec.calendar_names for view in views) else {}
@@ -298,6 +300,7 @@ def _last(fire: FireSummary) -> LastFire:
 
 
 def _average_s(fires: list[FireSummary]) -> float | None:
+    """Return the average duration of the fires that succeeded; None if there are none."""
     took = [
         (fire.ended_at - fire.started_at).total_seconds()
         for fire in fires
@@ -335,13 +338,13 @@ def _body(
 
 
 def _pause(view: ScheduleView) -> dict[str, Any]:
-    """How a schedule is paused, for the audit log."""
+    """Return the pause of a schedule, for the audit log."""
     said = {"until": view.paused_until, "by": view.paused_by, "reason": view.paused_why}
     return {"is_paused": view.paused_at is not None, **said}
 
 
 def _until(text: str) -> datetime | str:
-    """When a pause ends: an instant, or else a duration, which is read later."""
+    """Return the end of a pause: an instant, or else a duration, which is parsed later."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The stream of changes over REST: one for each page that is open."""
+"""The stream of changes over REST: one for each open page."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ routes = Routes("stream")
 
 
 class StreamQuery(Struct):
-    """`cursor`: the id of the last event that was heard, for those who cannot send `Last-Event-ID` at first."""
+    """`cursor`: the id of the last event, for clients that cannot send `Last-Event-ID` with their first request."""
 
     cursor: Text | None = None
 
 
 @routes.get("/stream", Scope.READ, returns=None, streams="text/event-stream")
 async def follow_changes(call: Call, query: StreamQuery) -> Any:
-    """Tell what changes in the store, as server-sent events, at most one a second, until the caller leaves.
+    """Stream the changes in the store as server-sent events, at most one a second, until the client disconnects.
 
-    First comes `hello`. Each `changes` has an id to go on from (`Last-Event-ID`, on any server): what changed since is
-    told first. `reset` says that changes may have been missed. 503 when too many listen.
+    The first event is `hello`. Each `changes` has an id from which to resume (`Last-Event-ID`, on any server): changes
+    since then are sent first. `reset` says that changes may have been missed. 503 if there are too many streams.
     """
     parts = call.parts
     if not parts.listeners.take():
@@ -42,7 +42,7 @@ async def follow_changes(call: Call, query: StreamQuery) -> Any:
 
 
 async def _events(call: Call, cursor: str | None) -> AsyncIterator[ServerSentEvent]:
-    """What changes, while the caller may see it. To listen is not to use a session: an open page keeps none alive."""
+    """Yield changes while the caller may see them. This is no use of a session: an open page keeps none alive."""
     permit = call.parts.permits.of(call.request, Scope.READ)
     async with aclosing(call.parts.stream.listen(cursor, call.parts.stopping)) as events:
         async for event in events:

@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, and what can it do: the routes for probes and for tools that read documents."""
+"""Liveness and readiness probes, and the API document."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ about = Routes("about")
 
 
 class HealthBody(Struct):
-    """This process runs."""
+    """The process runs."""
 
     status: str
     version: str
 
 
 class ReadyBody(Struct):
-    """The database answered so long ago."""
+    """The database is available; `database_age_s` is the time since its last answer."""
 
     status: str
     database_age_s: float
@@ -30,13 +30,13 @@ class ReadyBody(Struct):
 
 @probes.get("/healthz", NO_CREDENTIALS)
 async def healthz(call: Call) -> HealthBody:
-    """Say that this process runs. It asks nothing of the database."""
+    """Return that this process runs, without asking the database."""
     return HealthBody(status="ok", version=VERSION)
 
 
 @probes.get("/readyz", NO_CREDENTIALS)
 async def readyz(call: Call) -> ReadyBody:
-    """Say whether the database answered lately: of its last good answer, not of hope."""
+    """Return whether the database has answered in the last 10 seconds; 503 if not."""
     age = call.parts.pulse.age_s
     if age is None or age > READY_S:
         said = "has not answered yet" if age is None else f"last answered {age:.0f} s ago"
@@ -46,13 +46,13 @@ async def readyz(call: Call) -> ReadyBody:
 
 @about.get("/openapi.json", NO_CREDENTIALS, streams="application/json")
 async def openapi(call: Call) -> Response:
-    """This document."""
+    """Return this document."""
     return Response(call.request.app.state.document(), media_type="application/json")
 
 
 @about.get("/docs", NO_CREDENTIALS, streams="text/html")
 async def docs(call: Call) -> Response:
-    """This document as a page for people."""
+    """Return this document as an HTML page."""
     from tickwork.http.framework.docs_page import POLICY
 
     return HTMLResponse(

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes of a server."""
+"""Metrics in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @routes.get("/metrics", Scope.METRICS, streams="text/plain")
 def metrics(call: Call) -> Response:
-    """Return the metrics of the store and of this server, as Prometheus reads them."""
+    """Return the metrics of the store and of this server, in the Prometheus text format."""
     call.parts.store_counts.look()
     counts = call.app.store.connections()
     call.parts.tally.set(CONNECTIONS, {(): counts.open})

@@ -1,4 +1,4 @@
-"""What the overview shows beside figures: what needs attention, what is due next, and what failed lately."""
+"""Data for the overview page: findings that need attention, the next occurrences, and recent failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tickwork.store.limits import GateView, LimitView
 from tickwork.store.schedules import ScheduleView
 
 routes = Routes("stats")
-LOOKED = 1_000  # ends of jobs and attempts, dead letters and schedules that are looked at
+LOOKED = 1_000  # ended jobs and attempts, dead letters and schedules that are read
 SHOWN = 20  # of each kind
 CAUSES = 100
 
@@ -37,14 +37,14 @@ _RANGES: dict[Range, timedelta] = {
 
 
 class PageLinkBody(Struct):
-    """Where to look: a page of the web UI, and what to ask it for."""
+    """A page of the web UI, and its query."""
 
     page: Page
     query: str
 
 
 class MatterBody(Struct):
-    """Something to look at: what is wrong with which thing, since when, and what to do."""
+    """A finding: what is wrong with which thing, since when, and what to do."""
 
     kind: str
     severity: Severity
@@ -56,7 +56,7 @@ class MatterBody(Struct):
 
 
 class AttentionList(Struct):
-    """What needs attention, the most severe first."""
+    """Findings that need attention, the most severe first."""
 
     at: datetime
     items: list[MatterBody]
@@ -64,13 +64,13 @@ class AttentionList(Struct):
 
 
 class DueQuery(Struct):
-    """How many to list."""
+    """The number of occurrences to list."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
 class DueBody(Struct):
-    """The next occurrence of a schedule. `kind` says whether it starts a task or a dag; `rule` is said in words."""
+    """The next occurrence of a schedule. `kind` says whether it starts a task or a dag; `rule` is in words."""
 
     schedule: str
     kind: Literal["task", "dag"]
@@ -81,7 +81,7 @@ class DueBody(Struct):
 
 
 class DueList(Struct):
-    """What schedules start next, the soonest first."""
+    """The next occurrences of schedules, the soonest first."""
 
     at: datetime
     items: list[DueBody]
@@ -95,7 +95,7 @@ class FailuresQuery(Struct):
 
 
 class FailureBody(Struct):
-    """Jobs of one task that failed with the same error, told by its last line. The newest stands for all.
+    """Jobs of one task that failed with the same last line of the error. The id is that of the newest one.
 
     `dead` of them are dead letters now, and can be redriven.
     """
@@ -110,7 +110,7 @@ class FailureBody(Struct):
 
 
 class FailureList(Struct):
-    """What failed, the most frequent first. `is_partial`: only the latest were looked at."""
+    """Failures, the most frequent first. `is_partial`: only the latest were read."""
 
     at: datetime
     items: list[FailureBody]
@@ -121,21 +121,21 @@ class FailureList(Struct):
 
 @routes.get("/stats/attention", Scope.READ)
 def stats_attention(call: Call) -> AttentionList:
-    """Return what somebody on call should look at, the most severe first."""
+    """List the findings that an operator should look at, the most severe first."""
     scene = _scene(call)
     return AttentionList(scene.now, [_matter(one) for one in findings.judge(scene)], None)
 
 
 @routes.get("/stats/next", Scope.READ)
 def stats_next(call: Call, query: DueQuery) -> DueList:
-    """Return what schedules start next, the soonest first, one occurrence of each."""
+    """List the next occurrences of schedules, the soonest first, one of each."""
     store = call.app.store
     now, calendars = store.now(), store.calendars()
     found: list[DueBody] = []
     for view in store.waking_schedules(LOOKED):
         found.sort(key=lambda one: (one.due_at, one.schedule))
         if len(found) >= query.limit and view.wake_at is not None and view.wake_at > found[query.limit - 1].due_at:
-            break  # nothing of it, or of those behind it, is due before somebody has to look at it
+            break  # this and the following schedules are due later than those found
         found += _due(view, now, calendars)
     found.sort(key=lambda one: (one.due_at, one.schedule))
     return DueList(now, found[: query.limit], None)
@@ -143,7 +143,7 @@ def stats_next(call: Call, query: DueQuery) -> DueList:
 
 @routes.get("/stats/failures", Scope.READ)
 def stats_failures(call: Call, query: FailuresQuery) -> FailureList:
-    """Return what failed lately by task and error, the most frequent first."""
+    """List recent failures by task and error, the most frequent first."""
     now = call.app.store.now()
     looked = call.app.store.failed_lately(now - _RANGES[query.range], LOOKED)
     failed = [one for one in looked if one.state == "failed"]
@@ -173,10 +173,11 @@ def _matter(one: Finding) -> MatterBody:
     return MatterBody(one.kind, one.severity, one.title, one.detail, one.count, one.since, link)
 
 
-# -- what is read of the store
+# -- reads of the store
 
 
 def _scene(call: Call) -> StoreFacts:
+    """Read the facts of the store from which findings are derived."""
     store = call.app.store
     now, workers, gates, limits = store.now(), store.workers(), store.gates(), store.limits()
     causes, _ = call.app.client.causes(JobFilter(dead=True), LOOKED)
@@ -220,7 +221,7 @@ def _gate(view: GateView) -> HoldingLimit:
 
 
 def _order(gate: Gate) -> str:
-    """What a gate does, in a sentence."""
+    """Return the effect of a gate as a sentence."""
     whom = ", ".join(f"{name} {value}" for name, value in gate.selects.items())
     by, why = f" by {gate.by}" if gate.by else "", f": {gate.reason}" if gate.reason else ""
     return f"It was put there{by} to {gate.kind} {whom}{why}."

@@ -1,4 +1,4 @@
-"""A search over everything that has a name, for those who want to go there."""
+"""Search over everything that has a name, for the search box of the web UI."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tickwork.http.resources.jobs.job_bodies import JobItem, item_of
 from tickwork.store.base import Store
 
 routes = Routes("stats")
-NAMES = 20  # of each kind that a search tells
-WALK = 1_000  # so many names of a kind are looked at
-ID_PART = 6  # characters of an id; fewer say nothing
+NAMES = 20  # of each kind in an answer
+WALK = 1_000  # names of a kind that are read
+ID_PART = 6  # characters of an id; shorter texts are not searched as ids
 
 
 class SearchQuery(Struct):
@@ -27,14 +27,14 @@ class SearchQuery(Struct):
 
 
 class WorkerHit(Struct):
-    """A worker that was found by its id, or by where it runs."""
+    """A worker, found by its id or its host."""
 
     id: str
     host: str
 
 
 class RunHit(Struct):
-    """A run of a dag that was found."""
+    """A run of a dag."""
 
     id: str
     dag: str
@@ -43,10 +43,10 @@ class RunHit(Struct):
 
 
 class SearchBody(Struct):
-    """What was found. `is_partial`: there is more; look further in `/jobs?q=`, or say more.
+    """The matches. `is_partial`: there are more; search in `/jobs?q=`, or with a longer text.
 
-    Schedules are found by how they begin, jobs and runs by the beginning of a task or a key and by their ids, and what
-    else has a name by any part of it.
+    Schedules match by the beginning of their name, jobs and runs by the beginning of a task or a key and by their ids,
+    and everything else by any part of its name.
     """
 
     jobs: list[JobItem]
@@ -86,7 +86,7 @@ def search(call: Call, query: SearchQuery) -> SearchBody:
 
 
 def _views(store: Store, text: str, ids: list[JobId], limit: int) -> list[JobView]:
-    """Jobs that words were found in, then runs with that key, however many jobs are newer, and what has such an id."""
+    """Return jobs that match the text, then runs with that key even if many jobs are newer, and jobs with that id."""
     pages = [
         store.find_jobs(JobFilter(ids=tuple(ids)), limit).jobs if ids else [],
         store.find_jobs(JobFilter(runs=True, key=text), NAMES).jobs,
@@ -96,7 +96,7 @@ def _views(store: Store, text: str, ids: list[JobId], limit: int) -> list[JobVie
 
 
 def _with_id(store: Store, text: str) -> list[JobView]:
-    """Jobs whose ids begin with a text, if it is long enough to tell any."""
+    """Return jobs whose ids begin with a text, if it is long enough."""
     last = JobId(text + _LAST_ID[len(text) :])
     if len(text) < ID_PART or not is_id(last):
         return []
@@ -104,13 +104,13 @@ def _with_id(store: Store, text: str) -> list[JobView]:
 
 
 def _with(text: str, names: Iterable[str]) -> list[str]:
-    """The names that have a text in them, in whatever case."""
+    """Return the names that contain a text, ignoring case."""
     wanted = text.casefold()
     return [name for name in names if wanted in name.casefold()]
 
 
 def _schedules(store: Store, text: str) -> list[str]:
-    """The names of schedules that begin with a text, one more than are told. They come by name, after one."""
+    """Return the names of schedules that begin with a text, at least one more than are shown if there are more."""
     exact = list(store.get_schedules([text]))
     after = store.list_schedules(NAMES + 1, text)
     return exact + [one.name for one in after if one.name.startswith(text)]

@@ -1,4 +1,4 @@
-"""Figures over time: what happened to jobs in each minute or hour of a range, and how each queue keeps up."""
+"""Statistics over time: counts and durations in each bucket of a range, and the rates of each queue."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 
 routes = Routes("stats")
-RUNNING = 20_000  # attempts that run are looked at, for when they started
+RUNNING = 20_000  # running attempts that are read, for when they started
 QUEUE_MINUTES = 30
 RATE_MINUTES = 5
 
 Range = Literal["1h", "6h", "24h", "7d"]
 _SPANS: dict[Range, tuple[int, int]] = {"1h": (1, 60), "6h": (5, 72), "24h": (15, 96), "7d": (60, 168)}
-"""Of each range, how many minutes a bucket has and how many buckets there are."""
+"""For each range, the minutes in a bucket and the number of buckets."""
 
 
 class QuantilesBody(Struct):
-    """What half, 95 and 99 of a hundred are not above, in seconds, to a few percent; null: there are none."""
+    """The median, the 95th and the 99th percentile in seconds, to within a few percent; null if there are no values."""
 
     p50: float | None
     p95: float | None
@@ -32,10 +32,11 @@ class QuantilesBody(Struct):
 
 
 class BucketBody(Struct):
-    """What happened from `at` on. `retried` are attempts that failed while their job is tried again.
+    """Counts from `at` on. `retried` is the number of failed attempts whose jobs are retried.
 
-    `wait` is from when jobs were due until their last attempt started, by when that was; `run` is how long attempts
-    took, by when they ended. `is_partial`: it is not over, or not all of it is counted yet.
+    `wait` is the time from when jobs were due until their last attempt started, in the bucket of that start; `run` is
+    the duration of attempts, in the bucket of their end. `is_partial`: the bucket is not over, or not yet fully
+    counted.
     """
 
     at: datetime
@@ -53,7 +54,7 @@ class BucketBody(Struct):
 
 
 class SeriesQuery(Struct):
-    """Which range, and whose jobs. `queue` `@dag` are runs of dags, which are not among all jobs."""
+    """The range and the jobs. `queue` `@dag` selects runs of dags, which are not among all jobs."""
 
     range: Range = "1h"
     queue: Text | None = None
@@ -61,10 +62,10 @@ class SeriesQuery(Struct):
 
 
 class SeriesBody(Struct):
-    """The buckets of a range, the oldest first, of `bucket_s` seconds each. `total` is the same over all of them.
+    """The buckets of a range, the oldest first, of `bucket_s` seconds each. `total` is the sum of them.
 
-    `recent` is the same over the last five minutes at least, as far as the buckets tell. All is counted that happened
-    until `known_until`.
+    `recent` is the sum of the buckets of at least the last five minutes. Everything that happened until `known_until`
+    is counted.
     """
 
     at: datetime
@@ -77,9 +78,9 @@ class SeriesBody(Struct):
 
 
 class QueueSeriesBody(Struct):
-    """How a queue keeps up: jobs that were enqueued and that ended in each of the last 30 minutes, the oldest first.
+    """The jobs of a queue that were enqueued and that ended in each of the last 30 minutes, the oldest first.
 
-    `in_per_minute` and `out_per_minute` are over the last 5 of them that are over, and so is `wait`.
+    `in_per_minute`, `out_per_minute` and `wait` are over the last 5 full minutes.
     """
 
     name: str
@@ -91,7 +92,7 @@ class QueueSeriesBody(Struct):
 
 
 class QueueSeriesList(Struct):
-    """The queues that had jobs lately, by name. `since` is when the first minute began; the last one is not over."""
+    """The queues with recent jobs, by name. `since` is the start of the first minute; the last one is not over."""
 
     at: datetime
     since: datetime
@@ -102,7 +103,7 @@ class QueueSeriesList(Struct):
 
 @routes.get("/stats/series", Scope.READ)
 def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
-    """Return what happened to jobs over a range: counts, and how long they waited and ran."""
+    """Return counts of jobs over a range, and how long they waited and ran."""
     store = call.app.store
     span, count = _SPANS[query.range]
     queue, task = query.queue or ALL, query.task or ALL
@@ -129,7 +130,7 @@ def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
 
 @routes.get("/stats/queues", Scope.READ)
 def stats_queues(call: Call) -> QueueSeriesList:
-    """Return how each queue keeps up: in and out in each of the last 30 minutes, and how long its jobs waited."""
+    """Return the rates of each queue in each of the last 30 minutes, and how long its jobs waited."""
     store = call.app.store
     now, known_until = store.now(), store.figures_known()
     first = minute_of(now) - QUEUE_MINUTES + 1

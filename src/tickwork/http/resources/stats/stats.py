@@ -1,4 +1,4 @@
-"""The whole store at a glance."""
+"""A summary of the whole store."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from tickwork.http.resources.jobs.queues import QueueBody, all_queues
 
 routes = Routes("stats")
 CAUSES = 20
-READ_LIMIT = 500  # failed jobs that are put together
+READ_LIMIT = 500  # failed jobs that are grouped
 
 
 class StatsBody(Struct):
-    """The store at a glance. What waits and runs is summed over the queues; `is_bounded`: some count stopped early.
+    """A summary of the store. Counts of jobs are summed over the queues; `is_bounded`: some are lower bounds.
 
-    `causes` are the errors of the newest dead letters, the most frequent first.
+    `causes` are the errors of the newest dead letters, the most frequent first. `is_partial`: there are more dead
+    letters.
     """
 
     at: datetime
@@ -37,7 +38,7 @@ class StatsBody(Struct):
 
 @routes.get("/stats", Scope.READ)
 def stats(call: Call) -> StatsBody:
-    """Return the store at a glance: what waits, runs and failed. `/stats/series` has it over time."""
+    """Return a summary of the store: waiting, running and failed jobs. `/stats/series` has them over time."""
     store = call.app.store
     workers = store.workers()
     queues, now = all_queues(call, workers), store.now()
