@@ -163,6 +163,7 @@ class _Server(BoundedServer):
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    """Return a listening TCP socket. Raises InvalidInput if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets with this protocol; without it, small answers are delayed by 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

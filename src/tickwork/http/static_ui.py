@@ -81,6 +81,7 @@ def loaded_first(files: dict[str, bytes]) -> list[str]:
 
 
 def _files(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    """Return the paths and contents of all files below a folder."""
     found: list[tuple[str, bytes]] = []
     for one in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if one.is_dir():

@@ -20,6 +20,7 @@ class _Timed:
         self._clock = clock
 
     def __getattr__(self, name: str) -> Any:
+        """Return a method of the store that times its calls."""
         found = getattr(self._store, name)
         if not callable(found) or name in _UNTIMED:
             return found

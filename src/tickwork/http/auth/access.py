@@ -100,6 +100,7 @@ class StoreAccess:
         self._dev = dev
 
     def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
+        """Return the caller of a request: by its Authorization header if it has one, else by its session cookie."""
         given = bearer(request)
         if given is not None or "authorization" in request.headers:
             found = None if given is None else self.grant(given)
@@ -113,6 +114,7 @@ class StoreAccess:
         return caller
 
     def grant(self, token: bytes) -> TokenGrant | None:
+        """Return the caller with the token of `tickwork dev` or of a live API key; None for any other token."""
         dev = None if self._dev is None else self._dev.grant(token)
         if dev is not None:  # also if TICKWORK_TOKEN is the token of a key with fewer scopes
             return dev
@@ -124,6 +126,7 @@ class StoreAccess:
         return self._of_key(key) if right and key.is_live else None
 
     def _of_key(self, key: ApiKeyView) -> TokenGrant:
+        """Return the grant of a live API key, and record its use if the last record is old."""
         if key.is_stale:
             with suppress(StoreError):  # reads work while the store cannot be written
                 self._app.store.use_api_key(key.id)
@@ -131,6 +134,7 @@ class StoreAccess:
         return TokenGrant(Caller(f"key:{key.name}", scopes, None, key.expires_at, kind="key", subject=key.id))
 
     def _of_cookie(self, digest: str, *, uses: bool) -> Caller | None:
+        """Return the caller of a session; None if it has ended. With `uses`, record its use if the last one is old."""
         session = self._app.store.get_session(digest, IDLE)
         if session is None or (session.kind == "token" and not self._is_dev(session.subject)):
             return None
@@ -145,6 +149,7 @@ class StoreAccess:
 
 
 def _of_session(session: SessionView) -> tuple[str, frozenset[Scope]]:
+    """Return the caller's name and scopes for a session."""
     match session.kind:
         case "user":
             return f"user:{session.subject}", ROLES.get(session.role or "", frozenset())

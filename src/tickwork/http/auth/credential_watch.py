@@ -49,6 +49,7 @@ class CredentialWatch:
         return await asyncio.shield(asking)
 
     def _ask(self, request: Request, scope: Scope) -> Problem | None:
+        """Return why a request would be refused now; None if it would not be, or if the store cannot be asked."""
         if is_open(self._open_scopes, scope, request):
             return None
         try:

@@ -98,6 +98,7 @@ class RefusedCalls:
         return (found or NOBODY).name
 
     def tick(self, now: float) -> float:
+        """Add rows with the counts of calls over the budget, once a minute."""
         left_out = {status: budget.take() for status, budget in self._of_status.items()}
         found = [_counted(ACTION, "other calls", {"status": one, "count": left_out[one]}) for one in STATUSES]
         found.append(_counted(LOGIN, "others", {"count": self._logins.take()}))

@@ -59,6 +59,7 @@ class BoundedServer(uvicorn.Server):
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
+        """Accept waiting connections, up to _BURST, so that open ones have their turn."""
         for _ in range(_BURST):
             try:
                 client, address = listening.accept()
@@ -78,6 +79,7 @@ class BoundedServer(uvicorn.Server):
         loop.call_later(_RETRY_S, self._listen, listening)
 
     def _take(self, client: socket.socket, host: str) -> None:
+        """Begin a connection, or refuse it with 503 if no other can be closed for it."""
         client.setblocking(False)
         connection = self._connections.admit(host, client.close)
         if connection is None:
@@ -124,6 +126,7 @@ class BoundedServer(uvicorn.Server):
             client.close()
 
     def _protocol(self, loop: asyncio.AbstractEventLoop, connection: ClientConnection) -> asyncio.Protocol:
+        """Return a new protocol for a connection."""
         made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config,
             server_state=self.server_state,

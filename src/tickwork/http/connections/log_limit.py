@@ -28,6 +28,7 @@ class LogLimit(logging.Filter):
         self._seen: dict[tuple[str, int, str], _Window] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to pass a record; add the count of dropped ones to the first record of a window."""
         kind = (record.name, record.levelno, str(record.msg).partition("\n")[0][:200])
         now = self._clock.monotonic()
         with self._lock:

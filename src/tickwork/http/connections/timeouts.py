@@ -35,7 +35,7 @@ PIECE = 16 * 1024  # bytes read or written at once
 
 
 class _Phase(Enum):
-    """What a connection waits for: a request's head, its body, its handler (SERVED), or the client to read an answer.
+    """The phases of a connection: it waits for a head, a body, the handler (SERVED), or the client to read (TAKE).
 
     In IDLE nothing of the next request has arrived; uvicorn closes the connection after its keep-alive timeout.
     """
@@ -83,6 +83,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self.data_received(bytes(memoryview(self._piece)[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Remove the connection, and tell the handler of the started request that its client has disconnected."""
         self._stop_timer()
         self._unset_keepalive_if_required()
         self._among.leave(self._connection)
@@ -92,6 +93,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Process data, with a bound on data outside of the request that is handled."""
         before = cast("Any", self.cycle)  # None before the first request, in spite of uvicorn's type hint
         handled = before is not None and not before.response_complete
         is_rest = before is not None and before.more_body
@@ -155,6 +157,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
             self._enter(phase)
 
     def _current_phase(self) -> _Phase:
+        """Return the phase of the connection from uvicorn's state."""
         cycle = cast("Any", self.cycle)
         if self.flow.write_paused or self.transport.is_closing():
             return _Phase.TAKE

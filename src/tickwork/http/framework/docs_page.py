@@ -51,6 +51,7 @@ def _anchor(name: str) -> str:
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+    """Return the HTML of an operation."""
     scope = operation.get("x-scope")
     access = f"scope {scope}" if scope else "anybody" if not operation["security"] else "anybody who is known"
     body = operation.get("requestBody", {}).get("content", {})
@@ -88,6 +89,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _schema(name: str, schema: dict[str, Any]) -> str:
+    """Return the HTML of a named schema."""
     needed = set(schema.get("required", ()))
     rows = "".join(
         f"<tr><th><code>{escape(field)}</code></th><td>{_kind(kind)}</td>"

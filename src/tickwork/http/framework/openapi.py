@@ -77,6 +77,7 @@ def _kinds(routes: Sequence[Route]) -> list[Any]:
 
 
 def _operation(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
+    """Return the operation object of a route."""
     operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary.partition("\n")[0],
@@ -104,6 +105,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
+    """Return the parameter objects of the query Struct of a route."""
     if route.query is None:
         return []
     _, components = msgspec.json.schema_components([route.query], ref_template=_REFERENCE)
@@ -137,6 +139,7 @@ def _inlined(schema: Any, components: dict[str, Any]) -> Any:
 
 
 def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
+    """Return the response objects of a route, by status."""
     problem = {"description": "Refused, or failed.", "content": {TYPE: {"schema": schemas[id(ProblemBody)]}}}
     answers = {route.status: body_kind(route.returns), **route.also}
     return {

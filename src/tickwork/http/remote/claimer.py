@@ -30,9 +30,9 @@ ALONE_RETRY = timedelta(seconds=5)  # until a job that must run alone is offered
 
 @dataclass(frozen=True, slots=True)
 class WantedJobs:
-    """What somebody would do: jobs of these queues, the first one first, and of these tasks; of none: of any.
+    """The jobs that a worker asks for: of these queues, the first one first, and these tasks; without tasks, any.
 
-    Tickwork's own tasks have to be named. What `offer` has is for all jobs that are taken with it.
+    Tickwork's own tasks must be named. The labels and resources of `offer` are shared by all jobs of a claim.
     """
 
     queues: tuple[str, ...]
@@ -54,9 +54,9 @@ class WantedJobs:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """Who asks: the name of a worker, how long a lease shall be, and how many jobs it takes at most.
+    """A remote worker's request: its name, the length of a lease, and how many jobs it takes at most.
 
-    `lessee` is the caller who sent the request, as the audit log knows it.
+    `lessee` is the caller that sent the request, as named in the audit log.
     """
 
     name: str

@@ -126,6 +126,7 @@ class LongPolls:
     # -- requests
 
     def _enter(self, wanted: WantedJobs, asker: LeaseRequest, *, once: bool) -> _WaitingPoll:
+        """Add a request to its group, and wake the watcher."""
         poll = _WaitingPoll(asker, once)
         if self._stopped:
             poll.give([])

@@ -95,7 +95,7 @@ def delete_session(call: Call) -> HandlerResult:
 def change_own_password(call: Call, body: PasswordBody) -> SessionBody | HandlerResult:
     """Change your own password. You get a new session, and all your other sessions end.
 
-    A wrong current password counts as a failed login. 409 for a caller who is not a user.
+    A wrong current password counts as a failed login. 409 for API keys and tokens.
     """
     name = call.who.subject
     if call.who.kind != "user":
@@ -148,8 +148,8 @@ def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
     known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
     name: list[str] = []
     if body.user is not None and known is not None:
-        # At an address from which this user has logged in before, only failures from there count. Otherwise anybody who
-        # knows a user name could lock that user out.
+        # At an address from which this user has logged in before, only failures from there count. Otherwise a stranger
+        # could lock a user out by guessing passwords.
         name = [known if store.knows_login(known) else f"name:{_digest(body.user)}"]
     address = [f"address:{block}"]
     wait_s = store.admit_login({**dict.fromkeys(name, FREE_OF_NAME), **dict.fromkeys(address, FREE_OF_ADDRESS)})

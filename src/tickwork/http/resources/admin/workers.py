@@ -22,8 +22,8 @@ class WorkerBody(Struct):
 
     `state`: it is working, claims nothing (quiet), is stopping, or was lost: its lease has expired. `lease_left_s`
     decreases between heartbeats, and is negative if they stop. A `remote` worker works over REST: leases with the same
-    name, queues, tasks and offer are one worker, with the id of one of them and a slot for each. If there are more than
-    500 such workers, the others are counted together as "(others)".
+    name, queues, tasks and offer are one worker, with the id of any of them and a slot for each. If there are more than
+    500 such workers, the rest is counted as "(others)".
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Approvals over REST: the steps of runs that wait for an answer, and who may answer."""
+"""Approvals over REST: the steps of runs that wait for an answer."""
 
 from __future__ import annotations
 

@@ -76,6 +76,7 @@ def _starting(call: Call, names: list[str]) -> dict[str, dict[str, datetime | No
 
 
 def _line(view: DagView, runs: list[RunBrief], starting: Mapping[str, datetime | None]) -> DagLine:
+    """Return the body of a dag, with statistics of its newest runs."""
     ended = [run.state == JobState.SUCCEEDED for run in runs if run.ended_at is not None]
     recent = [RecentRun(run.id, run.state, run.created_at, _took_s(run)) for run in runs]
     took = [one.duration_s for one in recent if one.state == JobState.SUCCEEDED and one.duration_s is not None]

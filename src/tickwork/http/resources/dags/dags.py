@@ -215,6 +215,7 @@ def diff_dag(call: Call, name: str, query: DiffQuery) -> DiffBody:
 
 
 def _read(call: Call, body: DeclaredBody) -> DeclaredWork:
+    """Return what a text declares. Raises Problem, and InvalidInput without a dag or with hooks."""
     try:
         found = read_declared(body.text, cache(call.app.store.task_definition), file=f"text.{body.format}")
     except BadFile as error:
@@ -276,6 +277,7 @@ def item_fields(view: DagView) -> dict[str, Any]:
 
 
 def _drawn(view: DagView, newest: int, query: GraphQuery) -> DagBody | Response:
+    """Return a version of a dag as a body, or as a flowchart."""
     if query.format == "mermaid":
         return flowchart(graph_view.mermaid(view.graph))
     graph, drawn = view.graph, graph_body(view.graph)

@@ -48,7 +48,7 @@ class GridRun(Struct):
 class CellBody(Struct, array_like=True):
     """A step of a run, as an array: its state, how long it ran, and its number of attempts.
 
-    For a mapped step there follow the numbers of its instances, of ended ones, and of those that did not succeed.
+    Three numbers follow for a mapped step: its instances, its ended instances, and the ended ones without success.
     """
 
     state: str

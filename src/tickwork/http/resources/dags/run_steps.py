@@ -142,6 +142,7 @@ def list_instances(call: Call, id: str, query: InstancesQuery) -> InstancePage:
 
 
 def _after(query: InstancesQuery) -> tuple[str, int]:
+    """Return the step and index after which a page begins."""
     if query.cursor is None:
         return (query.step or "", -1)
     number, _, step = query.cursor.partition(":")

@@ -135,7 +135,7 @@ class TimelineBody(Struct):
 
 
 class WhyBody(Struct):
-    """What a step waits for, where it runs, or how it ended."""
+    """Why a step is in its state: the reason that it waits, where it runs, or how it ended."""
 
     step: str
     state: str
@@ -144,7 +144,7 @@ class WhyBody(Struct):
 
 @routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: RunBody})
 def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResult:
-    """Start a run of a dag. 200 with the existing run if a live one holds the same key.
+    """Start a run of a dag. 200 with the existing run if its key is held by a live run.
 
     Callers without the scope `read` see neither its parameters nor its outcome. 409 if the key is held by anything
     else.

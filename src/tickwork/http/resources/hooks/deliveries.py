@@ -103,7 +103,7 @@ class _Message:
         self.call.app.store.record_delivery(self._delivery(outcome, job_id, reason, is_genuine=True))
 
     def refuse_stranger(self, reason: str, fault: str | None) -> None:
-        """Record, after the answer, that a message which may come from anybody was refused."""
+        """Record, after the answer, that a message of an unknown sender was refused."""
         if self.is_known:
             delivery = self._delivery("refused", None, fault or reason, is_genuine=False)
             self.call.parts.refusals.add(delivery, fault)
@@ -202,7 +202,7 @@ def _start(message: _Message, values: Values, signature: str) -> TakenBody:
         with creating_as(f"hook:{hook.name}"):
             new = call.app.named(hook.target).options(**options).new_job((), arguments_of(hook, values))
         (job,) = call.app.client.enqueue([new])
-    except KeyTaken as taken:  # by a job of the hook's former task
+    except KeyTaken as taken:  # by a job of the task that the hook started before it was changed
         return _taken(message, "duplicate", taken.job_id)
     except (Unfillable, InvalidInput) as error:
         raise message.refused(422, "invalid", str(error).removesuffix(".")) from None
@@ -217,7 +217,7 @@ def _taken(message: _Message, outcome: Outcome, job_id: str) -> TakenBody:
 def _key(hook: Hook, values: Values, signature: str) -> str:
     """Return the identity of a message: the hook's `key`, the event id of Stripe, or else the signature.
 
-    Headers that name a delivery are not signed: an attacker who has seen a message could send it again with another
+    Headers that name a delivery are not signed: an attacker with a copy of a message could send it again with another
     name.
     """
     said = key_of(hook, values)

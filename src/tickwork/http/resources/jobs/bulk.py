@@ -124,6 +124,7 @@ def tried(call: Call, change: BulkChange) -> HandlerResult:
 
 
 def _tried(store: Store, change: BulkChange) -> DryRunBody:
+    """Return the jobs that a change would affect, reading at most _PAGES pages."""
     found: dict[str, JobView] = {}
     at, pages = store.now(), 0
     for which in phases(change):

@@ -21,7 +21,7 @@ from tickwork.http.resources.jobs.job_bodies import shown
 
 routes = Routes("dead letters")
 LINES = "application/x-ndjson"
-READ_LIMIT = 1_000  # of the newest are grouped
+READ_LIMIT = 1_000  # the newest dead letters that are grouped
 EXPORTED = 10_000
 _PAGE = 500
 
@@ -103,6 +103,7 @@ def export_dead(call: Call, query: WhichDead) -> Response:
 
 
 def _lines(call: Call, which: JobFilter) -> Iterator[bytes]:
+    """Yield dead letters as lines of JSON, up to EXPORTED."""
     store, before, written = call.app.store, None, 0
     while written < EXPORTED:
         page = store.find_jobs(which, min(_PAGE, EXPORTED - written), before)

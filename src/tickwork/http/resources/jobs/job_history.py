@@ -193,6 +193,7 @@ def job_events(call: Call, id: str) -> EventList:
 
 
 def _events(view: JobView, attempts: list[AttemptView]) -> Iterator[EventBody]:
+    """Yield the events of a job, as far as its row and its attempts tell them."""
     yield EventBody(view.created_at, "created")
     for one in attempts:
         yield EventBody(one.started_at, "attempt_started", one.number, one.worker)

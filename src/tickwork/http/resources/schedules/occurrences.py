@@ -16,8 +16,8 @@ from tickwork.http.request import Call
 from tickwork.http.resources.schedules.schedules import found_schedule
 
 routes = Routes("schedules")
-COUNTED = 20_000  # of the latest fires are grouped by day
-SCHEDULES = 10_000  # read for the density of a day
+COUNTED = 20_000  # the latest fires that are grouped by day
+SCHEDULES = 10_000  # schedules that are read for the density of a day
 _PAGE = 1_000
 
 
@@ -138,6 +138,7 @@ def schedule_density(call: Call, query: DensityQuery) -> DensityBody:
 
 
 def _instant(cursor: str) -> datetime:
+    """Return the instant of a cursor. Raises Problem."""
     try:
         found = datetime.fromisoformat(cursor)
     except ValueError:

@@ -95,7 +95,7 @@ class FailuresQuery(Struct):
 
 
 class FailureBody(Struct):
-    """Jobs of one task that failed with the same last line of the error. The id is that of the newest one.
+    """Jobs of one task that failed with the same last line of the error. `newest_id` is the newest of them.
 
     `dead` of them are dead letters now, and can be redriven.
     """

@@ -140,6 +140,7 @@ def stats_queues(call: Call) -> QueueSeriesList:
 
 
 def _queue(name: str, minutes: Mapping[int, RollupCounts], first: int) -> QueueSeriesBody:
+    """Return the counts of a queue in each minute, and its rates over the last full minutes."""
     points = [minutes.get(minute, RollupCounts()) for minute in range(first, first + QUEUE_MINUTES)]
     lately = RollupCounts()
     for one in points[-RATE_MINUTES - 1 : -1]:
