@@ -182,7 +182,7 @@ def _caller(parts: ServerContext, route: Route, request: Request) -> Caller:
 async def _off_loop(parts: ServerContext, data: bytes, function: Callable[..., T], *args: Any) -> T:
     """Call a function that decodes a body on a thread.
 
-    Only a few large bodies are decoded at a time: as objects they take more memory.
+    Only a few large bodies are decoded at a time, since they take more memory as objects.
     """
     if len(data) <= SMALL:
         return await run_in_threadpool(function, *args)

@@ -75,7 +75,7 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
 
 
 def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
-    """Refuse duplicate keys, which parsers read differently, and NUL characters, which PostgreSQL cannot store."""
+    """Raise Problem for duplicate keys, which parsers read differently, and NUL, which PostgreSQL cannot store."""
     try:
         key = repeated_key(data)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Authentication and authorization. Every route checks here; a route is open only if the table says so."""
+"""Authentication and authorization. A route is open only by the table, or by `open_scopes` on this machine."""
 
 from __future__ import annotations
 

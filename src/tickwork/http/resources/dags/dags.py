@@ -69,7 +69,7 @@ class SourceQuery(Struct):
 
 
 class SourceBody(Struct):
-    """A stored version of a dag as YAML, in the words of files. It includes options that only code can set."""
+    """A stored version of a dag as YAML, in the format of declaration files, with options that only code can set."""
 
     name: str
     version: int
@@ -194,7 +194,7 @@ def get_dag_version(call: Call, name: str, version: str, query: GraphQuery) -> D
 
 @routes.get("/dags/{name}/source", Scope.READ)
 def get_dag_source(call: Call, name: str, query: SourceQuery) -> SourceBody:
-    """Return a version of a dag as YAML, in the words of files."""
+    """Return a version of a dag as YAML, in the format of declaration files."""
     newest = _newest(call, name)
     view = newest if query.version is None else _at(call, newest, query.version)
     steps = {step.name: step_facts(step) for step in view.graph.steps}

@@ -310,7 +310,7 @@ def divert_jobs(call: Call, body: DivertBody) -> GateBody:
 
 @gates.post("/gates/resume", Scope.OPERATE)
 def resume_jobs(call: Call, body: SelectBody) -> ResumedBody:
-    """Lift the gates of every kind with exactly these selectors. Jobs that they held may start. 409 without any."""
+    """Lift the gates of every kind with exactly these selectors; held jobs may start. 409 if there are none."""
     selects = {name: value for name in SELECTORS if (value := getattr(body, name)) is not None}
     before = [gate_body(one.gate) for one in call.app.gates() if one.gate.selects == selects]
     lifted = call.app.resume(**selects)

@@ -179,7 +179,7 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
 
 @routes.delete("/schedules/{name}", Scope.OPERATE)
 def delete_schedule(call: Call, name: str) -> None:
-    """Delete a schedule and the record of its fires. Its jobs continue. If code declares it, it is created again."""
+    """Delete a schedule and the record of its fires. Its jobs continue. Code that declares it creates it again."""
     schedule = found_schedule(call, name)
     before = declared_schedule(schedule.spec)
     schedule.delete()
