@@ -12,7 +12,7 @@ from tickwork.clock import SystemClock
 from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import StoreAccess, TokenAccess
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import ServerContext, assembled
+from tickwork.http.server_context import ServerContext, build_context
 from tickwork.security import credentials
 
 __all__ = ["app", "postgres_database", "store_url"]
@@ -28,7 +28,7 @@ def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def parts(app: Tickwork) -> ServerContext:
-    return assembled(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
+    return build_context(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import StoreAccess, TokenAccess
 from tickwork.http.framework.route import NoCredentials, Route, Scope
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import DatabasePulse, assembled
+from tickwork.http.server_context import DatabasePulse, build_context
 from tickwork.security.credentials import create_key
 
 EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "4"))
@@ -61,7 +61,7 @@ def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_server").create_database(f"fuzz_{uuid.uuid4().hex}")
     app = Tickwork(url, upgrade=True)
-    parts = assembled(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
+    parts = build_context(app, StoreAccess(app, TokenAccess(TOKEN)), SystemClock(), Random(1))
     parts.stopping.set()
     viewer, _ = create_key(app.store, "viewer", list(ROLES["viewer"]), None, "test")
     enqueuer, _ = create_key(app.store, "enqueuer", [Scope.ENQUEUE], None, "test")

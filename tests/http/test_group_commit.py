@@ -42,12 +42,12 @@ def test_those_that_come_while_a_commit_runs_go_with_the_next(app: Tickwork) -> 
             first.set()
             assert go_on.wait(10)
 
-    gathering, jobs = GroupCommit(Watched(app, before)), new_jobs(app, 30)
+    group_commit, jobs = GroupCommit(Watched(app, before)), new_jobs(app, 30)
     with ThreadPoolExecutor(30) as pool:
-        leader = pool.submit(gathering.insert, jobs[0])
+        leader = pool.submit(group_commit.insert, jobs[0])
         assert first.wait(10)
-        others = [pool.submit(gathering.insert, job) for job in jobs[1:]]
-        while len(gathering._waiting) < 29:
+        others = [pool.submit(group_commit.insert, job) for job in jobs[1:]]
+        while len(group_commit._waiting) < 29:
             threading.Event().wait(0.001)
         go_on.set()
         assert [one.result(10).id for one in (leader, *others)] == [job.id for job in jobs]
@@ -59,11 +59,11 @@ def test_one_that_is_refused_does_not_keep_the_others_from_being_stored(app: Tic
         if any(job.queue == "bad" for job in jobs):
             raise InvalidInput("no")
 
-    gathering = GroupCommit(Watched(app, before))
+    group_commit = GroupCommit(Watched(app, before))
     good, bad = new_jobs(app, 20), new_jobs(app, 3, queue="bad")
     with ThreadPoolExecutor(23) as pool:
-        stored = [pool.submit(gathering.insert, job) for job in good]
-        refused = [pool.submit(gathering.insert, job) for job in bad]
+        stored = [pool.submit(group_commit.insert, job) for job in good]
+        refused = [pool.submit(group_commit.insert, job) for job in bad]
         assert [one.result(10).id for one in stored] == [job.id for job in good]
         for one in refused:
             with pytest.raises(InvalidInput):
@@ -82,12 +82,12 @@ def test_all_of_a_batch_hear_of_what_went_wrong(app: Tickwork, error: Exception)
         first.set()
         assert go_on.wait(10)
 
-    gathering, jobs = GroupCommit(Watched(app, before)), new_jobs(app, 11)
+    group_commit, jobs = GroupCommit(Watched(app, before)), new_jobs(app, 11)
     with ThreadPoolExecutor(11) as pool:
-        pool.submit(gathering.insert, jobs[0])
+        pool.submit(group_commit.insert, jobs[0])
         assert first.wait(10)
-        others = [pool.submit(gathering.insert, job) for job in jobs[1:]]
-        while len(gathering._waiting) < 10:
+        others = [pool.submit(group_commit.insert, job) for job in jobs[1:]]
+        while len(group_commit._waiting) < 10:
             threading.Event().wait(0.001)
         go_on.set()
         assert [one.exception(10) for one in others] == [error] * 10
@@ -102,11 +102,11 @@ def test_after_a_failure_somebody_else_leads(app: Tickwork) -> None:
         if errors:
             raise errors.pop()
 
-    gathering = GroupCommit(Watched(app, before))
+    group_commit = GroupCommit(Watched(app, before))
     first, second = new_jobs(app, 2)
     with pytest.raises(StoreUnreachable):
-        gathering.insert(first)
-    assert gathering.insert(second).id == second.id
+        group_commit.insert(first)
+    assert group_commit.insert(second).id == second.id
 
 
 def test_many_requests_at_once_are_all_answered_with_their_own_jobs(app: Tickwork, admin: TestClient) -> None:

@@ -505,18 +505,18 @@ def test_a_message_that_no_hook_can_take_is_not_kept_in_memory(
     assert kept == []
     assert send(anybody, DATA, github(DATA)).status_code == 202
     assert sum(kept) == len(DATA)
-    assert parts.strange_bodies.held == 0
+    assert parts.unauthenticated_bodies.held == 0
 
 
 def test_hooks_take_no_more_than_there_is_room_for_whether_they_are_there_or_not(
     admin: TestClient, anybody: TestClient, parts: ServerContext
 ) -> None:
     put(admin, GITHUB)
-    parts.strange_bodies.most = len(DATA) - 1
+    parts.unauthenticated_bodies.most = len(DATA) - 1
     for path in HOOK_PATHS:
         answer = anybody.post(path, content=DATA, headers={"X-Hub-Signature-256": f"sha256={'0' * 64}"})
         assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "too-busy", "5")
-    assert parts.strange_bodies.held == 0
+    assert parts.unauthenticated_bodies.held == 0
     assert admin.put("/api/v1/hooks/g", json=GITHUB).status_code == 201, "known callers have room of their own"
 
 

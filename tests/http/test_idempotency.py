@@ -108,7 +108,7 @@ def test_one_whose_server_died_is_taken_on_after_a_while_and_finds_its_job(
         patched.setattr(idempotency, "_keep", lambda *args: None)  # as if it had ended here
         first = admin.post(JOBS, json=BODY, headers=KEY).json()
     assert admin.post(JOBS, json=BODY, headers=KEY).status_code == 409
-    monkeypatch.setattr(idempotency, "GIVEN_UP", idempotency.GIVEN_UP * 0)
+    monkeypatch.setattr(idempotency, "GIVEN_UP", idempotency.IN_FLIGHT_LIMIT * 0)
     assert admin.post(JOBS, json=BODY, headers=KEY).json()["id"] == first["id"]
     assert count(app) == 1
 
@@ -123,7 +123,7 @@ def test_answers_with_secrets_are_not_kept(app: Tickwork, admin: TestClient) -> 
     body = {"name": "deploy", "scopes": ["read"]}
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 201
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 422
-    assert isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.GIVEN_UP), BegunRequest), (
+    assert isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.IN_FLIGHT_LIMIT), BegunRequest), (
         "nothing is known of it"
     )
 
@@ -131,4 +131,4 @@ def test_answers_with_secrets_are_not_kept(app: Tickwork, admin: TestClient) -> 
 def test_other_methods_are_what_they_are_already(app: Tickwork, admin: TestClient) -> None:
     job = admin.post(JOBS, json=BODY).json()
     assert "idempotent-replayed" not in admin.get(f"{JOBS}/{job['id']}", headers=KEY).headers
-    assert not isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.GIVEN_UP), KeptAnswer)
+    assert not isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.IN_FLIGHT_LIMIT), KeptAnswer)

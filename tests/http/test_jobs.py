@@ -203,9 +203,9 @@ def test_bodies_take_no_more_memory_than_there_is_room_for(admin: TestClient, pa
     answer = admin.post(f"{JOBS}/batch", json=large)
     assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "too-busy", "5")
     assert admin.post(f"{JOBS}/batch", json={"jobs": large["jobs"][:2]}).status_code == 201
-    parts.strange_bodies.most = 10
+    parts.unauthenticated_bodies.most = 10
     assert enqueue(admin)["state"] == "queued", "a small body that there is no room for is read after its key"
-    assert (parts.bodies.held, parts.strange_bodies.held) == (0, 0)
+    assert (parts.bodies.held, parts.unauthenticated_bodies.held) == (0, 0)
 
 
 def test_large_bodies_are_not_decoded_on_the_event_loop(admin: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

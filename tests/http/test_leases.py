@@ -309,7 +309,7 @@ class TestClaiming:
         self, admin: TestClient, app: Tickwork, parts: ServerContext
     ) -> None:
         """The claim is made while they hang up: what it brought is given back, uncharged."""
-        claimer = parts.hub._claimer
+        claimer = parts.long_polls._claimer
         claim, reached, go_on = claimer.claim, threading.Event(), threading.Event()
 
         def slowly(*asked: Any) -> Any:
@@ -335,9 +335,9 @@ class TestClaiming:
     def test_a_server_that_stops_answers_all_that_wait(self, admin: TestClient, parts: ServerContext) -> None:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(lease, admin, wait="30s")
-            eventually(lambda: parts.hub._groups, 5)
+            eventually(lambda: parts.long_polls._groups, 5)
             assert admin.portal is not None
-            admin.portal.call(parts.hub.stop)
+            admin.portal.call(parts.long_polls.stop)
             assert waiting.result(timeout=5) == []
         assert lease(admin, wait="30s") == []
 

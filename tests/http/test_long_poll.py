@@ -41,16 +41,18 @@ def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -
     task = app.named("t").options(queue="q", retries=0, on_lost="fail")
     done: list[str] = []
 
-    async def work(hub: LongPolls) -> None:
+    async def work(long_polls: LongPolls) -> None:
         wanted = WantedJobs(("q",), rng.choice([(), ("t",)]))
         while len(done) < JOBS:
             hangs_up = asyncio.to_thread(_pause, rng.random() / 50) if rng.random() < 0.5 else never()
             wait_s = rng.choice([0.0, rng.random() / 20, 1.0])
-            for one in await hub.poll(wanted, LeaseRequest("w", "key:w", LEASE, rng.randint(1, 5)), wait_s, hangs_up):
-                await asyncio.to_thread(finish, hub, one)
+            for one in await long_polls.poll(
+                wanted, LeaseRequest("w", "key:w", LEASE, rng.randint(1, 5)), wait_s, hangs_up
+            ):
+                await asyncio.to_thread(finish, long_polls, one)
 
-    def finish(hub: LongPolls, one: LeasedAttempt) -> None:
-        assert hub.ends.end(one.job, Succeeded(b"null"), one.worker)
+    def finish(long_polls: LongPolls, one: LeasedAttempt) -> None:
+        assert long_polls.ends.end(one.job, Succeeded(b"null"), one.worker)
         done.append(one.job.job_id)
 
     async def bring() -> None:
@@ -58,12 +60,12 @@ def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -
             await asyncio.to_thread(task.enqueue_many, [{}] * 10)
 
     async def all_of_it() -> None:
-        hub = a_hub(app)
+        long_polls = a_hub(app)
         async with asyncio.timeout(50), asyncio.TaskGroup() as group:
             group.create_task(bring())
             for _ in range(WORKERS):
-                group.create_task(work(hub))
-        await hub.close()
+                group.create_task(work(long_polls))
+        await long_polls.close()
 
     asyncio.run(all_of_it())
     jobs = app.jobs(queue="q", limit=1000)
@@ -80,14 +82,14 @@ def _pause(seconds: float) -> None:
 
 def test_one_whose_request_is_cancelled_leaves_nothing_behind(app: Tickwork) -> None:
     async def all_of_it() -> None:
-        hub = a_hub(app)
-        waiting = asyncio.create_task(hub.poll(WantedJobs(("q",)), an_asker(), 30, never()))
+        long_polls = a_hub(app)
+        waiting = asyncio.create_task(long_polls.poll(WantedJobs(("q",)), an_asker(), 30, never()))
         await asyncio.sleep(0.1)
         waiting.cancel()
         with suppress(asyncio.CancelledError):
             await waiting
-        assert hub._groups == {}
-        await hub.close()
+        assert long_polls._groups == {}
+        await long_polls.close()
 
     asyncio.run(all_of_it())
 
@@ -104,16 +106,16 @@ def test_while_the_store_fails_those_who_do_not_wait_are_told_and_the_others_wai
 
     async def all_of_it() -> None:
         nonlocal broken
-        hub = a_hub(app)
-        monkeypatch.setattr(hub._claimer, "due", due)
-        patient = asyncio.create_task(hub.poll(WantedJobs(("q",)), an_asker(), 30, never()))
+        long_polls = a_hub(app)
+        monkeypatch.setattr(long_polls._claimer, "due", due)
+        patient = asyncio.create_task(long_polls.poll(WantedJobs(("q",)), an_asker(), 30, never()))
         with pytest.raises(StoreError, match="the store is away"):
-            await hub.poll(WantedJobs(("q",)), an_asker(), 0, never())
+            await long_polls.poll(WantedJobs(("q",)), an_asker(), 0, never())
         broken = False
         job = await asyncio.to_thread(lambda: app.named("t").options(queue="q").enqueue())
         (leased,) = await asyncio.wait_for(patient, 10)
         assert leased.job.job_id == job.id
-        await hub.close()
+        await long_polls.close()
 
     asyncio.run(all_of_it())
 
@@ -127,35 +129,35 @@ def test_a_claim_whose_grant_failed_is_under_a_lease_that_nobody_renews(
         raise StoreUnreachable("the store is away")
 
     async def all_of_it() -> None:
-        hub = a_hub(app)
+        long_polls = a_hub(app)
         first = app.named("t").options(queue="q").enqueue()
         with monkeypatch.context() as patch:
             patch.setattr(app.store, "grant_leases", fail)
             with pytest.raises(StoreError):
-                await hub.poll(WantedJobs(("q",)), an_asker(), 0, never())
+                await long_polls.poll(WantedJobs(("q",)), an_asker(), 0, never())
         claimed_by = first.view.worker
         second = app.named("t").options(queue="q").enqueue()
-        (leased,) = await hub.poll(WantedJobs(("q",)), an_asker(), 0, never())
+        (leased,) = await long_polls.poll(WantedJobs(("q",)), an_asker(), 0, never())
         assert leased.job.job_id == second.id
         assert claimed_by is not None
-        assert hub._claimer._me not in (None, claimed_by)
+        assert long_polls._claimer._me not in (None, claimed_by)
         assert [one.job_id for one in app.store.open_attempts(claimed_by)] == [first.id]  # type: ignore[arg-type]
-        await hub.close()
+        await long_polls.close()
 
     asyncio.run(all_of_it())
 
 
 def test_those_who_want_different_things_are_served_in_the_order_they_came(app: Tickwork) -> None:
     async def all_of_it() -> None:
-        hub = a_hub(app)
+        long_polls = a_hub(app)
         wants = [WantedJobs(("q",), ("a",)), WantedJobs(("q",), ("b", "a")), WantedJobs(("q",))]
         waiting = []
         for wanted in wants:
-            waiting.append(asyncio.create_task(hub.poll(wanted, an_asker(), 20, never())))
+            waiting.append(asyncio.create_task(long_polls.poll(wanted, an_asker(), 20, never())))
             await asyncio.sleep(0.05)
         jobs = [await asyncio.to_thread(app.named("a").options(queue="q").enqueue) for _ in range(3)]
         got = [await asyncio.wait_for(one, 10) for one in waiting]
         assert [one.job.job_id for leased in got for one in leased] == [job.id for job in jobs]
-        await hub.close()
+        await long_polls.close()
 
     asyncio.run(all_of_it())

@@ -8,7 +8,7 @@ import pytest
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import WorkerView
-from tickwork.http.store_cache import StoreCache, remembering
+from tickwork.http.store_cache import StoreCache, cached_store
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -20,16 +20,16 @@ def clock() -> VirtualClock:
 
 def test_why_a_new_job_waits_is_known_from_a_look_of_at_most_a_second_ago(app: Tickwork, clock: VirtualClock) -> None:
     job = app.named("mail").enqueue()
-    surroundings = StoreCache(app.store, clock)
-    assert "no worker is running" in surroundings.why(job.view)
+    store_cache = StoreCache(app.store, clock)
+    assert "no worker is running" in store_cache.why(job.view)
     app.pause(task="mail", reason="a test")
-    assert "a test" not in surroundings.why(job.view)
+    assert "a test" not in store_cache.why(job.view)
     clock.advance(timedelta(seconds=1))
-    assert "a test" in surroundings.why(job.view)
+    assert "a test" in store_cache.why(job.view)
 
 
 def test_what_workers_tell_of_a_task_is_known_a_second_later(app: Tickwork, clock: VirtualClock) -> None:
-    store = remembering(app.store, clock)
+    store = cached_store(app.store, clock)
     assert store.task_definition("mail") is None
 
     @app.task(name="mail", queue="slow")
@@ -57,7 +57,7 @@ def test_workers_are_read_once_a_second_and_seldom_where_that_takes_long(app: Ti
         def ask_worker(self, worker: WorkerId, what: str | None) -> bool:
             return False
 
-    store = remembering(cast("Store", Slow()), clock)
+    store = cached_store(cast("Store", Slow()), clock)
     for _ in range(4):
         store.workers()
         clock.advance(timedelta(seconds=0.5))

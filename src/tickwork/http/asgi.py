@@ -26,8 +26,8 @@ from tickwork.errors import InvariantBroken, StoreError, TickworkError
 from tickwork.http.audit_rows import recorded
 from tickwork.http.auth.access import NOBODY, Caller, allowed, is_open
 from tickwork.http.connections.bodies import SMALL, small_size
-from tickwork.http.connections.capacity import sharing
-from tickwork.http.framework.conditional import unless_unchanged
+from tickwork.http.connections.capacity import capacity_share
+from tickwork.http.framework.conditional import conditional_response
 from tickwork.http.framework.docs_page import page
 from tickwork.http.framework.openapi import document
 from tickwork.http.framework.problems import Problem, problem_of
@@ -104,7 +104,7 @@ def _endpoint(app: Tickwork, parts: ServerContext, methods: dict[str, Route]) ->
         route = methods["GET" if request.method == "HEAD" else request.method]
         request_id, began = secrets.token_hex(8), parts.clock.monotonic()
         try:
-            answer = unless_unchanged(route, request, await _handled(app, parts, route, request, request_id))
+            answer = conditional_response(route, request, await _handled(app, parts, route, request, request_id))
         except Problem as problem:
             if parts.refused.admits(route, problem):
                 await run_in_threadpool(parts.refused.record, route, request, problem, request_id)
@@ -128,15 +128,15 @@ async def _handled(app: Tickwork, parts: ServerContext, route: Route, request: R
     """Authenticate the caller, read the body and call the handler; return its response."""
     size = small_size(request)
     has_key = IDEMPOTENCY_HEADER in request.headers
-    if not route.is_async and not has_key and size is not None and parts.strange_bodies.take(size):
+    if not route.is_async and not has_key and size is not None and parts.unauthenticated_bodies.take(size):
         try:
             return await _in_one_go(app, parts, route, request, request_id)
         finally:
-            parts.strange_bodies.give_back(size)
+            parts.unauthenticated_bodies.give_back(size)
     call = Call(app, parts, await _known_caller(parts, route, request), request, request_id)
     key = repeat_key(route, request)
     is_stranger = isinstance(route.access, NoCredentials)  # whether it sent credentials or not: they were not checked
-    with sharing(parts.strange_bodies if is_stranger else parts.bodies) as share:
+    with capacity_share(parts.unauthenticated_bodies if is_stranger else parts.bodies) as share:
         data = await body_of(route, request, share)
         if not route.is_async:
             carry_out = partial(_off_loop, parts, data, _run, call, route, data)

@@ -26,7 +26,7 @@ from tickwork.store.admin.access import BegunRequest, KeptAnswer
 from tickwork.store.row_codec import to_us
 from tickwork.task import ids_from
 
-GIVEN_UP = timedelta(seconds=60)  # a request in flight for longer was interrupted
+IN_FLIGHT_LIMIT = timedelta(seconds=60)  # a request in flight for longer was interrupted
 _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
@@ -48,7 +48,7 @@ async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaita
     """Carry out a request and keep its answer; if that was done before, return the kept answer."""
     store, who = call.app.store, call.who.name
     digest = await run_in_threadpool(_digest, call.request, data)
-    begun = await run_in_threadpool(store.begin_answer, who, key, digest, GIVEN_UP)
+    begun = await run_in_threadpool(store.begin_answer, who, key, digest, IN_FLIGHT_LIMIT)
     if isinstance(begun, KeptAnswer):
         return _repeated(begun, digest)
     try:

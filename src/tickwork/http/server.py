@@ -30,10 +30,10 @@ from tickwork.http.connections.limits import MOST, MOST_TLS, Connections, connec
 from tickwork.http.connections.log_limit import limited_logs
 from tickwork.http.connections.timeouts import BoundedProtocol, in_pieces
 from tickwork.http.routes import ROUTES
-from tickwork.http.server_context import ServerContext, assembled
+from tickwork.http.server_context import ServerContext, build_context
 from tickwork.services.audit_sink import AuditSink
 from tickwork.services.runner import Runner
-from tickwork.services.start_services import keep_house
+from tickwork.services.start_services import start_services
 from tickwork.services.stats_rollup import StatsRollup
 
 PORT = 8700
@@ -70,7 +70,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
     listening = _listen(options.host, options.port)
     clock, rng = SystemClock(), Random(secrets.randbits(64))
     opened = frozenset({Scope.METRICS}) if is_loopback(options.host) else frozenset()
-    parts = assembled(app, access, clock, rng, opened)
+    parts = build_context(app, access, clock, rng, opened)
     runner = Runner(clock, rng, parts.ticks)
     try:
         _end_on_signals()
@@ -82,7 +82,7 @@ def serve(app: Tickwork, access: Access, options: ServerOptions, started: Callab
         runner.start(StatsRollup(app.store, clock))
         if app.settings.audit_sink is not None:
             runner.start(AuditSink(app.store, app.settings.audit_sink, secrets.token_hex(8)))
-        keep_house(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
+        start_services(runner, app.store, clock, rng, tally=parts.tally, settings=app.settings)
         started(_address(listening, "http" if options.tls is None else "https"))
         with limited_logs(clock):
             _Server(uvicorn_config(app, parts, options), connections, parts).run([listening])
@@ -157,9 +157,9 @@ class _Server(BoundedServer):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._parts.stopping.set()
-        self._parts.hub.stop()
+        self._parts.long_polls.stop()
         await super().shutdown(sockets)
-        await self._parts.hub.close()
+        await self._parts.long_polls.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -13,14 +13,14 @@ from tickwork.http.auth.access import Access
 from tickwork.http.auth.credential_watch import CredentialWatch
 from tickwork.http.auth.refused_calls import RefusedCalls
 from tickwork.http.auth.refused_hooks import RefusedDeliveries
-from tickwork.http.connections.bodies import LARGE_AT_ONCE, known_room, strange_room
+from tickwork.http.connections.bodies import LARGE_AT_ONCE, authenticated_capacity, unauthenticated_capacity
 from tickwork.http.connections.capacity import Capacity
 from tickwork.http.group_commit import GroupCommit
-from tickwork.http.live.sse import followers_room, listeners_room
+from tickwork.http.live.sse import followers_capacity, listeners_capacity
 from tickwork.http.live.stream import ChangeStream
 from tickwork.http.live.wait_jobs import JobWaits
 from tickwork.http.remote.long_poll import LongPolls
-from tickwork.http.store_cache import StoreCache, remembering
+from tickwork.http.store_cache import StoreCache, cached_store
 from tickwork.http.store_metrics import timed
 from tickwork.observe.counters import Counters
 from tickwork.observe.store_metrics import StoreCounts
@@ -55,7 +55,7 @@ class ServerContext:
 
     `began` is the start of the process on the monotonic clock. `stopping` is set when the server stops, and ends long
     waits. `ticks` are the last ticks of its services. `refused` records refused calls, `refusals` refused deliveries of
-    hooks. `bodies` and `strange_bodies` bound the request bodies in memory, of authenticated callers and of others;
+    hooks. `bodies` and `unauthenticated_bodies` bound the request bodies in memory, of authenticated and of other callers;
     `large_bodies` bounds how many large ones are decoded at a time. `listeners` and `followers` bound the open streams
     of changes and of logs.
     """
@@ -64,11 +64,11 @@ class ServerContext:
     pulse: DatabasePulse
     clock: Clock
     store_counts: StoreCounts
-    hub: LongPolls
-    gathering: GroupCommit
-    surroundings: StoreCache
+    long_polls: LongPolls
+    group_commit: GroupCommit
+    store_cache: StoreCache
     stream: ChangeStream
-    permits: CredentialWatch
+    credential_watch: CredentialWatch
     tally: Counters
     refusals: RefusedDeliveries
     refused: RefusedCalls
@@ -77,30 +77,30 @@ class ServerContext:
     watch: JobWaits = field(default_factory=JobWaits)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     ticks: Ticks = field(default_factory=Ticks)
-    bodies: Capacity = field(default_factory=known_room)
-    strange_bodies: Capacity = field(default_factory=strange_room)
-    listeners: Capacity = field(default_factory=listeners_room)
-    followers: Capacity = field(default_factory=followers_room)
+    bodies: Capacity = field(default_factory=authenticated_capacity)
+    unauthenticated_bodies: Capacity = field(default_factory=unauthenticated_capacity)
+    listeners: Capacity = field(default_factory=listeners_capacity)
+    followers: Capacity = field(default_factory=followers_capacity)
     large_bodies: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LARGE_AT_ONCE))
 
 
-def assembled(
+def build_context(
     app: Tickwork, access: Access, clock: Clock, rng: Random, open_scopes: frozenset[Scope] = frozenset()
 ) -> ServerContext:
     """Return the shared objects of a server, and wrap the app's store: from now on its calls are timed and cached."""
     tally = Counters()
-    app.wrap_store(lambda store: remembering(timed(store, tally, clock), clock))
+    app.wrap_store(lambda store: cached_store(timed(store, tally, clock), clock))
     store = app.store
     return ServerContext(
         access=access,
         pulse=DatabasePulse(store, clock),
         clock=clock,
         store_counts=StoreCounts(store, clock),
-        hub=LongPolls(store, clock, rng, tally),
-        gathering=GroupCommit(app.client),
-        surroundings=StoreCache(store, clock),
+        long_polls=LongPolls(store, clock, rng, tally),
+        group_commit=GroupCommit(app.client),
+        store_cache=StoreCache(store, clock),
         stream=ChangeStream(store, clock, rng),
-        permits=CredentialWatch(access, open_scopes, clock),
+        credential_watch=CredentialWatch(access, open_scopes, clock),
         refusals=RefusedDeliveries(store),
         refused=RefusedCalls(store, access, clock),
         began=clock.monotonic(),

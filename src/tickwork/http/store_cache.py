@@ -98,7 +98,7 @@ class _KnownWorkers:
         self._known = None
 
 
-class _Remembering:
+class _CachedStore:
     """A store that reads each task definition once a second, and all workers as `_KnownWorkers` does."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -142,6 +142,6 @@ class _Remembering:
         return known
 
 
-def remembering(store: Store, clock: Clock) -> Store:
+def cached_store(store: Store, clock: Clock) -> Store:
     """Return the store with caches: task definitions are at most a second old, workers a few seconds."""
-    return cast("Store", _Remembering(store, clock))
+    return cast("Store", _CachedStore(store, clock))

@@ -23,7 +23,7 @@ from tickwork.store.base import Store
 Nudge = Callable[[], None]
 
 
-def keep_house(
+def start_services(
     runner: Runner,
     store: Store,
     clock: Clock,

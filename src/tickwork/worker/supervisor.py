@@ -24,7 +24,7 @@ from tickwork.errors import InvalidInput
 from tickwork.observe.counters import Counters
 from tickwork.security.vault import Vault
 from tickwork.services.runner import Runner
-from tickwork.services.start_services import Nudge, keep_house
+from tickwork.services.start_services import Nudge, start_services
 from tickwork.store.base import Store
 from tickwork.version import VERSION
 from tickwork.worker.autoscale import Autoscaler, slots_of_each
@@ -170,7 +170,7 @@ class WorkerAssembly:
         waiter = self.store.waiter()
         new_id = lambda: secrets.token_hex(16)  # noqa: E731
         runner = Runner(self.clock, self.rng)
-        nudge = keep_house(
+        nudge = start_services(
             runner,
             self.store,
             self.clock,

@@ -68,8 +68,8 @@ class CredentialWatch:
 class WatchedCredential:
     """The permission of one caller to receive a long answer. Receiving it is no use of a session: an idle one ends."""
 
-    def __init__(self, permits: CredentialWatch, request: Request, scope: Scope, clock: Clock) -> None:
-        self._permits = permits
+    def __init__(self, credential_watch: CredentialWatch, request: Request, scope: Scope, clock: Clock) -> None:
+        self._permits = credential_watch
         self._request = request
         self._scope = scope
         self._clock = clock

@@ -19,12 +19,12 @@ STRANGE_BYTES = 16 * 1024 * 1024
 _FULL = "this server holds as much of the bodies of requests as it may."
 
 
-def known_room() -> Capacity:
+def authenticated_capacity() -> Capacity:
     """Return the memory bound for bodies of authenticated callers."""
     return Capacity(KNOWN_BYTES, _FULL)
 
 
-def strange_room() -> Capacity:
+def unauthenticated_capacity() -> Capacity:
     """Return the memory bound for bodies of callers whose credentials were not checked yet."""
     return Capacity(STRANGE_BYTES, _FULL)
 

@@ -59,7 +59,7 @@ class CapacityShare:
 
 
 @contextmanager
-def sharing(room: Capacity) -> Iterator[CapacityShare]:
+def capacity_share(room: Capacity) -> Iterator[CapacityShare]:
     """Yield a share of a capacity; release it at the end."""
     share = CapacityShare(room)
     try:

@@ -22,15 +22,15 @@ _SMALL = 2048
 _LEVEL = 1  # 100 kB take 1 ms on the event loop, and shrink to a tenth
 
 
-def tells_unchanged(route: Route) -> bool:
+def has_etag(route: Route) -> bool:
     """Return whether answers of a route have an ETag for revalidation."""
     return route.method == "GET" and route.access is Scope.READ and route.streams is None
 
 
-def unless_unchanged(route: Route, request: Request, answer: Response) -> Response:
+def conditional_response(route: Route, request: Request, answer: Response) -> Response:
     """Return the answer, or 304 if the caller has it. An ETag that a handler has set is for edits, and stays."""
     is_plain = answer.status_code == 200 and answer.media_type == "application/json" and "etag" not in answer.headers
-    if not (tells_unchanged(route) and is_plain):
+    if not (has_etag(route) and is_plain):
         return answer
     tag = f'"{blake2s(answer.body, digest_size=16).hexdigest()}"'
     known = tags_of(request.headers.get("if-none-match")) or set()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from tickwork.http.framework.conditional import tells_unchanged
+from tickwork.http.framework.conditional import has_etag
 from tickwork.http.framework.problems import TYPE, ProblemBody
 from tickwork.http.framework.route import (
     IDEMPOTENCY_HEADER,
@@ -144,7 +144,7 @@ def _responses(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
     answers = {route.status: body_kind(route.returns), **route.also}
     return {
         **{str(status): _response(route, kind, schemas) for status, kind in answers.items()},
-        **({"304": {"description": "It is as `If-None-Match` says."}} if tells_unchanged(route) else {}),
+        **({"304": {"description": "It is as `If-None-Match` says."}} if has_etag(route) else {}),
         "4XX": problem,
         "5XX": problem,
     }

@@ -19,7 +19,7 @@ class PageQuery(Struct):
     cursor: str | None = None
 
 
-def is_sayable(text: str) -> bool:
+def is_storable_name(text: str) -> bool:
     """Return whether a text can be a stored name. The stores cannot even be queried for some other texts."""
     return 0 < len(text) <= 200 and text.isprintable()
 
@@ -28,7 +28,7 @@ def name_after(query: PageQuery) -> str:
     """Return the name after which a page of a list by names begins."""
     if query.cursor is None:
         return ""
-    if not is_sayable(query.cursor):
+    if not is_storable_name(query.cursor):
         raise bad_cursor()
     return query.cursor
 

@@ -14,13 +14,13 @@ FOLLOWERS = 200  # of logs of jobs, each with queries of its own
 PING_S = 15
 
 
-def listeners_room() -> Capacity:
+def listeners_capacity() -> Capacity:
     """Return the bound on open streams of changes."""
     full = f"{LISTENERS} pages listen to this server already. Close some, or look again every few seconds."
     return Capacity(LISTENERS, full, "too-many-listeners")
 
 
-def followers_room() -> Capacity:
+def followers_capacity() -> Capacity:
     """Return the bound on followed logs."""
     full = f"{FOLLOWERS} logs are followed on this server already. Try again in a while, or read pages of the log."
     return Capacity(FOLLOWERS, full, "too-many-followers")

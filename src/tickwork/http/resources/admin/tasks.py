@@ -7,7 +7,7 @@ import msgspec
 from tickwork.core.job import TaskDefinition
 from tickwork.declare.export import duration_text
 from tickwork.errors import UnknownTask
-from tickwork.http.framework.pagination import PageQuery, is_sayable, name_after
+from tickwork.http.framework.pagination import PageQuery, is_storable_name, name_after
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 
@@ -46,7 +46,7 @@ def list_tasks(call: Call, query: PageQuery) -> TaskPage:
 @routes.get("/tasks/{name}", Scope.READ)
 def get_task(call: Call, name: str) -> TaskBody:
     """Return what is known of a task. An unknown task can be enqueued all the same."""
-    found = call.app.store.task_definition(name) if is_sayable(name) else None
+    found = call.app.store.task_definition(name) if is_storable_name(name) else None
     if found is None:
         raise UnknownTask(f"no worker has told of a task {name!r}.")
     return _body(found)

@@ -17,7 +17,7 @@ from tickwork.declare.documents import DeclaredWork, read_declared
 from tickwork.declare.problems import BadFile
 from tickwork.errors import DagNotFound, InvalidInput
 from tickwork.http.declared_bodies import refused_text
-from tickwork.http.framework.pagination import PageQuery, is_sayable
+from tickwork.http.framework.pagination import PageQuery, is_storable_name
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -229,7 +229,7 @@ def _read(call: Call, body: DeclaredBody) -> DeclaredWork:
 
 def _newest(call: Call, name: str) -> DagView:
     """Return the newest version of a dag that has not been deleted. Raises DagNotFound."""
-    known = call.app.store.task_definition(name) if is_sayable(name) else None
+    known = call.app.store.task_definition(name) if is_storable_name(name) else None
     found = None if known is None or known.version is None else call.app.store.dag_version(name, known.version)
     if found is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
@@ -245,7 +245,7 @@ def _at(call: Call, newest: DagView, number: int) -> DagView:
 
 def _versions(call: Call, name: str) -> list[DagView]:
     """Return the versions of a dag that has not been deleted, the newest first. Raises DagNotFound."""
-    known = call.app.store.task_definition(name) if is_sayable(name) else None
+    known = call.app.store.task_definition(name) if is_storable_name(name) else None
     found = call.app.dag_versions(name) if known is not None else []
     if not found:
         raise DagNotFound(f"there is no dag {name!r} in this store.")

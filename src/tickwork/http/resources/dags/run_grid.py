@@ -12,7 +12,7 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, is_id
 from tickwork.errors import DagNotFound
-from tickwork.http.framework.pagination import bad_cursor, is_sayable
+from tickwork.http.framework.pagination import bad_cursor, is_storable_name
 from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -92,7 +92,7 @@ class GridBody(Struct):
 def get_grid(call: Call, name: str, query: GridQuery) -> GridBody:
     """Return the newest runs of a dag side by side, with the states of their steps."""
     store = call.app.store
-    newest = store.task_definition(name) if is_sayable(name) else None
+    newest = store.task_definition(name) if is_storable_name(name) else None
     if newest is None or newest.version is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
     if query.cursor is not None and not is_id(query.cursor):

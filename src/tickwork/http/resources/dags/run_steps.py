@@ -8,7 +8,7 @@ from tickwork.core.dag.overview import StepLine
 from tickwork.core.job import JobState
 from tickwork.core.recurrence.zones.zone import EPOCH
 from tickwork.core.stats.error_groups import last_line
-from tickwork.http.framework.pagination import PageQuery, bad_cursor, is_sayable
+from tickwork.http.framework.pagination import PageQuery, bad_cursor, is_storable_name
 from tickwork.http.framework.params import Text, instant
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -146,7 +146,7 @@ def _after(query: InstancesQuery) -> tuple[str, int]:
     if query.cursor is None:
         return (query.step or "", -1)
     number, _, step = query.cursor.partition(":")
-    if not is_sayable(step):
+    if not is_storable_name(step):
         raise bad_cursor()
     return step, _number(number)
 
@@ -176,7 +176,7 @@ def _cursor(place: EventPlace) -> str:
 
 def _place(cursor: str) -> EventPlace:
     at, rank, attempt, name = (*cursor.split(":", 3), "", "", "")[:4]
-    if not (at.isascii() and at.isdigit() and len(at) < 17 and is_sayable(name)):
+    if not (at.isascii() and at.isdigit() and len(at) < 17 and is_storable_name(name)):
         raise bad_cursor()
     return EventPlace(EPOCH + int(at) * _MICROSECOND, _number(rank), _number(attempt), name)
 

@@ -13,7 +13,7 @@ from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import IfExists, JobFilter, JobState, JobView
 from tickwork.errors import DagNotFound, JobNotFound
 from tickwork.http.audit_rows import recorded
-from tickwork.http.framework.pagination import Limit, bad_cursor, is_sayable
+from tickwork.http.framework.pagination import Limit, bad_cursor, is_storable_name
 from tickwork.http.framework.params import Text, instant
 from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -149,7 +149,7 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResul
     Callers without the scope `read` see neither its parameters nor its outcome. 409 if the key is held by anything
     else.
     """
-    definition = call.app.store.task_definition(name) if is_sayable(name) else None
+    definition = call.app.store.task_definition(name) if is_storable_name(name) else None
     if definition is None or definition.version is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
     given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}

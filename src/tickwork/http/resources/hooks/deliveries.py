@@ -29,9 +29,9 @@ from tickwork.core.job_limits import decode_task_flow
 from tickwork.declare.hooks import arguments_of, key_of
 from tickwork.errors import InvalidInput, KeyTaken, SecretError
 from tickwork.http.connections.bodies import check_head, read_bytes, skip_bytes
-from tickwork.http.connections.capacity import CapacityShare, sharing
+from tickwork.http.connections.capacity import CapacityShare, capacity_share
 from tickwork.http.framework.duplicate_keys import repeated_key
-from tickwork.http.framework.pagination import is_sayable
+from tickwork.http.framework.pagination import is_storable_name
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import BODY_LIMIT, NO_CREDENTIALS, Routes, Struct
 from tickwork.http.hook_secrets import hook_secret
@@ -46,7 +46,7 @@ _HIDDEN = {"authorization", "cookie", "proxy-authorization", *HEADERS.values()}
 _PLAIN = re.compile(r"[\w.:-]{1,80}", re.ASCII)
 
 
-class TakenBody(Struct):
+class ReceivedBody(Struct):
     """The outcome of a message: accepted, a duplicate of an earlier one, or ignored because of its type."""
 
     id: str
@@ -55,7 +55,7 @@ class TakenBody(Struct):
 
 
 @routes.post("/hooks/{name}", NO_CREDENTIALS, status=202)
-async def deliver(call: Call, name: str) -> TakenBody:
+async def deliver(call: Call, name: str) -> ReceivedBody:
     """Receive a message of another service, signed as the hook requires, and start the hook's task or dag with it.
 
     404 if there is no such hook, its secret is not set here, or the signature is wrong. A repeated message returns its
@@ -63,13 +63,13 @@ async def deliver(call: Call, name: str) -> TakenBody:
     """
     check_head(call.request, BODY_LIMIT)
     view = await run_in_threadpool(_find, call, name)
-    with sharing(call.parts.strange_bodies) as share:
+    with capacity_share(call.parts.unauthenticated_bodies) as share:
         data = await _body(call, view, share)
         return await run_in_threadpool(_take, call, view, data)
 
 
 def _find(call: Call, name: str) -> HookView | None:
-    return call.app.store.get_hook(name) if is_sayable(name) else None
+    return call.app.store.get_hook(name) if is_storable_name(name) else None
 
 
 async def _body(call: Call, view: HookView | None, share: CapacityShare) -> bytes:
@@ -83,7 +83,7 @@ async def _body(call: Call, view: HookView | None, share: CapacityShare) -> byte
         return b""
     if view is not None and brings_signature(view.hook.style, headers):
         return await read_bytes(call.request, BODY_LIMIT, share)
-    return bytes(await skip_bytes(call.request, BODY_LIMIT, call.parts.strange_bodies))
+    return bytes(await skip_bytes(call.request, BODY_LIMIT, call.parts.unauthenticated_bodies))
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class _Message:
         )
 
 
-def _take(call: Call, view: HookView | None, data: bytes) -> TakenBody:
+def _take(call: Call, view: HookView | None, data: bytes) -> ReceivedBody:
     """Check a message and start its job; return the outcome."""
     headers = {key.lower(): value for key, value in call.request.headers.items()}
     (id,) = call.app.schedules.new_ids(1)
@@ -136,7 +136,7 @@ def _take(call: Call, view: HookView | None, data: bytes) -> TakenBody:
     hook, event = message.hook, message.event
     if (hook.events and event not in hook.events) or (hook.style == "github" and event == "ping" and not hook.events):
         message.record("ignored", reason=f"its type is {event}")
-        return TakenBody(id, "ignored", None)
+        return ReceivedBody(id, "ignored", None)
     return _start(message, values, signature)
 
 
@@ -189,7 +189,7 @@ def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
     return found[:200] if isinstance(found, str) else None
 
 
-def _start(message: _Message, values: Values, signature: str) -> TakenBody:
+def _start(message: _Message, values: Values, signature: str) -> ReceivedBody:
     """Enqueue the job of a hook. A message is taken once while its job lives, and within the window after that."""
     call, hook = message.call, message.hook
     definition = call.app.store.task_definition(hook.target)
@@ -209,9 +209,9 @@ def _start(message: _Message, values: Values, signature: str) -> TakenBody:
     return _taken(message, "accepted" if job.is_new else "duplicate", job.id)
 
 
-def _taken(message: _Message, outcome: Outcome, job_id: str) -> TakenBody:
+def _taken(message: _Message, outcome: Outcome, job_id: str) -> ReceivedBody:
     message.record(outcome, job_id=JobId(job_id))
-    return TakenBody(message.id, outcome, job_id)
+    return ReceivedBody(message.id, outcome, job_id)
 
 
 def _key(hook: Hook, values: Values, signature: str) -> str:

@@ -16,7 +16,7 @@ from tickwork.declare.problems import BadFile
 from tickwork.errors import HookNotFound
 from tickwork.http.declared_bodies import refused_text
 from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
-from tickwork.http.framework.pagination import PageQuery, is_sayable, name_after
+from tickwork.http.framework.pagination import PageQuery, is_storable_name, name_after
 from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
@@ -113,7 +113,7 @@ def list_deliveries(call: Call, name: str) -> DeliveryPage:
 
 
 def _found(call: Call, name: str) -> HookView:
-    view = call.app.store.get_hook(name) if is_sayable(name) else None
+    view = call.app.store.get_hook(name) if is_storable_name(name) else None
     if view is None:
         raise HookNotFound(f"there is no hook {name!r} in this store.")
     return view

@@ -26,7 +26,7 @@ EXPORTED = 10_000
 _PAGE = 500
 
 
-class CauseBody(Struct):
+class ErrorGroupBody(Struct):
     """Dead letters of one task with the same last line of the error, or of one task or queue.
 
     `task`, `queue` and `error` are those of the newest one.
@@ -41,7 +41,7 @@ class CauseBody(Struct):
     oldest_at: datetime
 
 
-class WhichDead(Struct):
+class DeadFilter(Struct):
     """A filter of dead letters. `error` is words in the error of the last attempt."""
 
     task: Text | None = None
@@ -52,11 +52,11 @@ class WhichDead(Struct):
     error: Text | None = None
 
     def which(self) -> JobFilter:
-        names = WhichDead.__struct_fields__
+        names = DeadFilter.__struct_fields__
         return FilterBody(**{name: getattr(self, name) for name in names}).which(dead=True)
 
 
-class DeadQuery(WhichDead):
+class DeadQuery(DeadFilter):
     """A filter of dead letters, and how to group them: by error, task or queue."""
 
     by: By = "error"
@@ -65,7 +65,7 @@ class DeadQuery(WhichDead):
 class DeadList(Struct):
     """Groups of dead letters, the largest first. `is_partial`: only the newest were read."""
 
-    items: list[CauseBody]
+    items: list[ErrorGroupBody]
     next_cursor: str | None
     total: int
     is_partial: bool
@@ -97,7 +97,7 @@ def list_dead(call: Call, query: DeadQuery) -> DeadList:
 
 
 @routes.get("/dead/export", Scope.READ, streams=LINES)
-def export_dead(call: Call, query: WhichDead) -> Response:
+def export_dead(call: Call, query: DeadFilter) -> Response:
     """Export up to 10,000 dead letters as lines of JSON, each as GET /jobs/{id} returns it, the newest first."""
     return StreamingResponse(_lines(call, query.which()), media_type=LINES)
 
@@ -129,8 +129,8 @@ def discard_dead(call: Call, body: DiscardBody) -> OperationBody | HandlerResult
     return tried(call, change) if body.dry_run else begun(call, change)
 
 
-def cause_body(one: ErrorGroup) -> CauseBody:
-    return CauseBody(one.task, one.queue, one.error, one.count, one.newest_id, one.newest_at, one.oldest_at)
+def cause_body(one: ErrorGroup) -> ErrorGroupBody:
+    return ErrorGroupBody(one.task, one.queue, one.error, one.count, one.newest_id, one.newest_at, one.oldest_at)
 
 
 def _dead(given: FilterBody) -> JobFilter:

@@ -151,7 +151,7 @@ async def job_logs(call: Call, id: str, query: LogQuery) -> Any:
 
 async def _tail(call: Call, job: Job, after: tuple[int, int]) -> AsyncIterator[ServerSentEvent]:
     """Yield pieces of the log until the job ends, the caller loses access, or the server stops."""
-    permit = call.parts.permits.of(call.request, Scope.READ)
+    permit = call.parts.credential_watch.of(call.request, Scope.READ)
     while await permit.holds():
         state = await run_in_threadpool(lambda: job.state)  # read first: all output from before the end is then there
         while chunks := await run_in_threadpool(job.logs, after):
@@ -234,7 +234,7 @@ async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
 async def _wait(call: Call, id: JobId, wait_s: float) -> None:
     """Wait for the end of a job, while the caller may read it. Raises Problem once they may not."""
     parts, clock = call.parts, call.parts.clock
-    permit, ends_at = parts.permits.of(call.request, Scope.READ), clock.monotonic() + wait_s
+    permit, ends_at = parts.credential_watch.of(call.request, Scope.READ), clock.monotonic() + wait_s
     has_ended = False
     while not has_ended and not parts.stopping.is_set() and (left_s := ends_at - clock.monotonic()) > 0:
         has_ended = await parts.watch.ended(call.app.store, id, min(left_s, CHECK_S), parts.stopping)

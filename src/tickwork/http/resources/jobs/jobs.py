@@ -65,7 +65,7 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | HandlerResult:
         if is_sensitive(new):
             view = recorded(call, "create_job", lambda: stored(call, [new])[0])
         else:
-            view = call.parts.gathering.insert(new)
+            view = call.parts.group_commit.insert(new)
     is_new = view.id == new.id
     headers = {"Location": f"{API}/jobs/{view.id}", **warning_of(call, [new.task])}
     return HandlerResult(answered(call, view, is_new=is_new), 201 if is_new else 200, headers)
@@ -94,7 +94,7 @@ def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> di
     """
     if Scope.READ not in call.who.scopes:
         return {}
-    told = [call.parts.surroundings.unknown_task(call.app.client, task) for task in tasks]
+    told = [call.parts.store_cache.unknown_task(call.app.client, task) for task in tasks]
     told += [call.app.client.unknown_dag(dag) for dag in dags]
     found = [text for text in told if text is not None]
     said = " ".join(found[:_WARNINGS]).encode("ascii", "backslashreplace").decode()
@@ -145,7 +145,7 @@ def stored(call: Call, new: list[NewJob]) -> list[JobView]:
 
 def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
     """Return the body of a job. Without the scope `read`, a caller only learns that an existing job is there."""
-    body = shown(view, call.parts.surroundings.why(view))
+    body = shown(view, call.parts.store_cache.why(view))
     if is_new or Scope.READ in call.who.scopes:
         return body
     return msgspec.structs.replace(body, args=msgspec.Raw(b"null"), result=None, error=None, progress_note=None, why="")

@@ -108,7 +108,7 @@ def _args(call: Call, one: LeasedAttempt) -> bytes | None:
     try:
         args = call.app.large_results.whole(one.job.args, READ_LIMIT) if MARK in one.job.args else one.job.args
     except (BlobError, InvalidArguments) as error:
-        call.parts.hub.ends.end(one.job, Failed(str(error)), one.worker)
+        call.parts.long_polls.ends.end(one.job, Failed(str(error)), one.worker)
         return None
     except TooMuch as error:
         flaw = f"its arguments are made of results of {error} or more; over REST {READ_LIMIT:,} are the most."
@@ -117,5 +117,5 @@ def _args(call: Call, one: LeasedAttempt) -> bytes | None:
             return args
         size = f"{len(args):,} bytes"
         flaw = f"its arguments are {size} with the results in them; over REST {ARGS_LIMIT:,} are the most."
-    call.parts.hub.ends.end(one.job, Failed(flaw, fatal=True), one.worker)
+    call.parts.long_polls.ends.end(one.job, Failed(flaw, fatal=True), one.worker)
     return None

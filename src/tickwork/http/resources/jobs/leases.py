@@ -157,8 +157,8 @@ async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
     wait_s = read_seconds(body.wait, "wait", 0, WAIT_LIMIT_S)
     if call.parts.stopping.is_set():
         return LeasesBody(jobs=[])
-    permit = call.parts.permits.of(call.request, Scope.WORK)
-    leased = await call.parts.hub.poll(wanted, asker, wait_s, _gone(call.request, permit))
+    permit = call.parts.credential_watch.of(call.request, Scope.WORK)
+    leased = await call.parts.long_polls.poll(wanted, asker, wait_s, _gone(call.request, permit))
     permit.check()
     return LeasesBody(jobs=await run_in_threadpool(shown, call, leased) if leased else [])
 
@@ -205,7 +205,7 @@ def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
         raise _lost(call, id, body)
     if one.policy.timeout is not None and one.lease_until - lease - one.claimed_at > one.policy.timeout:
         error = f"it ran for more than its timeout of {one.policy.timeout.total_seconds():g} s"
-        call.parts.hub.ends.end(one, TimedOut(error), one.worker)
+        call.parts.long_polls.ends.end(one, TimedOut(error), one.worker)
         raise LeaseLost(f"attempt {body.attempt} of job {id} has ended: {error}.")
     if body.progress is not None:
         note = None if body.note is None else storable(body.note)[:NOTE_LIMIT]
@@ -218,7 +218,7 @@ def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
     """End a job as succeeded. A repeated call with an equal result gets the same answer."""
     result = encode(body.result, what=f"the result of job {id}", limit_bytes=RESULT_LIMIT)
     one = call.app.store.remote_attempt(_name(call, id, body))
-    if one is None or not call.parts.hub.ends.end(one, Succeeded(result), one.worker):
+    if one is None or not call.parts.long_polls.ends.end(one, Succeeded(result), one.worker):
         job = found(call, id).view
         is_same = (job.state, job.attempt, job.result) == (JobState.SUCCEEDED, body.attempt, result)
         if not is_same and not _was_cancelled(call, id, body.attempt):
@@ -231,7 +231,7 @@ def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
     """End an attempt as failed: the job is retried, or fails for good. A repeated call gets the same answer."""
     after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
     one = call.app.store.remote_attempt(_name(call, id, body))
-    if one is None or not call.parts.hub.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
+    if one is None or not call.parts.long_polls.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
         tried = (body.attempt, AttemptState.FAILED, clean(clip(body.error)))
         is_same = tried in [(one.number, one.state, one.error) for one in found(call, id).attempts()]
         if not is_same and not _was_cancelled(call, id, body.attempt):
@@ -243,7 +243,7 @@ def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
 def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
     """Return a job to the queue: it is due again at once, and the attempt is not counted against its retries."""
     one = _current(call, id, body)
-    if not call.parts.hub.ends.end(one, Released(), one.worker):
+    if not call.parts.long_polls.ends.end(one, Released(), one.worker):
         raise _lost(call, id, body)
     return _ended(call, id)
 

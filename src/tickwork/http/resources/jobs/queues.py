@@ -59,7 +59,7 @@ class LiftedBody(Struct):
 
 
 @routes.get("/queues", Scope.READ)
-def listall_queues(call: Call) -> QueueList:
+def list_queues(call: Call) -> QueueList:
     """List all queues with the number of due, later, running and held jobs."""
     return QueueList(all_queues(call), None)
 

@@ -50,7 +50,7 @@ def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | HandlerResul
         check_work(call, [(old.task, argument_names(old.args) if body.args is None else body.args)])
     new = _new_job(call, old, body)
     if body.args is None and not is_sensitive(new):
-        view = call.parts.gathering.insert(new)
+        view = call.parts.group_commit.insert(new)
     else:
         view = recorded(call, "rerun_job", lambda: _stored(call, old, new))
     shown = answered(call, view, is_new=body.args is not None)

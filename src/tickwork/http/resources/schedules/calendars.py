@@ -17,7 +17,7 @@ from tickwork.declare.export import declared_calendar
 from tickwork.declare.schedules import read_calendar
 from tickwork.errors import InvalidInput, InvalidOption
 from tickwork.http.declared_bodies import read_body
-from tickwork.http.framework.pagination import PageQuery, is_sayable, name_after
+from tickwork.http.framework.pagination import PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -140,7 +140,7 @@ def _read(body: CronBody) -> RuleValue:
 
 
 def _found(call: Call, name: str) -> Calendar:
-    found = call.app.calendars().get(name) if is_sayable(name) else None
+    found = call.app.calendars().get(name) if is_storable_name(name) else None
     if found is None:
         raise Problem(404, "not-found", f"there is no calendar {name!r}.")
     return found

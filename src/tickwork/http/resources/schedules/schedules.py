@@ -25,7 +25,7 @@ from tickwork.declare.schedules import Known, param_misfits, read_schedule, stor
 from tickwork.errors import InvalidOption, ScheduleNotFound
 from tickwork.http.declared_bodies import read_body, request_reader
 from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
-from tickwork.http.framework.pagination import Limit, PageQuery, is_sayable, name_after
+from tickwork.http.framework.pagination import Limit, PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
@@ -267,7 +267,7 @@ def _read_spec(name: str, place: Node, known: Known) -> ScheduleSpec:
 
 def found_schedule(call: Call, name: str) -> Schedule:
     """Return the schedule of this name. Raises ScheduleNotFound."""
-    if not is_sayable(name):
+    if not is_storable_name(name):
         raise ScheduleNotFound(f"there is no schedule {name!r} in this store.")
     return call.app.schedules[name]
 

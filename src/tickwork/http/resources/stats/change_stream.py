@@ -43,7 +43,7 @@ async def follow_changes(call: Call, query: StreamQuery) -> Any:
 
 async def _events(call: Call, cursor: str | None) -> AsyncIterator[ServerSentEvent]:
     """Yield changes while the caller may see them. This is no use of a session: an open page keeps none alive."""
-    permit = call.parts.permits.of(call.request, Scope.READ)
+    permit = call.parts.credential_watch.of(call.request, Scope.READ)
     async with aclosing(call.parts.stream.listen(cursor, call.parts.stopping)) as events:
         async for event in events:
             if not await permit.holds():

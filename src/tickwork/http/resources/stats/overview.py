@@ -43,7 +43,7 @@ class PageLinkBody(Struct):
     query: str
 
 
-class MatterBody(Struct):
+class FindingBody(Struct):
     """A finding: what is wrong with which thing, since when, and what to do."""
 
     kind: str
@@ -59,7 +59,7 @@ class AttentionList(Struct):
     """Findings that need attention, the most severe first."""
 
     at: datetime
-    items: list[MatterBody]
+    items: list[FindingBody]
     next_cursor: str | None
 
 
@@ -168,9 +168,9 @@ def _due(view: ScheduleView, now: datetime, calendars: Calendars) -> Iterator[Du
         yield DueBody(spec.name, spec.kind, spec.target, due, spec.rule.zone, spec.rule.explain())
 
 
-def _matter(one: Finding) -> MatterBody:
+def _matter(one: Finding) -> FindingBody:
     link = PageLinkBody(one.page, one.query)
-    return MatterBody(one.kind, one.severity, one.title, one.detail, one.count, one.since, link)
+    return FindingBody(one.kind, one.severity, one.title, one.detail, one.count, one.since, link)
 
 
 # -- reads of the store

@@ -7,7 +7,7 @@ from datetime import datetime
 from tickwork.core.job import JobFilter
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
-from tickwork.http.resources.jobs.dead_letters import CauseBody, cause_body
+from tickwork.http.resources.jobs.dead_letters import ErrorGroupBody, cause_body
 from tickwork.http.resources.jobs.queues import QueueBody, all_queues
 
 routes = Routes("stats")
@@ -32,7 +32,7 @@ class StatsBody(Struct):
     workers: int
     slots: int
     dead: int
-    causes: list[CauseBody]
+    causes: list[ErrorGroupBody]
     is_partial: bool
 
 
