@@ -1,1 +1,1 @@
-"""What callers hold: the client, schedules, runs, limits and notifications of an app."""
+"""The objects that applications use: the client, schedules, runs, limits and notifications of an app."""

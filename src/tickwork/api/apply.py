@@ -1,7 +1,8 @@
-"""Making a store be as files say: what that changes, field by field, and doing it.
+"""Plan and apply declared work: make a store match dags, schedules, calendars and hooks read from files.
 
-Everything is checked before anything is stored. What is stored then is marked with its source, the name of the file or
-folder, so that a later plan of the same source can find what is gone from it. Doing it twice changes nothing.
+Everything is checked before anything is stored. Stored things are marked with their source, the name of the file or
+folder, so that a later plan of the same source can find what the source no longer declares. Applying twice changes
+nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from tickwork.store.schedules import ScheduleView
 
 
 class FieldChange(msgspec.Struct, frozen=True):
-    """A field that is not as it was. None: it is not said. Of a dag, `field` begins with the step, if it is of one."""
+    """A field whose stored and declared values differ. None: the field is not set.
+
+    For a field of a dag's step, `field` begins with the name of the step.
+    """
 
     field: str
     old: Any = None
@@ -33,7 +37,10 @@ class FieldChange(msgspec.Struct, frozen=True):
 
 
 class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What becomes of one thing. Of a dag, `version` is the one that it has then, `was` that which it has now."""
+    """The planned change of one declared thing.
+
+    For a dag, `version` is its version after the change and `was` its stored version.
+    """
 
     kind: Kind
     name: str
@@ -44,9 +51,10 @@ class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Told(NamedTuple):
-    """What the audit log is told of a change: what was declared before, and what is after it.
+    """An audit log entry for a change: the declaration before it and the declaration after it.
 
-    Of what is changed these are the fields that differ, and all that is said of steps that are added or removed.
+    For a changed thing these are the fields that differ, and for a dag also all facts of the steps that are added or
+    removed.
     """
 
     target: str
@@ -55,9 +63,10 @@ class Told(NamedTuple):
 
 
 class ApplyPlan:
-    """What a store lacks to be as declared. Raises InvalidInput where it cannot become that; nothing is stored then.
+    """The changes that make a store match a declaration.
 
-    With `prune`, what the source declared before and does not any more is to be deleted.
+    Raises InvalidInput where the store cannot match it; nothing is stored then. With `prune`, things that the source
+    declared before and no longer declares are deleted.
     """
 
     def __init__(
@@ -70,7 +79,7 @@ class ApplyPlan:
         schedules.check_calendars(found.all_specs, found.calendars)
         self._gone = self._find_gone()
         self._check_gone()
-        self._whole: dict[DeclaredThing, Mapping[str, Any]] = {}  # all that is said of what is new, and of what is gone
+        self._whole: dict[DeclaredThing, Mapping[str, Any]] = {}  # all facts of new things and of things to delete
         self.changes = [*self._dags(), *self._calendars(), *self._specs(), *self._hooks(), *self._deleted()]
 
     @property
@@ -79,14 +88,15 @@ class ApplyPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all is as declared already."""
+        """Return whether the store already matches the declaration."""
         return all(one.change == "unchanged" for one in self.changes)
 
     def told(self) -> list[Told]:
-        """Return what the audit log is told of each change."""
+        """Return what the audit log records of each change."""
         return [self._told(one) for one in self.changes if one.change != "unchanged"]
 
     def _told(self, change: PlannedChange) -> Told:
+        """Return what the audit log records of one change."""
         target, whole = f"{change.kind} {change.name}", self._whole.get(DeclaredThing(change.kind, change.name), {})
         if change.change == "gone":
             return Told(target, dict(whole), {"change": "gone"})
@@ -100,7 +110,7 @@ class ApplyPlan:
         return Told(target, before, {**after, **{one.field: one.new for one in change.fields}, **steps[1]})
 
     def _changed_steps(self, change: PlannedChange) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what was said of the steps that a dag loses, and what is said of those that it gains."""
+        """Return the facts of the steps that a dag loses, and of the steps that it gains."""
         if change.kind != "dag" or change.was is None:
             return {}, {}
         was = self._store.dag_version(change.name, change.was)
@@ -109,7 +119,10 @@ class ApplyPlan:
         return lost, {name: dag_changes.step_facts(step) for name, step in new.items() if name not in old}
 
     def carry_out(self) -> None:
-        """Do it: dags before the schedules that start them, calendars before those that heed them; deleting last."""
+        """Apply the plan: dags before the schedules that start them, calendars before the schedules that use them.
+
+        Deletions come last.
+        """
         found, store = self._found, self._store
         for name, value in found.calendars.items():
             store.put_calendar(calendar_name(name), value)
@@ -123,6 +136,7 @@ class ApplyPlan:
         self._delete()
 
     def _delete(self) -> None:
+        """Delete what the source no longer declares, and remove the source's marks on it."""
         store = self._store
         store.delete_schedules(self._names("schedule"))
         store.delete_hooks(self._names("hook"))
@@ -134,6 +148,7 @@ class ApplyPlan:
         store.forget_declared(one for one in self._marked if one not in declared)
 
     def _declared(self) -> list[DeclaredThing]:
+        """Return the kind and name of everything that the source declares now."""
         found = self._found
         schedules = [spec.name for spec in found.all_specs]
         names: tuple[tuple[Kind, Iterable[str]], ...] = (
@@ -144,10 +159,10 @@ class ApplyPlan:
         )
         return [DeclaredThing(kind, name) for kind, of_kind in names for name in of_kind]
 
-    # -- what is gone
+    # -- things that the source no longer declares
 
     def _find_gone(self) -> list[DeclaredThing]:
-        """What the source does not declare any more, and is still there."""
+        """Return the things that the source no longer declares and that still exist in the store."""
         declared, store = set(self._declared()), self._store
         gone = [one for one in self._marked if one not in declared]
         there: Mapping[str, Iterable[str]] = {
@@ -162,7 +177,7 @@ class ApplyPlan:
         return [one.name for one in self._gone if one.kind == kind]
 
     def _check_gone(self) -> None:
-        """Raise InvalidInput where a schedule that stays needs what is to go."""
+        """Raise InvalidInput if a remaining schedule needs a dag or a calendar that would be deleted."""
         dags, calendars = set(self._names("dag")), set(self._names("calendar"))
         if not dags and not calendars:
             return
@@ -176,18 +191,19 @@ class ApplyPlan:
                 )
 
     def _specs_after(self) -> Iterator[ScheduleSpec]:
-        """The schedules that there will be."""
+        """Yield the schedules that exist after the plan is applied."""
         said, gone = {spec.name: spec for spec in self._found.all_specs}, set(self._names("schedule"))
         yield from said.values()
         yield from (view.spec for view in self._schedules.views() if view.name not in gone and view.name not in said)
 
     def _deleted(self) -> Iterator[PlannedChange]:
+        """Yield the deletions of the plan."""
         for one in self._gone:
             self._whole[one] = self._stored(one)
             yield PlannedChange(kind=one.kind, name=one.name, change="gone")
 
     def _stored(self, one: DeclaredThing) -> Mapping[str, Any]:
-        """Return what is said of something that is there."""
+        """Return the stored declaration of a thing."""
         store = self._store
         match one.kind:
             case "dag":
@@ -203,14 +219,15 @@ class ApplyPlan:
             case _:
                 assert_never(one.kind)
 
-    # -- what is new, and what is changed
+    # -- new and changed things
 
     def _dags(self) -> Iterator[PlannedChange]:
+        """Yield the changes of dags. A dag that was deleted continues its version numbers."""
         newest = {view.name: view for view in self._store.dags()} if self._found.dags else {}
         for name, dag in self._found.dags.items():
             view = newest.get(name)
             if view is None:
-                was = next(iter(self._store.dags(name)), None)  # one that was deleted
+                was = next(iter(self._store.dags(name)), None)  # a deleted dag
                 version = 1 if was is None else was.version + (digest(was.graph) != digest(dag.graph))
                 self._whole[DeclaredThing("dag", name)] = _dag_whole(dag.graph)
                 yield PlannedChange(kind="dag", name=name, change="new", version=version)
@@ -240,6 +257,7 @@ class ApplyPlan:
             yield self._change("hook", name, old, declared_hook(hook))
 
     def _change(self, kind: Kind, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> PlannedChange:
+        """Compare a stored declaration with a new one, field by field."""
         if old is None:
             self._whole[DeclaredThing(kind, name)] = new
             return PlannedChange(kind=kind, name=name, change="new")
@@ -252,7 +270,10 @@ class ApplyPlan:
 
 
 def _as_it_stands(view: ScheduleView, said: ScheduleSpec) -> dict[str, Any]:
-    """A schedule as it is declared now. One that is said to be paused, and was resumed since, is so no more."""
+    """Return the stored declaration of a schedule.
+
+    A schedule that is declared as paused and was resumed since counts as not paused.
+    """
     stored = declared_schedule(view.spec)
     if said.paused and not view.standing.paused:
         stored.pop("paused", None)
@@ -260,11 +281,13 @@ def _as_it_stands(view: ScheduleView, said: ScheduleSpec) -> dict[str, Any]:
 
 
 def _dag_whole(graph: Graph) -> dict[str, Any]:
+    """Return all facts of a dag, its steps by name."""
     steps = {step.name: dag_changes.step_facts(step) for step in graph.steps}
     return {**dag_changes.dag_facts(graph), "steps": steps}
 
 
 def _dag_differences(old: Graph, new: Graph) -> Iterator[FieldChange]:
+    """Yield the differences between two versions of a dag."""
     for one in dag_changes.changes(old, new):
         place = ".".join(filter(None, (one.step, one.field)))
         match one.what:

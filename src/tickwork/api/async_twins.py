@@ -1,7 +1,7 @@
-"""The asyncio twins of synchronous methods: one place, one way.
+"""Asyncio variants of synchronous methods.
 
-The store's verbs are synchronous and short, so a twin runs its method on a thread. What waits for long does not belong
-here: it would hold that thread.
+The verbs of the store are synchronous and short, so each variant runs its method on a thread. A method that waits for
+long needs its own variant: here it would hold the thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Running a schedule for occurrences of the past, a few at a time: while the caller waits, or held by a limit."""
+"""Backfills: run a schedule for past occurrences, a few at a time.
+
+The caller waits for the jobs, or stores them all at once under a concurrency limit.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidInput, check
 
 OCCURRENCES_LIMIT = 100_000
-KEPT = timedelta(days=30)  # how long an occurrence that was backfilled is not backfilled again
+KEPT = timedelta(days=30)  # how long a backfilled occurrence is not backfilled again
 
 
 def occurrences(spec: ScheduleSpec, start: datetime, end: datetime, calendars: Calendars) -> list[datetime]:
-    """Return the occurrences from `start` to `end`. Raises InvalidInput for too many, or a rule that has none."""
+    """Return the occurrences from `start` to `end`. Raises InvalidInput for too many, or for a fixed delay."""
     first, last = read_instant("start", start), read_instant("end", end)
     if last < first:
         raise InvalidInput(f"the backfill ends at {last.isoformat()}, before it starts at {first.isoformat()}.")
@@ -46,7 +49,7 @@ def occurrences(spec: ScheduleSpec, start: datetime, end: datetime, calendars: C
 
 
 def check_storable_at_once(spec: ScheduleSpec) -> None:
-    """Raise InvalidInput for a schedule whose occurrences wait for each other: a limit cannot hold jobs for that."""
+    """Raise InvalidInput if the occurrences of a schedule wait for each other; a limit cannot hold jobs for that."""
     if spec.policies.wait_for_previous:
         raise InvalidInput(
             f"schedule {spec.name!r} has wait_for_previous, so each occurrence starts when the one before it has "
@@ -56,16 +59,17 @@ def check_storable_at_once(spec: ScheduleSpec) -> None:
 
 
 class MakeJob(Protocol):
-    """Makes a job that stands for an occurrence."""
+    """A function that makes the job of an occurrence."""
 
     def __call__(self, due: datetime, *, is_catchup: bool) -> NewJob: ...
 
 
 class BackfillOutcome(NamedTuple):
-    """What became of an occurrence. `is_new`: this backfill stored its job.
+    """The outcome of one occurrence. `is_new`: this backfill stored its job.
 
-    An earlier backfill stored a job that is not new: it had succeeded, or was tried once more. Without `job`, nothing
-    was started: it was a dry run, or an occurrence before it did not succeed and the schedule has wait_for_previous.
+    A job that is not new was stored by an earlier backfill: it had succeeded, or was retried once. Without `job`,
+    nothing was started: it was a dry run, or an earlier occurrence did not succeed and the schedule has
+    wait_for_previous.
     """
 
     due_at: datetime
@@ -75,10 +79,10 @@ class BackfillOutcome(NamedTuple):
 
 
 class Backfill:
-    """Jobs for occurrences, of which at most `max_parallel` live at a time. Each has its occurrence as its key.
+    """The jobs of a backfill, at most `max_parallel` of them live at a time. The key of a job is its occurrence.
 
-    With `force`, occurrences run again whose job of an earlier backfill has succeeded. With `in_order`, each starts
-    when the one before it has succeeded, or has failed and was discarded: as wait_for_previous says.
+    With `force`, occurrences whose job of an earlier backfill succeeded run again. With `in_order`, each occurrence
+    starts when the one before it has succeeded, or has failed and was discarded, as with wait_for_previous.
     """
 
     def __init__(
@@ -108,9 +112,10 @@ class Backfill:
         self._in_order = in_order
 
     def steps(self) -> Iterator[BackfillOutcome]:
-        """Run it, giving what became of each occurrence when its job has ended.
+        """Run the backfill, yielding the outcome of each occurrence when its job has ended.
 
-        In order, it starts nothing after an occurrence that did not succeed, and gives the rest without a job.
+        In order, it starts nothing after an occurrence that did not succeed, and yields the remaining occurrences
+        without a job.
         """
         live: dict[JobId, tuple[datetime, Job]] = {}
         left = deque(self._dues)
@@ -125,9 +130,9 @@ class Backfill:
                     return
 
     def _stored(self, dues: Sequence[datetime], limit: str | None = None) -> list[Job]:
-        """Store jobs for occurrences. Jobs of an earlier backfill that did not succeed are tried once more.
+        """Store the jobs of occurrences. Unsuccessful jobs of an earlier backfill are retried once.
 
-        In order, a failed job that an operator discarded stays as it is: the next occurrence may start.
+        In order, a failed job that an operator discarded is not retried: the next occurrence may start.
         """
         jobs = self._client.enqueue([self._job(due, limit) for due in dues])
         earlier = [job.id for job in jobs if not job.is_new]
@@ -143,10 +148,10 @@ class Backfill:
         return [next(forced) if job.id in done else job for job in jobs]
 
     def enqueue(self) -> list[JobId]:
-        """Store all of its jobs now, oldest first, and return them. A limit lets `max_parallel` run at a time.
+        """Store all jobs now, oldest first, and return their ids. A limit lets `max_parallel` run at a time.
 
-        Nobody has to wait for them. The limit is that of the schedule: the latest backfill of it says how many. It
-        does not keep their order, also where it is one: a job can start before one of an older occurrence.
+        No caller has to wait for them. The limit belongs to the schedule: its latest backfill sets the value. The limit
+        does not keep order, even with a value of 1: a job can start before the job of an older occurrence.
         """
         check(not self._in_order, f"Schedule {self._name!r} has wait_for_previous; its backfill is not stored at once.")
         limit = f"backfill:{self._name}"
@@ -157,7 +162,7 @@ class Backfill:
         return found
 
     def _job(self, due: datetime, limit: str | None, *, anew: bool = False) -> NewJob:
-        """The job of an occurrence. Its key names what it runs, too: another target has other jobs."""
+        """Return the job of an occurrence. Its key includes the target: another target has other jobs."""
         job = self._make(due, is_catchup=True)
         key = f"backfill/{self._name}/{job.task}/{due.isoformat()}{f'/{job.id}' if anew else ''}"
         made = msgspec.structs.replace(job, key=key, policy=msgspec.structs.replace(job.policy, key_for=KEPT))
@@ -165,11 +170,12 @@ class Backfill:
 
 
 def _lets_next_start(ended: Job) -> bool:
-    """Return whether the next occurrence may start: as for the fires of the schedule, also after a discarded job."""
+    """Return whether the next occurrence may start: after a success, or a failure that was discarded."""
     view = ended.seen
     return view.state is JobState.SUCCEEDED or view.discarded
 
 
 def _limited(job: NewJob, limit: str) -> NewJob:
+    """Return the job with one more limit use."""
     flow = Flow() if job.flow is None else job.flow
     return msgspec.structs.replace(job, flow=msgspec.structs.replace(flow, slots=(*flow.slots, LimitUse(limit, "", 1))))

@@ -1,4 +1,4 @@
-"""Everything that a caller may do to jobs: enqueue, find, wait, cancel, retry, redrive, discard."""
+"""The job client: enqueue, find, wait for, cancel, retry, redrive and discard jobs."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ from tickwork.core.job_options import read_option
 from tickwork.core.stats.error_groups import By, ErrorGroup, ErrorGroups
 from tickwork.store.base import Store
 
-PAGE = 1000  # how many jobs one statement of a bulk change touches
+PAGE = 1000  # how many jobs one statement of a bulk operation changes
 ENQUEUE_LIMIT = 100_000
-_FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # how often a wait looks: at first often, then ten times a second
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # poll delay of a wait: from 2 ms up to 100 ms
 
 Perform = Callable[[Callable[[], list[JobId]]], list[JobId]]
-"""Carries out one page of a bulk change, which returns the jobs that it changed."""
+"""Carries out one page of a bulk operation; the page returns the jobs that it changed."""
 
 DecodeResult = Callable[[str, bytes], Any]
 
 
 def _plainly(change: Callable[[], list[JobId]]) -> list[JobId]:
+    """Carry out one page directly, without the wrapper that a caller of a bulk operation can pass."""
     return change()
 
 
@@ -55,12 +56,13 @@ class Client:
         self.decode_result = decode_result
 
     def enqueue(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
-        """Store jobs, all or none. Inside a handler the attempt that asks must still be the current one."""
+        """Store jobs, all or none, and return them. Inside a handler, the calling attempt must still be current."""
         _check_count(jobs)
         asking, by = current_or_none(), None
         if asking is not None:
             by = asking.asking
-            tx = asking.transaction if tx is None else tx  # what a transactional handler enqueues commits with it
+            # jobs that a transactional handler enqueues are committed with it
+            tx = asking.transaction if tx is None else tx
         if isinstance(tx, LazyTransaction):
             tx = tx.begun()
         try:
@@ -68,11 +70,12 @@ class Client:
         except errors.StoreUnreachable:
             if tx is not None:
                 raise
-            ids = self.store.insert_jobs(jobs, None, by)  # the ids are ours, so a second time adds nothing
+            # job ids are made by the client, so a repeated insert stores no duplicates
+            ids = self.store.insert_jobs(jobs, None, by)
         return self._enqueued(jobs, ids)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
-        """The asyncio twin of `enqueue`. An asynchronous `tx` is used on the caller's own event loop."""
+        """Store jobs from asyncio, all or none. An asynchronous `tx` is used on the caller's own event loop."""
         insert = getattr(self.store, "insert_jobs_async", None)
         if tx is None or insert is None or not _is_async(tx):
             return await asyncio.to_thread(self.enqueue, jobs, tx)
@@ -83,7 +86,7 @@ class Client:
         return [Job(self, id, is_new=id == job.id) for job, id in zip(asked, ids, strict=True)]
 
     def job(self, id: str | None = None, *, key: str | None = None) -> Job | None:
-        """The job with this id, or the one that holds (else last held) this key; None when there is none."""
+        """Return the job with this id, or the job that holds (else last held) this key. None: there is none."""
         if (id is None) == (key is None):
             raise errors.InvalidInput("say which job: an id or a key, and only one of them.")
         found = JobId(id) if id is not None else self.store.find_key(read_option("key", key))
@@ -91,7 +94,7 @@ class Client:
         return Job(self, view.id, view) if view else None
 
     def jobs(self, which: JobFilter, limit: int = 100, cursor: str | None = None) -> Page[Job]:
-        """One page of matching jobs, the newest first; `next_cursor` leads to the next one."""
+        """Return one page of matching jobs, newest first. `next_cursor` is the cursor of the next page."""
         if not 1 <= limit <= PAGE:
             raise errors.InvalidInput(f"limit must be from 1 to {PAGE}, not {limit!r}. Follow next_cursor for more.")
         views = self.store.list_jobs(which, limit, JobId(cursor) if cursor else None)
@@ -104,11 +107,11 @@ class Client:
         return sum(len(perform(partial(self.store.cancel_jobs, ids))) for ids in pages)
 
     def dead(self, which: JobFilter) -> int:
-        """How many dead letters match: what `redrive` and `discard` would change."""
+        """Return how many dead letters match, which is how many `redrive` and `discard` would change."""
         return sum(len(ids) for ids in self._pages(which, _is_dead))
 
     def redrive(self, which: JobFilter, rate: str | None = None, perform: Perform = _plainly) -> int:
-        """Queue matching dead letters again, at most `rate` ("50/s") of them due at a time; return how many."""
+        """Queue matching dead letters again; return how many. With `rate` ("50/s") they become due at that rate."""
         spacing = timedelta(0) if rate is None else parse_spacing(rate)
         count = 0
         for ids in self._pages(which, _is_dead):
@@ -116,11 +119,11 @@ class Client:
         return count
 
     def discard(self, which: JobFilter, perform: Perform = _plainly) -> int:
-        """Take matching jobs out of the dead letters; return how many. They stay readable until they are pruned."""
+        """Remove matching jobs from the dead letters; return how many. They stay readable until they are pruned."""
         return sum(len(perform(partial(self.store.discard_jobs, ids))) for ids in self._pages(which, _is_dead))
 
     def causes(self, which: JobFilter, most: int, by: By = "error") -> tuple[list[ErrorGroup], bool]:
-        """Dead letters by cause, the most frequent first, of the newest `most`; and whether those were all."""
+        """Group the newest `most` dead letters by error, most frequent first, and return whether these were all."""
         found, before, looked = ErrorGroups(by), None, 0
         while looked < most:
             page = self.store.find_failures(which, min(PAGE, most - looked), before)
@@ -131,7 +134,7 @@ class Client:
         return found.most_frequent_first(), before is None
 
     def unknown_task(self, name: str) -> str | None:
-        """A warning for a task that no worker has told of, with the nearest known name; None for a known task."""
+        """Return a warning for a task that no worker has reported, with the nearest known name. None: it is known."""
         if name in BUILT_IN or name.startswith("@") or self.store.task_definition(name) is not None:
             return None
         known = {one.name for one in self.store.task_definitions(PAGE)}
@@ -156,7 +159,7 @@ class Client:
         )
 
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
-        """Wait until some of these jobs have ended, however they did; return those. Those that are gone have."""
+        """Wait until at least one of these jobs has ended, in any state; return those. A deleted job has ended."""
         wait_s = _FIRST_LOOK_S
         while jobs:
             views = self.store.get_jobs([job.id for job in jobs])
@@ -168,7 +171,7 @@ class Client:
         return []
 
     def why(self, view: JobView) -> str:
-        """One sentence: what a job that was just read waits for, where it runs, or how it ended."""
+        """Explain in one sentence what a job that was just read waits for, where it runs, or how it ended."""
         store = self.store
         if view.state is not JobState.QUEUED:
             return why.explain(view, workers_of(store, view), store.now())
@@ -182,7 +185,7 @@ class Client:
         return self.store.workers()
 
     def _pages(self, which: JobFilter, wanted: Callable[[JobView], bool]) -> Iterator[list[JobId]]:
-        """The ids of matching jobs, a page at a time, from the newest to the oldest."""
+        """Yield the ids of matching jobs for which `wanted` is true, a page at a time, newest first."""
         before: JobId | None = None
         while views := self.store.list_jobs(which, PAGE, before):
             before = views[-1].id
@@ -192,9 +195,10 @@ class Client:
 
 
 class Job:
-    """A job in the store. Its properties are read from there when asked for; one that succeeded is read once.
+    """A job in the store. Its properties are read from the store on access; a succeeded job is read once.
 
-    `is_new`: the enqueue that returned it stored it. False for a job that held the key already, or that was found.
+    `is_new`: the enqueue that returned this object stored the job. False for a job that already held the key, and for a
+    job that was looked up.
     """
 
     __slots__ = ("_client", "_view", "id", "is_new")
@@ -210,8 +214,9 @@ class Job:
 
     @property
     def view(self) -> JobView:
-        """Everything about the job, as it stands now. Raises JobNotFound when it is gone."""
-        if self._view is None or self._view.state is not JobState.SUCCEEDED:  # others may be retried or discarded
+        """All stored facts of the job, read now. Raises JobNotFound if it is gone."""
+        # jobs in other states may be retried or discarded
+        if self._view is None or self._view.state is not JobState.SUCCEEDED:
             found = self._client.store.get_jobs([self.id]).get(self.id)
             if found is None:
                 raise errors.JobNotFound(
@@ -222,7 +227,7 @@ class Job:
 
     @property
     def seen(self) -> JobView:
-        """Everything about the job, as it stood when it was last read: that of a list is not read again."""
+        """All stored facts of the job as last read. A job from a list is not read again."""
         return self._view or self.view
 
     @property
@@ -252,11 +257,11 @@ class Job:
 
     @property
     def error(self) -> str | None:
-        """Why the last attempt failed, while the job is ended."""
+        """Why the last attempt failed, if the job has ended."""
         return self.view.error
 
     def wait(self, timeout: float | str | timedelta | None = None) -> str:
-        """Wait until the job ended, however it did; return its state. Raises WaitTimeout, and the job goes on."""
+        """Wait until the job has ended, in any state, and return its state. Raises WaitTimeout; the job goes on."""
         return self._wait(timeout).state.value
 
     def _wait(self, timeout: float | str | timedelta | None) -> JobView:
@@ -266,7 +271,7 @@ class Job:
         return view
 
     async def wait_async(self, timeout: float | str | timedelta | None = None) -> str:
-        """The asyncio twin of `wait`; it holds no thread while it waits."""
+        """Wait as `wait` does, without holding a thread."""
         return (await self._wait_async(timeout)).state.value
 
     async def _wait_async(self, timeout: float | str | timedelta | None) -> JobView:
@@ -280,28 +285,29 @@ class Job:
         return self._outcome(self._wait(timeout))
 
     async def result_async(self, timeout: float | str | timedelta | None = None) -> Any:
-        """The asyncio twin of `result`."""
+        """Wait for the end and return the result, as `result` does."""
         return self._outcome(await self._wait_async(timeout))
 
     def _outcome(self, view: JobView) -> Any:
+        """Return the decoded result of an ended job, or raise the exception of its state."""
         if view.state is not JobState.SUCCEEDED:
             _raise_ended(view)
         errors.check(view.result is not None, f"Job {self.id} succeeded without a result.")
         return self._client.decode_result(view.task, view.result or b"null")
 
     def reschedule(self, at: datetime | None = None, delay: str | timedelta = timedelta(0)) -> bool:
-        """Have it be due at another time, while it waits; False when it does not. A deadline moves with it."""
+        """Change when a waiting job is due; return False if it does not wait. Its deadline moves with it."""
         wait = parse_duration(delay, what="delay")
         return bool(self._client.store.reschedule_jobs([self.id], at, wait))
 
     def cancel(self) -> bool:
-        """Cancel it, or ask it to stop when it runs; False when it had ended."""
+        """Cancel the job, or ask it to stop if it runs; return False if it had ended."""
         return bool(self._client.store.cancel_jobs([self.id]))
 
     def retry(self) -> bool:
-        """Queue it again: an ended job (not a succeeded one) with a fresh count of failures, a delayed one now.
+        """Queue the job again: an ended job (not a succeeded one) with a failure count of zero, a delayed job for now.
 
-        False when it succeeded, runs, is due already, or its key belongs to another live job.
+        Return False if it succeeded, runs, is due already, or its key belongs to another live job.
         """
         retried = bool(self._client.store.retry_jobs([self.id]))
         if retried:
@@ -309,31 +315,31 @@ class Job:
         return retried
 
     def attempts(self) -> list[AttemptView]:
-        """Every try so far, the first one first."""
+        """Return every attempt so far, oldest first."""
         return self._client.store.attempts(self.id)
 
     def logs(self, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
-        """What its handlers wrote, from just after (attempt, seq) on; also while it runs."""
+        """Return log output of its handlers that follows (attempt, seq); also while it runs."""
         return self._client.store.logs(self.id, after, limit)
 
     def why(self) -> str:
-        """One sentence: what it is waiting for, where it runs, or how it ended."""
+        """Explain in one sentence what the job waits for, where it runs, or how it ended."""
         return self._client.why(self.view)
 
     async def state_async(self) -> str:
-        """The asyncio twin of `state`."""
+        """Return `state` without blocking the event loop."""
         return await asyncio.to_thread(lambda: self.state)
 
     async def attempt_async(self) -> int:
-        """The asyncio twin of `attempt`."""
+        """Return `attempt` without blocking the event loop."""
         return await asyncio.to_thread(lambda: self.attempt)
 
     async def progress_async(self) -> float | None:
-        """The asyncio twin of `progress`."""
+        """Return `progress` without blocking the event loop."""
         return await asyncio.to_thread(lambda: self.progress)
 
     async def error_async(self) -> str | None:
-        """The asyncio twin of `error`."""
+        """Return `error` without blocking the event loop."""
         return await asyncio.to_thread(lambda: self.error)
 
     cancel_async = twin(cancel)
@@ -345,7 +351,7 @@ class Job:
 
 
 class _PollDelay:
-    """How long to wait between looks at a job: 2 ms, then longer and longer up to a tenth of a second."""
+    """The delays between two reads of a job: 2 ms at first, growing to 100 ms."""
 
     def __init__(self, job: Job, timeout: float | str | timedelta | None) -> None:
         self._job = job
@@ -354,6 +360,7 @@ class _PollDelay:
         self._until = None if self._timeout_s is None else time.monotonic() + self._timeout_s
 
     def next(self) -> float:
+        """Return the next delay in seconds, not beyond the timeout. Raises WaitTimeout when the timeout is over."""
         left = None if self._until is None else self._until - time.monotonic()
         if left is not None and left <= 0:
             raise errors.WaitTimeout(
@@ -370,6 +377,7 @@ def _seconds(timeout: float | str | timedelta | None) -> float | None:
 
 
 def _asking() -> AskingAttempt | None:
+    """Return the attempt whose handler makes this call; None outside of a handler."""
     job = current_or_none()
     return None if job is None else job.asking
 
@@ -391,6 +399,7 @@ def _is_dead(view: JobView) -> bool:
 
 
 def _raise_ended(view: JobView) -> NoReturn:
+    """Raise the exception for a job that ended without success."""
     kinds: dict[JobState, type[errors.JobEnded]] = {
         JobState.CANCELLED: errors.JobCancelled,
         JobState.EXPIRED: errors.JobExpired,
@@ -401,7 +410,7 @@ def _raise_ended(view: JobView) -> NoReturn:
 
 
 def workers_of(store: Store, view: JobView) -> list[WorkerView]:
-    """Return the workers that `why.explain` asks about: the one that runs a job, or all for a job that is queued."""
+    """Return the workers that `why.explain` needs: the worker that runs a job, or all workers for a queued job."""
     if view.state is JobState.QUEUED:
         return store.workers()
     one = store.worker(WorkerId(view.worker)) if view.state is JobState.RUNNING and view.worker else None

@@ -1,8 +1,8 @@
-"""Who creates jobs: the name that a new job stores, so that an operator can find what somebody or something started.
+"""The creator stored with each new job, by which an operator finds the jobs that a user or component started.
 
 A creator is a text of a kind and a name: `user:ada`, `key:deploy` and `nobody` (over REST, as in the audit log),
 `cli:ada@host`, `schedule:nightly`, `hook:github`, `notification:ops` and `job:<id>` (a handler of that job enqueued
-it). What a program enqueues through the library has none: the library does not know who runs the program.
+it). Jobs that a program enqueues through the library have none: the library does not know who runs the program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _creator: ContextVar[str | None] = ContextVar("tickwork_creator", default=None)
 
 @contextmanager
 def creating_as(creator: str) -> Iterator[None]:
-    """Name the creator of the jobs that this thread or coroutine makes inside the block."""
+    """Set the creator of the jobs that this thread or coroutine makes inside the block."""
     before = _creator.set(creator)
     try:
         yield
@@ -27,9 +27,9 @@ def creating_as(creator: str) -> Iterator[None]:
 
 
 def current_creator() -> str | None:
-    """Return the creator of a job that is made now. Inside a handler it is the handler's job.
+    """Return the creator of a job made now. Inside a handler it is the handler's job.
 
-    A batch handler runs many jobs in one call and does not say for which of them it makes others: they have none.
+    A batch handler runs many jobs in one call, and the job on whose behalf it makes another is not known: None.
     """
     asking = current_or_none()
     if asking is None:

@@ -1,4 +1,4 @@
-"""What callers may say of flow control while it runs: gates, limits, and the weights of tenants."""
+"""The calls of `Tickwork` that control flow at run time: gates, limits, and tenant weights."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tickwork.store.limits import GateView, LimitView
 
 
 class NamedTask(Protocol):
-    """A task, which is known by its name."""
+    """A task, or anything else with the `name` of a task."""
 
     name: str
 
 
 class GateSelector(TypedDict, total=False):
-    """What a gate is for; of several, all must match."""
+    """The jobs that a gate applies to. A job must match all selectors given."""
 
     task: str | NamedTask | None
     queue: str | None
@@ -39,7 +39,10 @@ class GateSelector(TypedDict, total=False):
 
 
 class GateOptions(GateSelector, total=False):
-    """What all gates may say. `until` is an instant, or a duration from now; without it a gate stays until `resume`."""
+    """The options of every gate.
+
+    `until` is an instant, or a duration from now; without it a gate stays until `resume` lifts it.
+    """
 
     until: str | timedelta | datetime | None
     reason: str | None
@@ -51,52 +54,59 @@ class LimitCalls:
 
     @property
     def store(self) -> Store:
-        """Where the gates and limits are."""
+        """The store that holds the gates and limits."""
         raise NotImplementedError
 
     def pause(self, **order: Unpack[GateOptions]) -> Gate:
-        """Start none of these jobs: `app.pause(task=mail, until="2h", reason="the provider is down")`.
+        """Hold the selected jobs: `app.pause(task=mail, until="2h", reason="the provider is down")`.
 
-        What runs goes on; what is enqueued waits. Selected by `task`, `queue`, `tenant`, `collection` and `label`.
+        Running jobs continue; new jobs can be enqueued and wait. Select by `task`, `queue`, `tenant`, `collection` and
+        `label`.
         """
         return self._put("pause", order)
 
     def drop(self, **order: Unpack[GateOptions]) -> Gate:
-        """End these jobs as dropped instead of starting them: `app.drop(collection="campaign-7")`."""
+        """End the selected jobs as dropped instead of starting them: `app.drop(collection="campaign-7")`."""
         return self._put("drop", order)
 
     def slow(self, *, rate: str | Rate, **order: Unpack[GateOptions]) -> Gate:
-        """Start these jobs at this rate at most: `app.slow(tenant="acme", rate="5/s")`."""
+        """Start the selected jobs at this rate at most: `app.slow(tenant="acme", rate="5/s")`."""
         return self._put("slow", {**order, "rate": rate})
 
     def divert(self, *, to: str, **order: Unpack[GateOptions]) -> Gate:
-        """Send these jobs to another queue when they would start: `app.divert(label="bulk", to="spare")`."""
+        """Move the selected jobs to another queue when they would start: `app.divert(label="bulk", to="spare")`."""
         return self._put("divert", {**order, "to": read_option("queue", to)})
 
     def resume(self, **selects: Unpack[GateSelector]) -> int:
-        """Lift the gates that are for exactly this, of every kind; return how many. What they held may start."""
+        """Lift the gates with exactly these selectors, of every kind; return their number.
+
+        Jobs that they held may start.
+        """
         return len(self.store.lift_gates(read_selectors(selects)))
 
     def gates(self) -> list[GateView]:
-        """The gates in force, with who, why, since when, and what they held, dropped and diverted."""
+        """Return the gates in force: who set each, why and when, and how many jobs it held, dropped and diverted."""
         return self.store.gates()
 
     def limits(self) -> list[LimitView]:
-        """The limits and breakers of the store by name, with what is live under each and what they hold."""
+        """Return the limits and breakers of the store by name, with their live jobs and the jobs that they hold."""
         return self.store.limits()
 
     def set_limit(self, name: str, rule: Concurrency | Rate | Breaker | None) -> bool:
-        """Have a limit be another one from now on, for jobs that wait as well: `app.set_limit("stripe", rate("5/s"))`.
+        """Override a limit, also for jobs that already wait: `app.set_limit("stripe", rate("5/s"))`.
 
-        It holds whatever code declares, until None brings that back. False: there is no limit of that name to bring
-        back. Raises InvalidOption.
+        The override stays in force whatever code declares; None removes it and restores the declared limit. Return
+        False if there is no limit of that name to restore. Raises InvalidOption.
         """
         if rule is not None:
             _check_rule(rule)
         return self.store.set_limit(read_text("the name of a limit", name), rule)
 
     def limit_of(self, queue: str) -> str:
-        """The name of the one limit that is a queue's own. Raises InvalidInput when there is none, or several."""
+        """Return the name of the only limit declared on a queue itself.
+
+        Raises InvalidInput if it has none or several.
+        """
         found = [view.name for view in self.limits() if view.name.startswith(f"queue:{queue}#")]
         if not found:
             raise InvalidInput(
@@ -111,14 +121,15 @@ class LimitCalls:
         return found[0]
 
     def set_weight(self, tenant: str, weight: int) -> None:
-        """Give a tenant so many turns for each one of a tenant of weight 1: 1 to 100."""
+        """Set the fair-share weight of a tenant: its turns for each turn of a tenant of weight 1. From 1 to 100."""
         self.store.set_weight(read_option("tenant", tenant), read_weight(weight))
 
     def weights(self) -> dict[str, int]:
-        """The tenants whose weight is not 1."""
+        """Return the tenants whose weight is not 1, with their weights."""
         return self.store.weights()
 
     def _put(self, kind: Kind, given: Mapping[str, Any]) -> Gate:
+        """Store a gate. Without `by`, its author is the user and host of this process."""
         now_us = to_us(self.store.now() - EPOCH)
         gate = read_gate(kind, {**given, "by": given.get("by") or _somebody()}, now_us)
         self.store.put_gate(gate)
@@ -137,6 +148,10 @@ class LimitCalls:
 
 
 def _check_rule(rule: Any) -> None:
+    """Raise InvalidOption if a rule cannot replace a limit.
+
+    `name`, `key` and `weight` are stamped on jobs when they are enqueued and cannot be changed afterwards.
+    """
     if not isinstance(rule, Concurrency | Rate | Breaker):
         raise InvalidOption(f"a limit is set to concurrency(...), rate(...) or None, not {shown(rule)}.")
     said = ["name", "key", "weight"] if isinstance(rule, LimitValue) else ["key"]
@@ -145,9 +160,9 @@ def _check_rule(rule: Any) -> None:
 
 
 def _somebody() -> str:
-    """Who asks, for those who find their job held."""
+    """Return `user@host` of this process, shown as the author of a gate."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
+    except (KeyError, OSError):  # the user of a container may have no name
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"

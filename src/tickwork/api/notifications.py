@@ -1,4 +1,4 @@
-"""What callers may say of notifications: who is to be told of what, and by which channel."""
+"""Notifications of an app: which events notify which channels."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ class Notifications:
         self._ids = ids
 
     def put(self, /, name: str, on: str, to: str | list[str], **given: Any) -> Notification:
-        """Have somebody told from now on, in the place of a notification of that name. Raises InvalidInput.
+        """Store a notification; a notification of the same name is replaced. Raises InvalidInput.
 
         `on` is failed, dead, late, never_started, sla_missed, schedule_missed, worker_lost, queue_older_than or silent.
-        `task=`, `dag=`, `queue=` and `schedule=` narrow it, `after="1h"` is how long something may take, and all cases
-        of a `window="5m"` are one message.
+        `task=`, `dag=`, `queue=` and `schedule=` narrow it, `after="1h"` is how long something may take, and all events
+        within a `window="5m"` are sent as one message.
         """
         made = new_notification(name, on, to, **given)
         self._store.put_notification(made)
         return made
 
     def all(self) -> list[NotificationView]:
-        """All of them by name, and how each stands."""
+        """Return all notifications, by name, with their state."""
         return self._store.notifications()
 
     def __getitem__(self, name: str) -> NotificationView:
-        """One of them. Raises NotificationNotFound."""
+        """Return one notification. Raises NotificationNotFound."""
         found = next((view for view in self.all() if view.notification.name == name), None)
         if found is None:
             raise NotificationNotFound(f"there is no notification {name!r}. See which there are: tickwork notify list")
         return found
 
     def delete(self, name: str) -> bool:
-        """Tell nobody any more; False when there is no notification of that name."""
+        """Delete a notification; return False if there is none of that name."""
         return self._store.delete_notification(name)
 
     def test(self, name: str) -> list[Job]:
-        """Send a message that says it is a test to all channels of a notification; return the jobs that do so."""
+        """Send a test message to all channels of a notification; return the jobs that deliver it."""
         notification, channels = self[name].notification, self.channels()
         message = trial_message(notification, self._store.now())
         to = [channels[one] for one in notification.to if one in channels]
@@ -60,21 +60,21 @@ class Notifications:
         return self._client.enqueue(jobs)
 
     def put_channel(self, /, name: str, kind: str, **given: Any) -> Channel:
-        """Store where messages go, in the place of a channel of that name. Raises InvalidInput.
+        """Store a channel, to which messages are sent; a channel of the same name is replaced. Raises InvalidInput.
 
         `kind` is webhook (`url=`, `secret="${secret.NAME}"`), slack (`url=`) or smtp (`host=`, `port=`, `tls=`,
-        `sender=`, `to=`, `user=`, `password="${secret.NAME}"`). `queue=` is where its jobs wait.
+        `sender=`, `to=`, `user=`, `password="${secret.NAME}"`). `queue=` is the queue of its delivery jobs.
         """
         made = new_channel(name, kind, **given)
         self._store.put_channel(made)
         return made
 
     def channels(self) -> dict[str, Channel]:
-        """The channels by name."""
+        """Return the channels by name."""
         return self._store.channels()
 
     def delete_channel(self, name: str) -> bool:
-        """Delete a channel; False when there is none. Raises InvalidInput while a notification goes there."""
+        """Delete a channel; return False if there is none. Raises InvalidInput while a notification uses it."""
         return self._store.delete_channel(name)
 
     put_async = twin(put)

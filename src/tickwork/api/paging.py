@@ -1,4 +1,4 @@
-"""Lists that are read from the store page by page: one page, or all of them while they are iterated over."""
+"""Pagination of lists from the store: one page, or all pages read while iterating."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class Page(list[Item]):
-    """Some items of a list, and where to go on: pass `next_cursor` as `cursor` to get the ones after them."""
+    """One page of a list. Pass `next_cursor` as `cursor` to get the next page; None: it was the last."""
 
     def __init__(self, items: Sequence[Item], next_cursor: Any) -> None:
         super().__init__(items)
@@ -18,9 +18,9 @@ class Page(list[Item]):
 
 
 class Pages(Sequence[Item], Generic[Item]):
-    """All items of a list. A page is read when iterating reaches it, and kept; `len()` and `==` read all of them.
+    """All items of a list. A page is read when iteration reaches it, and kept; `len()` and `==` read all pages.
 
-    `async for` reads its pages on a thread.
+    `async for` reads pages on a thread.
     """
 
     def __init__(self, read: Callable[[Any], Page[Item]], cursor: Any = None) -> None:
@@ -28,10 +28,10 @@ class Pages(Sequence[Item], Generic[Item]):
         self._cursor = cursor
         self._items: list[Item] = []
         self._is_whole = False
-        self._more()  # what is wrong with the question is said where it is asked
+        self._more()  # the first read is here, so that errors of the query are raised by the call that makes it
 
     def _more(self) -> bool:
-        """Read the next page; False when there is none."""
+        """Read the next page; return False if there is none."""
         if self._is_whole:
             return False
         page = self._read(self._cursor)

@@ -1,4 +1,4 @@
-"""Runs of dags, as callers hold them: a run is a job whose work is its steps."""
+"""Dag runs: their state, steps, timeline and approvals, and rerunning them. A run is a job."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tickwork.core.job import JobState, JobView
 from tickwork.errors import InvalidInput
 from tickwork.store.dags import InstanceView, StepView
 
-PAGE = 10_000  # instances that are read at a time
+PAGE = 10_000  # instances read at a time
 _SOME = 5
 
 
 class Run(Job):
-    """A run of a dag. `state`, `wait`, `result`, `cancel` and the like are those of a job."""
+    """A run of a dag. `state`, `wait`, `result`, `cancel` and the like work as for a job."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
 
     @property
     def view(self) -> JobView:
-        """Everything about the run, as it stands now. One that succeeded is read again, too: it may be rerun."""
+        """All stored facts of the run, read now. A succeeded run is read again too: it may be rerun."""
         self._view = None
         return super().view
 
@@ -44,12 +44,12 @@ class Run(Job):
 
     @property
     def version(self) -> int:
-        """The version of its dag, which it keeps."""
+        """The version of the dag that this run keeps."""
         return self.view.version or 0
 
     @cached_property
     def graph(self) -> Graph:
-        """What it runs."""
+        """The graph of that version. Raises InvalidInput if the job is not a run of a dag."""
         view = self.seen
         found = None if view.version is None else self._client.store.dag_version(view.task, view.version)
         if found is None:
@@ -58,33 +58,33 @@ class Run(Job):
 
     @property
     def steps(self) -> Steps:
-        """Its steps by name, as they stand now: `run.steps["load"].state`, `run.steps["transform[0]"].result`."""
+        """The steps by name, read now: `run.steps["load"].state`, `run.steps["transform[0]"].result`."""
         return Steps(self)
 
     def overview(self) -> list[StepLine]:
-        """All steps as they stand now, in the order of the dag, at the cost of two queries."""
+        """Return all steps as they are now, in the order of the dag, at the cost of two queries."""
         store = self._client.store
         return _overview(self.graph, store.run_steps(self.id), store.step_times(self.id))
 
     def instances(self) -> list[InstanceView]:
-        """The jobs of all steps so far, by step and number."""
+        """Return the jobs of all steps so far, by step and number."""
         found: list[InstanceView] = []
         while page := self._client.store.run_instances(self.id, PAGE, found[-1][:2] if found else ("", -1)):
             found += page
         return found
 
     def instance_name(self, one: InstanceView) -> str:
-        """How an instance is called: "load", or "transform[3]" of a mapped step."""
+        """Return the display name of an instance: "load", or "transform[3]" for a mapped step."""
         return one.step if self.graph.by_name[one.step].map is None else f"{one.step}[{one.idx}]"
 
     def mermaid(self) -> str:
-        """Its graph as a Mermaid flowchart, each step coloured by how it stands."""
+        """Return the graph as a Mermaid flowchart, each step coloured by its state."""
         return graph_view.mermaid(self.graph, {line.name: line.state for line in self.overview()})
 
     def timeline(self) -> dict[str, Any]:
-        """When its steps ran, for whoever draws it, and which of them determined when it ended.
+        """Return when each step ran, as data for a chart, and the steps that determined when the run ended.
 
-        It is that of its last generation: what a rerun has kept is not in it.
+        It covers the last generation: results that a rerun kept are not part of it.
         """
         view = self.view
         began_at = view.started_at or view.run_at
@@ -96,15 +96,15 @@ class Run(Job):
         return timeline(self.graph, ran, began_at=began_at, now=self._client.store.now())
 
     def critical_path(self) -> list[dict[str, Any]]:
-        """The chain of steps that determined when it ended, each with how long it waited and how long it ran."""
+        """Return the chain of steps that determined when the run ended, with the wait and run time of each."""
         found: list[dict[str, Any]] = self.timeline()["critical_path"]
         return found
 
     def rerun(self, /, *steps: str, params: Mapping[str, Any] | None = None, only_failed: bool = False) -> Run:
-        """Run it again: what failed and what depends on it, or these steps and what depends on them; the rest stays.
+        """Rerun the failed steps, or the named ones, and all steps that depend on them; keep the other results.
 
-        `params` are changed parameters: then everything runs again, unless steps are named or `only_failed` is said.
-        Raises InvalidInput when it has not ended, or nothing of it is to run.
+        `params` are changed parameters: with them all steps run again, unless steps are named or `only_failed` is true.
+        Raises InvalidInput if the run has not ended, or if there is nothing to run.
         """
         unknown = [name for name in steps if name.partition("[")[0] not in self.graph.by_name]
         if unknown:
@@ -119,10 +119,14 @@ class Run(Job):
         return self
 
     def _failed_steps(self) -> list[str]:
-        """The steps that failed: in a run that succeeded, those that may fail."""
+        """Return the steps that failed. A run that succeeded can have some: steps with `may_fail`."""
         return failed_steps(one.standing for one in self._client.store.run_steps(self.id))
 
     def _changed(self, params: Mapping[str, Any]) -> bytes:
+        """Return the run's arguments as JSON, with `params` put over them.
+
+        Raises InvalidInput if they cannot be stored.
+        """
         what = f"what run {self.id} would start with"
         try:
             data = seal(completed(self.dag, self.graph.params, {**decode(self.view.args), **params}))
@@ -134,7 +138,7 @@ class Run(Job):
         return data
 
     def approve(self, step: str, *, by: str | None = None, note: str | None = None) -> None:
-        """Approve a step that waits for it. Raises InvalidInput when it does not, or `by` is not one who may."""
+        """Approve a step that waits for approval. Raises InvalidInput if it does not wait, or `by` may not answer."""
         self._answer(step, True, by, note)
 
     def reject(self, step: str, *, by: str | None = None, note: str | None = None) -> None:
@@ -142,6 +146,7 @@ class Run(Job):
         self._answer(step, False, by, note)
 
     def _answer(self, step: str, approved: bool, by: str | None, note: str | None) -> None:
+        """Store the answer to an approval; without `by`, the user of this process answers."""
         known = self.graph.by_name.get(step)
         if known is None or known.approval is None:
             raise InvalidInput(f"step {step!r} of run {self.id} is no approval.")
@@ -156,7 +161,7 @@ class Run(Job):
             raise InvalidInput(f"step {step!r} of run {self.id} does not wait for an answer: {self.why(step)}.")
 
     def why(self, step: str | None = None) -> str:
-        """One sentence: what the run, or one of its steps, is waiting for, or how it ended."""
+        """Explain in one sentence what the run, or one of its steps, waits for, or how it ended."""
         if step is not None:
             return self.steps[step].why()
         if self.view.state is not JobState.RUNNING:
@@ -175,9 +180,9 @@ class Run(Job):
 
 
 class Steps(Mapping[str, "Step"]):
-    """The steps of a run by name, read when they are asked for. An instance of a mapped one is `name[number]`.
+    """The steps of a run by name, read on access. An instance of a mapped step is `name[number]`.
 
-    `values()` and `items()` read how all of them stand at once.
+    `values()` and `items()` read the state of all steps at once.
     """
 
     def __init__(self, run: Run) -> None:
@@ -203,7 +208,7 @@ class Steps(Mapping[str, "Step"]):
         return ItemsView(self._read())
 
     def _read(self) -> Steps:
-        """The same as they stand now."""
+        """Return the same mapping with all steps and states read now."""
         store, read = self._run._client.store, Steps(self._run)
         read._views = {view.standing.step: view for view in store.run_steps(self._run.id)}
         lines = _overview(self._run.graph, read._views.values(), store.step_times(self._run.id))
@@ -218,7 +223,7 @@ class Steps(Mapping[str, "Step"]):
 
 
 class Step:
-    """A step of a run, or one instance of a mapped one (`idx`). What was read of it already is not read again."""
+    """A step of a run, or one instance of a mapped step (`idx`). Facts that were read are not read again."""
 
     def __init__(
         self, run: Run, name: str, idx: int | None, view: StepView | None = None, state: str | None = None
@@ -235,7 +240,7 @@ class Step:
 
     @property
     def standing(self) -> StepState:
-        """How the step stands: what it waits for, how many instances it has."""
+        """The stored state of the step: what it waits for, and how many instances it has."""
         view = self._view
         return (
             StepState(self.base, pending=len(self.run.graph.by_name[self.base].parents))
@@ -255,23 +260,24 @@ class Step:
 
     @property
     def job(self) -> Job | None:
-        """Its job, once it has one; of a mapped step, that of an instance, the first if none is named."""
+        """The job of the step, once it has one; for a mapped step the job of the instance, by default the first."""
         found = self._jobs(self.idx or 0, 1)
         return found[0] if found else None
 
     @property
     def jobs(self) -> list[Job]:
-        """The jobs of all of its instances, in order."""
+        """The jobs of all instances, in order."""
         return self._jobs(0, self.standing.total)
 
     def _jobs(self, first: int, most: int) -> list[Job]:
+        """Return up to `most` jobs of the step's instances, from number `first` on."""
         client = self.run._client
         views = client.store.step_jobs(self.run.id, self.base, first, most)
         return [Job(client, view.id, view) for view in views]
 
     @property
     def state(self) -> str:
-        """waiting, queued, running, or how it ended. A mapped one is running from its first start to its last end."""
+        """ "waiting", "queued", "running", or how it ended. A mapped step runs from its first start to its last end."""
         if self._state is not None:
             return self._state
         one = self.standing
@@ -290,7 +296,7 @@ class Step:
 
     @property
     def error(self) -> str | None:
-        """Why it failed, or was skipped."""
+        """Why the step failed or was skipped."""
         one = self.standing
         if one.reason is not None or (one.mapped and self.idx is None):
             return one.reason
@@ -299,7 +305,7 @@ class Step:
 
     @property
     def result(self) -> Any:
-        """What it gave back: a list for a mapped step. None where it did not succeed."""
+        """The result of the step, a list for a mapped step. None if it did not succeed."""
         one = self.standing
         if one.mapped and self.idx is None:
             return None if one.state not in ("succeeded", "failed") else [_result(job) for job in self.jobs]
@@ -307,7 +313,7 @@ class Step:
         return None if job is None or self.state != "succeeded" else _result(job)
 
     def why(self) -> str:
-        """One sentence: what it is waiting for, where it runs, or how it ended."""
+        """Explain in one sentence what the step waits for, where it runs, or how it ended."""
         one, graph = self.standing, self.run.graph
         if one.state == WAITING:
             parents = graph.by_name[self.base].parents
@@ -331,6 +337,7 @@ def _overview(graph: Graph, views: Collection[StepView], times: Iterable[StepTim
 
 
 def _result(job: Job) -> Any:
+    """Return the result of a job; None if it did not succeed."""
     view = job.view
     return job.result(timeout=0) if view.state is JobState.SUCCEEDED else None
 
@@ -341,6 +348,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _told(steps: Sequence[StepView]) -> str:
+    """Summarize the progress of a running run."""
     standings = [view.standing for view in steps]
     over = sum(one.is_over for one in standings)
     going = [one.step for one in standings if one.state == OPEN]

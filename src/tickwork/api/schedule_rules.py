@@ -1,7 +1,7 @@
-"""Rules as users write them: `cron(...)`, `every(...)` and the others. What they mean is the core's.
+"""The public schedule rules: `cron(...)`, `every(...)` and the others, wrapped with a clock for previews.
 
-The core never asks what time it is, and a user who asks for the next four occurrences means: from now on. So what users
-hold is a Rule, which is a value of the core and a clock for previews. Schedules store and follow the value alone.
+The rules of the core never read a clock, but "the next four occurrences" mean those after now. So users hold a `Rule`:
+a rule of the core, with the system clock as the default instant. Schedules store and follow only its value.
 """
 
 from __future__ import annotations
@@ -46,25 +46,26 @@ _REPEATING = re.compile(r"R[0-9]*/")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Says when something is due. `value` is what is stored."""
+    """A rule for when something is due. `value` is the part that is stored."""
 
     value: RuleValue
 
     def next(self, n: int = 1, *, after: datetime | None = None, calendars: Calendars = NO_CALENDARS) -> list[datetime]:
-        """Return the next `n` occurrences, in UTC, after an instant or else after now; fewer if the rule ends.
+        """Return the next `n` occurrences after `after` (default: now), in UTC; fewer if the rule ends.
 
-        `calendars` are those that the rule names, by their names. Raises InvalidOption for an instant without a zone.
+        `calendars` holds the calendars that the rule names, by name. Raises InvalidOption for an instant without a
+        zone.
         """
         return self.value.next(n, after=_now() if after is None else after, calendars=calendars)
 
     def prev(
         self, n: int = 1, *, before: datetime | None = None, calendars: Calendars = NO_CALENDARS
     ) -> list[datetime]:
-        """Return the last `n` occurrences before an instant or else before now, the latest first."""
+        """Return the last `n` occurrences before `before` (default: now), latest first."""
         return self.value.prev(n, before=_now() if before is None else before, calendars=calendars)
 
     def explain(self) -> str:
-        """Say in words when it is due: "At 02:30 on weekdays, Europe/Berlin; ..."."""
+        """Describe in words when the rule is due: "At 02:30 on weekdays, Europe/Berlin; ..."."""
         return self.value.explain()
 
 
@@ -73,7 +74,7 @@ def _now() -> datetime:
 
 
 def _held(make: Callable[P, RuleValue]) -> Callable[P, Rule]:
-    """Return the maker of a value as the maker of a Rule."""
+    """Wrap a rule constructor of the core so that it returns a `Rule` and warns of a `dst` without effect."""
 
     @wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> Rule:
@@ -93,18 +94,18 @@ rrule = _held(core_rrule.rrule)
 
 
 def any_of(*rules: Rule) -> Rule:
-    """Due when any of the rules is; at an instant that several share, once."""
+    """Due when any of the rules is due; once at an instant that several rules share."""
     return Rule(combine.any_of(*(_value("any_of", rule) for rule in rules)))
 
 
 def all_of(*parts: Rule | ExceptOn) -> Rule:
-    """Due when all of the rules are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
+    """Due when all of the rules are due: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
     values = (part if isinstance(part, ExceptOn) else _value("all_of", part) for part in parts)
     return Rule(combine.all_of(*values))
 
 
 def read_rule(given: Rule | str) -> RuleValue:
-    """The rule that a schedule is given: as such, as a cron expression, or as an ISO 8601 repeating interval."""
+    """Return the rule that a schedule is given: a `Rule`, a cron expression, or an ISO 8601 repeating interval."""
     if isinstance(given, str):
         return (every(given) if _REPEATING.match(given) else cron(given)).value
     if isinstance(given, Rule):

@@ -1,4 +1,4 @@
-"""What callers hold of schedules: `app.schedules["report"]`, and what may be done to one."""
+"""The schedules of an app: `app.schedules["report"]`, and the operations on a schedule."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ NewIds = Callable[[int], list[str]]
 
 
 class Schedules(Mapping[str, "Schedule"]):
-    """The schedules of a store by name, in that order. Each look is a look into the store.
+    """The schedules of a store, sorted by name. Each access reads the store.
 
-    `nudge` has the schedulers of this process look at once; those of others look within a second.
+    `nudge` wakes the schedulers of this process at once; those of other processes look within a second.
     """
 
     def __init__(self, client: Client, new_ids: NewIds, nudge: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class Schedules(Mapping[str, "Schedule"]):
         return self.client.store
 
     def __getitem__(self, name: str) -> Schedule:
-        """The schedule of that name. Raises ScheduleNotFound."""
+        """Return the schedule of that name. Raises ScheduleNotFound."""
         found = self.store.get_schedules([name]).get(name)
         if found is None:
             raise ScheduleNotFound(
@@ -67,19 +67,20 @@ class Schedules(Mapping[str, "Schedule"]):
         return sum(1 for _ in self.views())
 
     def views(self) -> Iterator[ScheduleView]:
-        """All schedules as they stand, a page at a time."""
+        """Yield all schedules with their state, read a page at a time."""
         after = ""
         while page := self.store.list_schedules(PAGE, after):
             yield from page
             after = page[-1].name
 
     def handle(self, view: ScheduleView) -> Schedule:
-        """What holds a schedule that was just read."""
+        """Return the `Schedule` of a view that was just read."""
         return Schedule(self, view.name, view)
 
     def put(self, specs: Sequence[ScheduleSpec]) -> list[Schedule]:
-        """Store schedules, all or none; one of a name that is taken is edited. Raises InvalidInput for a calendar that
-        is not there.
+        """Store schedules, all or none; a schedule whose name exists is edited.
+
+        Raises InvalidInput for a calendar that is not in the store.
         """
         self.check_calendars(specs)
         self.store.put_schedules(specs)
@@ -87,11 +88,11 @@ class Schedules(Mapping[str, "Schedule"]):
         return [Schedule(self, spec.name) for spec in specs]
 
     def pause_as_said(self, specs: Sequence[ScheduleSpec]) -> None:
-        """Pause those that are said to be paused, also where they were there before."""
+        """Pause the schedules that are declared as paused, also those that existed before."""
         self.store.pause_schedules([spec.name for spec in specs if spec.paused])
 
     def check_calendars(self, specs: Sequence[ScheduleSpec], beside: Container[str] = ()) -> None:
-        """Raise InvalidInput where a schedule heeds a calendar that is not there, nor among those beside it."""
+        """Raise InvalidInput if a schedule uses a calendar that is neither in the store nor in `beside`."""
         heeded = {name: spec for spec in specs for name in spec.calendar_names if name not in beside}
         missing = sorted(set(heeded) - set(self.store.calendars())) if heeded else []
         if missing:
@@ -101,9 +102,9 @@ class Schedules(Mapping[str, "Schedule"]):
             )
 
     def undeclared(self) -> list[str]:
-        """Schedules that code declared and that no live worker declares any more. They go on firing until deleted.
+        """Return schedules that code declared and no live worker declares any more. They fire until they are deleted.
 
-        Without any live worker nobody knows what code says, so none is.
+        Without any live worker the answer is empty, since it is not known what code declares.
         """
         live = [worker for worker in self.store.workers() if worker.state not in ("lost", "remote")]
         declared = {name for worker in live for name in worker.schedules}
@@ -111,7 +112,7 @@ class Schedules(Mapping[str, "Schedule"]):
 
 
 class Schedule:
-    """A schedule in the store. Its properties are read from there when asked for."""
+    """A schedule in the store. Its properties are read from the store on access."""
 
     def __init__(self, schedules: Schedules, name: str, view: ScheduleView | None = None) -> None:
         self._schedules = schedules
@@ -124,7 +125,7 @@ class Schedule:
 
     @property
     def view(self) -> ScheduleView:
-        """Everything about it, as it stands now. Raises ScheduleNotFound when it is gone."""
+        """All stored facts of the schedule, read now. Raises ScheduleNotFound if it is gone."""
         view, self._first = self._first, None
         found = view or self._client.store.get_schedules([self.name]).get(self.name)
         if found is None:
@@ -133,7 +134,7 @@ class Schedule:
 
     @property
     def spec(self) -> ScheduleSpec:
-        """What defines it."""
+        """The definition of the schedule."""
         return self.view.spec
 
     @property
@@ -146,14 +147,14 @@ class Schedule:
 
     @property
     def state(self) -> str:
-        """ "active", "paused", "troubled" while a calendar is missing, or "ended" when nothing is due any more."""
+        """ "active", "paused", "troubled" while a calendar is missing, or "ended" if nothing is due any more."""
         view = self.view
         return state_of(view.spec, view.standing, self._client.store.now(), self._calendars(view))
 
     def next(self, n: int = 1) -> list[datetime]:
-        """Return when it is next due, up to `n` times, in UTC. Of a fixed delay only the next, once it is known.
+        """Return the next `n` occurrences, in UTC. For a fixed delay only the next, once it is known.
 
-        A paused one says when it would be.
+        For a paused schedule these are the occurrences that it would have.
         """
         view = self.view
         return upcoming(view.spec, view.standing, n, self._client.store.now(), self._calendars(view))
@@ -164,9 +165,9 @@ class Schedule:
     def pause(
         self, reason: str | None = None, *, by: str | None = None, until: str | timedelta | datetime | None = None
     ) -> bool:
-        """Start nothing from now on; False when it was paused already. Runs that live go on.
+        """Start nothing from now on; return False if it was paused already. Live runs go on.
 
-        `until` is an instant, or a duration from now, after which it goes on by itself. Raises InvalidOption.
+        `until` is an instant, or a duration from now, at which the schedule resumes by itself. Raises InvalidOption.
         """
         ends = None if until is None else _end_of_pause(until, self._client.store.now())
         check_text("by", by)
@@ -174,36 +175,40 @@ class Schedule:
         return self._change(self._client.store.pause_schedules([self.name], by, reason, ends))
 
     def resume(self) -> bool:
-        """Go on; False when it was not paused. What came due meanwhile was missed: the catch-up policy judges it."""
+        """Resume the schedule; return False if it was not paused.
+
+        Occurrences that came due meanwhile count as missed: the catch-up policy decides about them.
+        """
         return self._change(self._client.store.resume_schedules([self.name]))
 
     def _change(self, changed: list[str]) -> bool:
+        """Wake the schedulers after a change. Raises ScheduleNotFound if the schedule is gone."""
         self._first = None
         if not changed:
-            _ = self.view  # raises when it is gone
+            _ = self.view  # raises ScheduleNotFound
         self._schedules.nudge()
         return bool(changed)
 
     def run(self) -> Job:
-        """Start it now, outside of its rule and whatever its policies say; nothing else of it changes."""
+        """Start a run now, whatever the rule and the policies are; nothing else of the schedule changes."""
         return self._client.enqueue([self._job_of(self.view)(self._client.store.now(), is_catchup=False)])[0]
 
     def delete(self) -> bool:
-        """Delete it and the record of its fires; False when it was gone. Its jobs go on."""
+        """Delete the schedule and the record of its fires; return False if it was gone. Its jobs go on."""
         self._first = None
         return bool(self._client.store.delete_schedules([self.name]))
 
     def fires(self, limit: int | None = None, before: datetime | None = None) -> Sequence[FireView]:
-        """What became of its occurrences, the latest first, from just before an instant on.
+        """Return the outcomes of its occurrences before `before`, latest first.
 
-        They are read page by page while they are iterated over; with `limit`, no more than that.
+        Pages are read while iterating; with `limit`, at most that number is read at once.
         """
         return (
             Pages(self._fires_before, before) if limit is None else self._client.store.fires(self.name, limit, before)
         )
 
     async def fires_async(self, limit: int | None = None, before: datetime | None = None) -> list[FireView]:
-        """The asyncio twin of `fires`; without `limit`, it reads all."""
+        """Return the outcomes that `fires` does; without `limit`, all of them are read."""
         return await asyncio.to_thread(lambda: list(self.fires(limit, before)))
 
     def _fires_before(self, before: datetime | None) -> Page[FireView]:
@@ -211,18 +216,19 @@ class Schedule:
         return Page(found, found[-1].due_at if len(found) == PAGE else None)
 
     def occurrences(self, start: datetime, end: datetime) -> list[datetime]:
-        """Its occurrences from `start` to `end`. Raises InvalidInput for too many, or a rule that has none."""
+        """Return its occurrences from `start` to `end`. Raises InvalidInput for too many, or for a fixed delay."""
         view = self.view
         return occurrences(view.spec, start, end, self._calendars(view))
 
     def backfill(
         self, start: datetime, end: datetime, *, max_parallel: int = 1, dry_run: bool = False, force: bool = False
     ) -> list[BackfillOutcome]:
-        """Run it for each of its occurrences from `start` to `end`, the oldest first; return what became of each.
+        """Run the schedule for each occurrence from `start` to `end`, oldest first; return their outcomes.
 
-        At most `max_parallel` jobs live at a time, and it returns when all have ended. A job is keyed by its occurrence
-        for 30 days, so a backfill that is repeated does nothing twice, unless with `force`. `dry_run` starts nothing.
-        With wait_for_previous it ends at the first occurrence that does not succeed; those after it have no job.
+        At most `max_parallel` jobs are live at a time, and it returns when all have ended. A job is keyed by its
+        occurrence for 30 days, so repeating a backfill does nothing twice, unless with `force`. `dry_run` starts
+        nothing. With wait_for_previous it ends at the first occurrence that does not succeed; later occurrences have no
+        job.
         """
         dues = self.occurrences(start, end)
         if dry_run:
@@ -237,7 +243,7 @@ class Schedule:
         return Backfill(self._client, self.name, dues, max_parallel, make, force=force, in_order=in_order)
 
     def _job_of(self, view: ScheduleView) -> MakeJob:
-        """What makes a job that stands for an occurrence."""
+        """Return a function that makes the job of an occurrence."""
         made = template(view.spec, self._client.store.task_definition(view.spec.target))
         spec, calendars = view.spec, self._calendars(view)
         rule = rule_of(spec.name, spec.rule, spec.policies.start, spec.policies.calendars)
@@ -258,6 +264,7 @@ class Schedule:
 
 
 def _end_of_pause(until: str | timedelta | datetime, now: datetime) -> datetime:
+    """Return the instant at which a pause ends. Raises InvalidOption if it has passed."""
     if isinstance(until, datetime):
         ends = read_instant("until", until)
     else:
