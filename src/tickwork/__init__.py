@@ -142,7 +142,7 @@ __all__ = [
     "throttle",
 ]
 
-# Imported when first asked for: they cost 100 ms, which `tickwork --help` does not have.
+# Imported on first use: these imports take 100 ms, which would slow down `tickwork --help`.
 _LAZY = {
     "Tickwork": "tickwork.app",
     "Blobs": "tickwork.blobs",
@@ -183,6 +183,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)

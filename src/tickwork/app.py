@@ -1,4 +1,4 @@
-"""Tickwork: the object that users hold. It picks a store by its URL, and wires what callers and workers use."""
+"""The `Tickwork` app object: it opens the store that its URL names, and connects clients and workers to it."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def open_store(
     blobs: Blobs | None = None,
     on_refused: Callable[[], None] | None = None,
 ) -> Store:
-    """Open the store that the settings name, with these blobs, or those that the settings name.
+    """Open the store that the settings name, with these blobs or the blobs that the settings name.
 
-    With `on_refused` it is a store for handlers, which may wait longer for a connection than others. This is called
-    for each connection that the database server refuses.
+    `on_refused` marks a store for handlers, which may wait longer for a connection than other stores. It is called for
+    each connection that the database server refuses.
     """
     blobs = open_blobs(settings) if blobs is None else blobs
     path = sqlite_path(settings.place)
@@ -105,13 +105,13 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class Tickwork(LimitCalls, DagRegistry):
-    """An app: its tasks, and the store that their jobs are in.
+    """An app: its tasks, and the store that holds their jobs.
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
-    opened when it is first needed, so that importing an app touches nothing. `upgrade=True` applies migrations.
-    `namespace` is a name for a store of its own beside others at the same URL.
-    `blobs` is where results go that are too large for the store: a folder, an object (see `Blobs`), or the name of one,
-    `shop.storage:blobs`. `pool_size` and `user_pool_size` bound the PostgreSQL connections of this process.
+    opened on first use, so importing an app has no side effects. `upgrade=True` applies migrations. `namespace` names a
+    separate store beside others at the same URL. `blobs` is where results too large for the store go: a folder, an
+    object (see `Blobs`), or the name of an object, `shop.storage:blobs`. `pool_size` and `user_pool_size` bound the
+    PostgreSQL connections of this process.
     """
 
     def __init__(
@@ -142,22 +142,22 @@ class Tickwork(LimitCalls, DagRegistry):
 
     @property
     def url(self) -> str:
-        """Where the store is."""
+        """The URL of the store, with its namespace applied."""
         return self.settings.place
 
     @cached_property
     def blobs(self) -> Blobs | None:
-        """Where results are that are too large for the store; None when there is no place for them."""
+        """The place for results that are too large for the store; None if there is none."""
         return open_blobs(self.settings) if self._given_blobs is None else self._given_blobs
 
     @cached_property
     def large_results(self) -> LargeResults:
-        """Turns results into what the store holds, and back."""
+        """Moves large results to blobs, and loads them again."""
         return LargeResults(self.blobs)
 
     @property
     def store(self) -> Store:
-        """The store, opened when it is first asked for."""
+        """The store, opened on first use."""
         with self._opening:
             if self._store is None:
                 self._store = open_store(
@@ -166,7 +166,7 @@ class Tickwork(LimitCalls, DagRegistry):
             return self._store
 
     def wrap_store(self, wrap: Callable[[Store], Store]) -> None:
-        """Open the store, and have all calls of it go through this from now on: one that measures them, say."""
+        """Open the store and replace it with a wrapper, for example to measure its calls."""
         opened = self.store
         with self._opening:
             self._store = wrap(opened)
@@ -178,18 +178,18 @@ class Tickwork(LimitCalls, DagRegistry):
 
     @property
     def client(self) -> Client:
-        """The calls on the store, as plain methods."""
+        """The job client of this store."""
         return Client(self.store, self.decode_result)
 
     def close(self) -> None:
-        """Let go of the store. It is opened again when it is needed."""
+        """Close the store. It is opened again on next use."""
         with self._opening:
             if self._store is not None:
                 self._store.close()
             self._store = None
 
     def decode_result(self, name: str, data: bytes) -> Any:
-        """A stored result as what it was, wherever it is; of a task that is not known here, as its plain JSON."""
+        """Decode a stored result, also from a blob. The result of an unknown task is returned as plain JSON."""
         return super().decode_result(name, self.large_results.whole(data))
 
     # -- jobs
@@ -199,30 +199,30 @@ class Tickwork(LimitCalls, DagRegistry):
         return self.named(task).enqueue(*args, **kwargs)
 
     async def enqueue_async(self, task: str | Task[Any, Any] | Dag[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
-        """The asyncio twin of `enqueue`."""
-        named = await asyncio.to_thread(self.named, task)  # it may have to read the task's definition
+        """Enqueue a task by name without blocking the event loop."""
+        named = await asyncio.to_thread(self.named, task)  # may read the task's definition
         return await named.enqueue_async(*args, **kwargs)
 
     def named(self, task: str | Task[Any, Any] | Dag[Any, Any]) -> Enqueues[Any, Any]:
-        """A task by name, ready for `.options(...)` and `.enqueue(...)`, imported here or not."""
+        """Return a task by name, imported here or not, ready for `.options(...)` and `.enqueue(...)`."""
         name = task_name(_name(task))
         known = self.tasks.get(name) or self.dags.get(name)
         return known if known is not None else _by_name(self, name, self.store.task_definition(name))
 
     def broadcast(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> list[Job]:
-        """Run a task once on each worker that lives and could run it: `app.broadcast(reload_prices)`.
+        """Run a task once on each live worker that could run it: `app.broadcast(reload_prices)`.
 
-        Returns a job for each. Its handler finds which of how many it is in `current_job().broadcast`. With options:
-        `reload_prices.options(expires="1m").broadcast()`.
+        Returns one job per worker. Its handler finds its index and the total in `current_job().broadcast`. With
+        options: `reload_prices.options(expires="1m").broadcast()`.
         """
         return self.named(task).broadcast(*args, **kwargs)
 
     def job(self, id: str | Job | None = None, *, key: str | None = None) -> Job | None:
-        """The job with this id, or the one that holds (else last held) this key; None when there is none."""
+        """Return the job with this id, or the job that holds (else last held) this key. None: there is none."""
         return self.client.job(None if id is None else _job_id(id), key=key)
 
     def run(self, id: str) -> Run | None:
-        """The run of a dag with this id; None when there is none."""
+        """Return the dag run with this id; None if there is none."""
         found = self.client.job(id)
         return Run(self.client, found.id, found.seen) if found is not None and found.seen.version is not None else None
 
@@ -245,14 +245,15 @@ class Tickwork(LimitCalls, DagRegistry):
         cursor: str | None = None,
         **which: Any,
     ) -> Pages[Run] | Page[Run]:
-        """The runs of a dag, or of all, the newest first. `state=`, `key=` and the like are those of jobs.
+        """Return the runs of a dag, or of all dags, newest first. `state=`, `key=` and the like filter as for jobs.
 
-        They are read page by page while they are iterated over; with `limit`, one page, whose `next_cursor` leads on.
+        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the next cursor.
         """
         read = self._reads_runs(dag, which)
         return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
 
     def _reads_runs(self, dag: str | Dag[Any, Any] | None, which: dict[str, Any]) -> Callable[..., Page[Run]]:
+        """Return a function that reads one page of matching runs."""
         wanted = replace(_filter(which if dag is None else {**which, "task": dag}), runs=True)
 
         def read(limit: int, cursor: str | None) -> Page[Run]:
@@ -262,11 +263,11 @@ class Tickwork(LimitCalls, DagRegistry):
         return read
 
     def dag_versions(self, name: str | None = None) -> list[DagView]:
-        """The newest version of every dag that the store knows, by name; or all versions of one, the newest first."""
+        """Return the newest version of every stored dag, by name; or all versions of one dag, newest first."""
         return self.store.dags(name)
 
     def assets(self) -> list[AssetView]:
-        """What tasks and dags with `produce=` have made anew, when, and by which job."""
+        """Return the assets that tasks and dags with `produce=` have updated: when, and by which job."""
         return self.store.assets()
 
     @overload
@@ -276,35 +277,41 @@ class Tickwork(LimitCalls, DagRegistry):
     def jobs(self, /, *, limit: int, cursor: str | None = None, **which: Any) -> Page[Job]: ...
 
     def jobs(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Pages[Job] | Page[Job]:
-        """The jobs, the newest first: state=, task=, queue=, key=, label=, creator=, error=, since= ...
+        """Return the jobs, newest first: state=, task=, queue=, key=, label=, creator=, error=, since= ...
 
-        They are read page by page while they are iterated over; with `limit`, one page, whose `next_cursor` leads on.
+        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the next cursor.
         """
         read = partial(self.client.jobs, _filter(which))
         return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
 
     def cancel(self, job: str | Job | None = None, /, **which: Any) -> int:
-        """Cancel one job, or all that match and have not ended; return how many."""
+        """Cancel one job, or all matching jobs that have not ended; return how many."""
         return self.client.cancel(_some(job, which))
 
     def redrive(self, job: str | Job | None = None, /, *, rate: str | None = None, **which: Any) -> int:
-        """Queue failed jobs again, all dead letters or those that match; `rate="50/s"` spreads them out."""
+        """Queue dead letters again, all or the matching ones; return how many. `rate="50/s"` spreads them over time."""
         return self.client.redrive(replace(_filter(_with_id(job, which)), dead=True), rate)
 
     def discard(self, job: str | Job | None = None, /, **which: Any) -> int:
-        """Take failed jobs out of the dead letters; return how many."""
+        """Remove failed jobs from the dead letters; return how many."""
         return self.client.discard(replace(_some(job, which), dead=True))
 
     def begin(self, change: BulkChange, by: str) -> BulkOperation:
-        """Have a change be made to many jobs, page by page, by the services of any worker or server."""
+        """Start a bulk operation, which the services of any worker or server carry out page by page."""
         return self.store.put_operation(self._ids.new_id(), change, by)
 
     def connection(self) -> AbstractContextManager[Any]:
-        """A transaction of your own on the store: pass it as `tx=`; it commits when the block ends well."""
+        """Open your own transaction on the store: pass it as `tx=`.
+
+        It commits if the block ends without an exception.
+        """
         return self.store.connection()
 
     async def jobs_async(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Page[Job]:
-        """The asyncio twin of `jobs`; without `limit`, it reads all. `async for` over `jobs()` reads page by page."""
+        """Return the jobs, as `jobs` does; without `limit`, all are read.
+
+        `async for` over `jobs()` reads page by page.
+        """
         return await asyncio.to_thread(_read, partial(self.client.jobs, _filter(which)), limit, cursor)
 
     async def runs_async(
@@ -316,7 +323,10 @@ class Tickwork(LimitCalls, DagRegistry):
         cursor: str | None = None,
         **which: Any,
     ) -> Page[Run]:
-        """The asyncio twin of `runs`; without `limit`, it reads all. `async for` over `runs()` reads page by page."""
+        """Return the runs, as `runs` does; without `limit`, all are read.
+
+        `async for` over `runs()` reads page by page.
+        """
         return await asyncio.to_thread(_read, self._reads_runs(dag, which), limit, cursor)
 
     broadcast_async = twin(broadcast)
@@ -346,10 +356,11 @@ class Tickwork(LimitCalls, DagRegistry):
         kwargs: Mapping[str, Any] | None = None,
         **given: Any,
     ) -> Schedule:
-        """Start a task by a rule from now on: `app.schedule("report", report, cron("0 8 * * MON-FRI"), queue="slow")`.
+        """Store a schedule: `app.schedule("report", report, cron("0 8 * * MON-FRI"), queue="slow")`.
 
-        Policies (`catchup=`, `overlap=`, ...) and options of its jobs (`queue=`, `retries=`, ...) go beside it. A
-        schedule of that name that is there is edited; that holds from now on, and fires nothing of the time before.
+        Policies (`catchup=`, `overlap=`, ...) and options of its jobs (`queue=`, `retries=`, ...) are further
+        arguments. An existing schedule of that name is edited; the edit applies from now on and fires nothing of the
+        time before.
         """
         task = self.named(target)
         if task.name in self.dags:
@@ -363,20 +374,20 @@ class Tickwork(LimitCalls, DagRegistry):
         return self.schedules.put(specs)
 
     def put_calendar(self, name: str, value: Calendar) -> None:
-        """Store a calendar for schedules to heed by its name. Editing it moves the next fires of all of them."""
+        """Store a calendar under a name, for use by schedules. Editing it moves their next fires."""
         self.store.put_calendar(calendar_name(name), value)
         self._nudge()
 
     def delete_calendar(self, name: str) -> bool:
-        """Delete a calendar; False when there is none. Raises InvalidInput while a schedule heeds it."""
+        """Delete a calendar; return False if there is none. Raises InvalidInput while a schedule uses it."""
         return self.store.delete_calendar(name)
 
     def calendars(self) -> dict[str, Calendar]:
-        """The calendars of the store by name."""
+        """Return the calendars of the store by name."""
         return self.store.calendars()
 
     def _nudge(self) -> None:
-        """Have the schedulers of this process look at once."""
+        """Wake the schedulers of this process at once."""
         for nudge in list(self._nudges):
             nudge()
 
@@ -390,15 +401,15 @@ class Tickwork(LimitCalls, DagRegistry):
 
     @property
     def notifications(self) -> Notifications:
-        """Who is told of what: `app.notifications.put("night", "failed", to="ops", task="report")`."""
+        """Notification rules: `app.notifications.put("night", "failed", to="ops", task="report")`."""
         return Notifications(self.client, self._ids)
 
     # -- workers
 
     def queue_loads(self, workers: Sequence[WorkerView] | None = None) -> list[QueueLoad]:
-        """What stands in each queue, how many workers serve it, and how many it wants.
+        """Return for each queue its waiting jobs, the workers that serve it, and how many workers it needs.
 
-        `workers` are those of the store, for a caller that has read them already.
+        `workers` are the workers of the store, for a caller that has read them already.
         """
         return queue_loads(self.store, workers=workers)
 
@@ -415,9 +426,9 @@ class Tickwork(LimitCalls, DagRegistry):
     ) -> Iterator[None]:
         """Run a worker inside this process while the block runs; at its end running jobs may finish.
 
-        `labels=["gpu", "region:eu"]` and `resources="mem=8GB,gpu=1"` are what it has for jobs with `needs=`. For
-        development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that
-        does not let itself be interrupted.
+        `labels=["gpu", "region:eu"]` and `resources="mem=8GB,gpu=1"` are what it offers to jobs with `needs=`. For
+        development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that does
+        not let itself be interrupted.
         """
         refuse_while_loading()
         if concurrency < 1:
@@ -429,7 +440,7 @@ class Tickwork(LimitCalls, DagRegistry):
         clock, rng = SystemClock(), Random(secrets.randbits(64))
         solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
         for name in solo:
-            self._target_of(name)  # refuses here what no child could import
+            self._target_of(name)  # raises here for a task that no child could import
         local = ThreadPool(
             self.tasks,
             lambda: self.store,
@@ -470,7 +481,7 @@ class Tickwork(LimitCalls, DagRegistry):
                 return
 
     def _target_of(self, task: str) -> str:
-        """The file or module that a child process imports to find a task."""
+        """Return the file or module that a child process imports to find a task."""
         module = self.tasks[task].function.__module__
         if module != "__main__":
             return module
@@ -483,6 +494,7 @@ class Tickwork(LimitCalls, DagRegistry):
 
 
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
+    """Return a task that this app does not define, with the options, limits and parameters that the store has of it."""
     stored = decode_task_flow(None if definition is None else definition.flow)
     flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
     signature = StoredSignature(definition)
@@ -508,6 +520,7 @@ def _with_id(job: str | Job | None, which: dict[str, Any]) -> dict[str, Any]:
 
 
 def _some(job: str | Job | None, which: dict[str, Any]) -> JobFilter:
+    """Return a filter for the given jobs. Raises InvalidInput for a filter that would match all jobs."""
     which = _with_id(job, which)
     if not which:
         raise InvalidInput("say which jobs: an id, key=, task=, queue=, collection=, label=, creator= or state=.")
@@ -521,6 +534,7 @@ _FILTERS = (
 
 
 def _filter(which: dict[str, Any]) -> JobFilter:
+    """Check a filter given as keyword arguments. Raises InvalidInput and InvalidOption."""
     unknown = [name for name in which if name not in _FILTERS]
     if unknown:
         raise InvalidInput(f"jobs cannot be chosen by {unknown[0]!r}; they can by {', '.join(_FILTERS)}.")
@@ -546,7 +560,7 @@ def _filter(which: dict[str, Any]) -> JobFilter:
 
 
 def _read(read: Callable[..., Page[AnyJob]], limit: int | None, cursor: str | None) -> Page[AnyJob]:
-    """One page of a list, or without a limit all of it."""
+    """Return one page of a list, or without a limit all of it."""
     if limit is not None:
         return read(limit, cursor)
     return Page(Pages(partial(read, PAGE), cursor).load(), None)

@@ -1,7 +1,7 @@
-"""Store results that are too large for the store as blobs; the store holds references to them (`core/blob_ref.py`).
+"""Blob storage for results too large for the store, which holds references to them (`core/blob_ref.py`).
 
-A blob is written before its job's end is stored, and deleted after its job was; a crash in between leaves one that
-nobody names, which the pruner finds later.
+A blob is written before its job's end is stored, and deleted after its job was. A crash in between leaves a blob that
+no row refers to; the pruner deletes it later.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from tickwork.core.blob_ref import MARK, BlobRef, Unfillable, owner_of, referenc
 from tickwork.errors import BlobError, InvalidArguments, InvalidInput, InvalidPayload
 from tickwork.file_modes import FILE_MODE, FOLDER_MODE, exposed, narrow
 
-AN_OBJECT = "an object of the program"  # stands in the settings for one that was given to Tickwork(blobs=...)
-READ_LIMIT = 64 * 1024 * 1024  # of results that a server puts together in memory for one request
+AN_OBJECT = "an object of the program"  # value of the setting when Tickwork(blobs=...) got an object
+READ_LIMIT = 64 * 1024 * 1024  # for results that a server assembles in memory for one request
 _CHUNK = 1024 * 1024
 _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @runtime_checkable
 class Blobs(Protocol):
-    """A place for blobs that every worker and every reader of results can reach: a folder, a bucket.
+    """Blob storage that every worker and every reader of results can reach: a folder, a bucket.
 
-    Keys are letters, digits, dots and dashes. Each is written once, and what was read is checked by its key.
+    Keys are letters, digits, dots and dashes. Each key is written once; data that was read is checked against its
+    reference.
     """
 
     def put(self, key: str, data: bytes) -> None:
@@ -49,14 +50,14 @@ class Blobs(Protocol):
         """Delete blobs; some may be gone already."""
 
     def keys(self, before: datetime) -> Iterable[str]:
-        """Return the keys of the blobs that were written before an instant."""
+        """Return the keys of the blobs written before an instant."""
 
 
 class LocalBlobs:
-    """Blobs as files of a folder, which is made when it is first needed. Any number of processes may share it.
+    """Blobs as files of a folder, which is created on first use. Any number of processes may share it.
 
-    A file is written under another name, synced and renamed, so a blob is there as a whole or not at all. Files and the
-    folders that are made are for this user alone. A folder that was there before keeps its mode.
+    A file is written under another name, synced and renamed, so a blob exists completely or not at all. Files and
+    created folders are accessible to this user only. An existing folder keeps its mode.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -93,13 +94,13 @@ class LocalBlobs:
             self._path(key).unlink(missing_ok=True)
 
     def keys(self, before: datetime) -> Iterator[str]:
-        """Also the names of what a crash has left half-written."""
+        """Yield the keys of blobs written before an instant, also the names of files that a crash left half-written."""
         for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
             if owner_of(path.name) is not None and _is_before(path, before):
                 yield path.name
 
     def trouble(self) -> str | None:
-        """Why nothing can be written, as far as one can tell without writing."""
+        """Return why nothing can be written, as far as is known without writing; None if nothing is wrong."""
         there = self.folder
         while not there.exists() and there != there.parent:
             there = there.parent
@@ -108,7 +109,7 @@ class LocalBlobs:
         return f"{there} cannot be written" if there.is_dir() else f"{there} is not a folder"
 
     def exposed(self) -> list[Path]:
-        """The folders that other users of this machine may look into and find blobs, or may put others in."""
+        """Return the folders in which other users of this machine may read blobs or create files."""
         if not exposed([self.folder]):
             return []
         return exposed([self.folder], stat.S_IWGRP | stat.S_IWOTH) + exposed(self.folder.glob("[0-9a-f][0-9a-f]"))
@@ -120,7 +121,7 @@ class LocalBlobs:
 
 
 class NamedBlobs:
-    """Blobs of an object that the settings name, `shop.storage:blobs`, imported when it is first needed."""
+    """Blobs of an object that the settings name, `shop.storage:blobs`, imported on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -155,7 +156,7 @@ class NamedBlobs:
 
 
 def open_blobs(settings: Settings) -> Blobs | None:
-    """The blobs that the settings name; beside a SQLite file there is a folder for them anyway."""
+    """Return the blob storage that the settings name; for a SQLite file the default is a folder beside it."""
     if settings.blobs == AN_OBJECT:
         raise InvalidInput(
             "Tickwork(blobs=...) was given an object, and the supervisor of a worker, which never runs your code, "
@@ -167,24 +168,24 @@ def open_blobs(settings: Settings) -> Blobs | None:
     if path is None:
         return None
     beside = LocalBlobs(f"{path}-blobs")
-    narrow(beside.folder)  # nobody else uses it, in contrast to one that was named
+    narrow(beside.folder)  # no other program uses this folder, unlike a folder that the settings name
     return beside
 
 
 class TooMuch(Exception):
-    """A value has more bytes, with all that it refers to, than its reader wants to hold in memory."""
+    """A value and the blobs it refers to have more bytes than its reader allows."""
 
 
 class LargeResults:
-    """LargeResults as rows hold them: as they are, or as references to blobs."""
+    """Converts results to the form stored in rows: the result itself, or a reference to a blob."""
 
     def __init__(self, blobs: Blobs | None) -> None:
         self._blobs = blobs
 
     def keep(self, data: bytes, job_id: str, attempt: int, what: str) -> bytes:
-        """Return what to store for a result; one that is too large for a row is in a blob by then.
+        """Return what to store for a result; a result too large for a row has been written to a blob.
 
-        Raises InvalidPayload, which names `what`, for one that is too large for a blob or that there is no place for,
+        Raises InvalidPayload, which names `what`, if the result is too large for a blob or there is no place for blobs,
         and BlobError.
         """
         if len(data) <= RESULT_LIMIT:
@@ -201,12 +202,12 @@ class LargeResults:
             self._blobs.put(reference.key, data)
         except BlobError:
             raise
-        except Exception as error:  # of whatever library reaches them
+        except Exception as error:  # any exception of the library that accesses the blobs
             raise BlobError(f"{what} could not be written to {self._blobs!r}: {_said(error)}.") from error
         return reference.encode()
 
     def load(self, reference: BlobRef) -> bytes:
-        """Return what a reference leads to. Raises BlobError."""
+        """Return the data of a reference. Raises BlobError."""
         if self._blobs is None:
             raise BlobError(f"blob {reference.key} cannot be read here: no place for blobs is set (TICKWORK_BLOBS).")
         try:
@@ -218,9 +219,9 @@ class LargeResults:
         return reference.checked(data)
 
     def whole(self, data: bytes, limit_bytes: int | None = None) -> bytes:
-        """Return stored JSON with all that it refers to. Raises BlobError, and InvalidArguments for a bad path.
+        """Return stored JSON with its references replaced by their data.
 
-        Raises TooMuch before more than `limit_bytes` are read.
+        Raises BlobError, InvalidArguments for a bad path, and TooMuch before more than `limit_bytes` are read.
         """
         read_bytes = 0
 
@@ -237,9 +238,9 @@ class LargeResults:
             raise InvalidArguments(f"{error}.") from None
 
     def opened(self, data: bytes) -> BinaryIO | None:
-        """Return a file with all of a large result, checked; None where it has to be put together. Raises BlobError.
+        """Return a file with all of a large result, checked. Raises BlobError.
 
-        Of places for blobs only those with a method `open` have files.
+        None: the result must be assembled, or the blob storage has no method `open`.
         """
         reference, open_blob = reference_in(data), getattr(self._blobs, "open", None)
         if reference is None or reference.path or open_blob is None:
@@ -261,7 +262,7 @@ class LargeResults:
 
 
 def _check_file(file: BinaryIO, reference: BlobRef) -> bool:
-    """Whether a file refers to no other blobs. Raises BlobError when it is not what was written."""
+    """Return whether a file refers to no other blobs. Raises BlobError if it is not what was written."""
     digest, size, end, is_plain = hashlib.sha256(), 0, b"", True
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
@@ -277,13 +278,13 @@ def _said(error: Exception) -> str:
 
 
 def _is_before(path: Path, instant: datetime) -> bool:
-    with suppress(FileNotFoundError):  # somebody else deleted it meanwhile
+    with suppress(FileNotFoundError):  # another process deleted it meanwhile
         return datetime.fromtimestamp(path.stat().st_mtime, UTC) < instant
     return False
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each as durable as what will be in it."""
+    """Create a folder and its parents, each as durable as the files in it will be."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

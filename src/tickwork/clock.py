@@ -1,7 +1,7 @@
-"""The only file that asks what time it is.
+"""System clocks. This is the only file that reads the time.
 
-Stored times are the store's: PostgreSQL's own clock, or for SQLite an anchor in the file plus the time that went by
-since on a clock that never steps. What a process waits for, it measures on its monotonic clock.
+Stored times are the store's: PostgreSQL's own clock, or for SQLite an anchor in the file plus the time since then on a
+clock that never steps. A process measures its own waits on its monotonic clock.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # counts suspended time, where the system can
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # counts time in suspend, where the system supports it
 
 
 class Clock(Protocol):
-    """What the time is, in the three senses that a scheduler needs."""
+    """The clocks that a scheduler needs: wall time, steady time across processes, and monotonic time."""
 
     def wall_us(self) -> int:
-        """Microseconds since the epoch by the host's clock. It may step in either direction."""
+        """Return microseconds since the epoch by the host's clock. It may step in either direction."""
 
     def steady_us(self) -> int:
-        """Microseconds on a clock that never steps and is the same for all processes of one boot."""
+        """Return microseconds on a clock that never steps and is the same for all processes of one boot."""
 
     def boot_id(self) -> str:
-        """Names the boot that `steady_us` counts in."""
+        """Return a name of the boot in which `steady_us` counts."""
 
     def monotonic(self) -> float:
-        """Seconds, for measuring waits within this process."""
+        """Return seconds, for measuring waits within this process."""
 
 
 class SystemClock:
@@ -50,5 +50,5 @@ class SystemClock:
 def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:  # not Linux: a boot is known by when it began, to the minute
+    except OSError:  # not Linux: a boot is identified by its start, to the minute
         return f"boot-{(time.time_ns() - time.clock_gettime_ns(_STEADY)) // 60_000_000_000}"

@@ -1,7 +1,7 @@
 """Settings: arguments over environment over tickwork.toml (or [tool.tickwork] of pyproject.toml) over defaults.
 
-The fields of `Settings` are the one table of them: name, kind, default and description. Values are texts, as the
-environment has them. docs/settings.md, `tickwork config`, `GET /config` and the settings page of the UI follow it.
+The fields of `Settings` are the only table of settings: name, kind, default and description. Values are texts, as in
+the environment. docs/settings.md, `tickwork config`, `GET /config` and the settings page of the UI follow it.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that says it."""
+        """The environment variable of the setting."""
         return f"TICKWORK_{self.name.upper()}"
 
 
 def setting(default: Any, kind: Kind, description: str) -> Any:
-    """A field of the table."""
+    """Return a dataclass field for a setting."""
     return field(default=default, metadata={"kind": kind, "description": description})
 
 
@@ -60,8 +60,8 @@ def setting(default: Any, kind: Kind, description: str) -> Any:
 class Settings:
     """The settings in force.
 
-    A namespace is a store of its own beside the others: a file `tickwork.NAME.db`, a schema `tickwork_NAME`. So nothing
-    in one can be seen from another, whatever a query forgets.
+    A namespace is a separate store beside the others: a file `tickwork.NAME.db`, a schema `tickwork_NAME`. So no query
+    can see data of another namespace, even one that forgets a filter.
     """
 
     url: str = setting(DEFAULT_URL, "URL", "Where the store is: `sqlite:///FILE` or `postgresql://...`.")
@@ -165,7 +165,7 @@ class Settings:
         return self.schema if self.namespace is None else f"{self.schema}_{self.namespace}"
 
     def lease_times(self, lease: str | timedelta | None = None, *, least: timedelta | None = None) -> LeaseTimes:
-        """The lease and the heartbeat of a worker; `lease` goes before the setting.
+        """Return the lease and the heartbeat of a worker; `lease` overrides the setting.
 
         Raises InvalidInput for times that cannot work, and for a lease below `least`, by default 2 s.
         """
@@ -185,28 +185,28 @@ class Settings:
 
     @property
     def passwords(self) -> frozenset[str]:
-        """The passwords of the store, which no job is to tell."""
+        """The passwords of the store, which must not appear in anything stored of a job."""
         return frozenset(passwords_in(self.url) | passwords_in(self.listen_url or ""))
 
     def reap_every(self) -> timedelta:
-        """How often to look for leases that ran out."""
+        """Return how often to look for leases that ran out. Raises InvalidInput below 100 ms."""
         interval = parse_duration(self.reap_interval, what="reap_interval")
         if interval < LEAST_REAP:
             raise InvalidInput(f"a reap_interval of {format_duration(interval)} is too short. Say at least 100ms.")
         return interval
 
     def is_off(self, task: str) -> bool:
-        """Return whether workers of these settings do not run a built-in task."""
+        """Return whether workers with these settings do not run a built-in task."""
         return task in _switched_off(self.builtin_off, self.namespace)
 
     def kept(self) -> Retention:
-        """How long ended jobs are kept."""
+        """Return how long ended jobs are kept."""
         return read_retention(self.retention)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """How long a lease lasts, and how often it is renewed."""
+    """The duration of a lease, and how often it is renewed."""
 
     lease: timedelta
     heartbeat: timedelta
@@ -219,7 +219,7 @@ SETTINGS = tuple(
 
 
 def effective_settings(settings: Settings, sources: Mapping[str, str]) -> list[tuple[Setting, str | None, str]]:
-    """Each setting with its value, passwords masked, and where it was said."""
+    """Return each setting with its value, passwords masked, and its source."""
     values = [(one, getattr(settings, one.name)) for one in sorted(SETTINGS, key=lambda one: one.name)]
     return [
         (one, None if value is None else masked(value), sources.get(one.name) or "default") for one, value in values
@@ -227,7 +227,10 @@ def effective_settings(settings: Settings, sources: Mapping[str, str]) -> list[t
 
 
 def _switched_off(text: str | None, namespace: str | None) -> set[str]:
-    """The built-in tasks that are switched off: those named alone, and those named with this namespace."""
+    """Return the built-in tasks that are switched off, for all namespaces or for this one.
+
+    Raises InvalidInput for an unknown task or a malformed namespace.
+    """
     found: set[str] = set()
     for one in re.split(r"[,\s]+", text or ""):
         where, _, task = one.rpartition(":")
@@ -247,14 +250,14 @@ def _count(name: str, text: str, most: int = _MOST_CONNECTIONS) -> int:
 
 
 def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings; a name that is unknown in a file, or a value that is not a text, is refused."""
+    """Read the settings. Raises InvalidInput for an unknown name in a file, or a value that is not a text."""
     return find_settings(given, environ)[0]
 
 
 def find_settings(
     given: Mapping[str, Any], environ: Mapping[str, str] | None = None
 ) -> tuple[Settings, dict[str, str]]:
-    """As load_settings, and where each is said that is: "argument", the name of a variable, or a file."""
+    """Read the settings and the source of each value: "argument", the name of a variable, or a file."""
     environ = os.environ if environ is None else environ
     values, file = _from_file(Path.cwd())
     sources = dict.fromkeys(values, file)
@@ -270,13 +273,14 @@ def find_settings(
 
 
 def _checked(settings: Settings) -> Settings:
+    """Return the settings. Raises InvalidInput for a value that is malformed or out of range."""
     if settings.driver not in {"apsw", "sqlite3"}:
         raise InvalidInput(f"driver must be 'apsw' or 'sqlite3', not {settings.driver!r}.")
     if settings.namespace is not None and not _NAMESPACE.fullmatch(settings.namespace):
         raise InvalidInput(
             f"{settings.namespace!r} cannot name a namespace: up to 30 of a-z, 0-9 and _, a letter first."
         )
-    _ = settings.pool_sizes, settings.connection_caps  # refuses what is none
+    _ = settings.pool_sizes, settings.connection_caps  # raises InvalidInput
     read_proxies(settings.trusted_proxies)
     read_variables(settings.secret_env)
     _switched_off(settings.builtin_off, settings.namespace)
@@ -285,7 +289,7 @@ def _checked(settings: Settings) -> Settings:
 
 
 def sqlite_path(url: str) -> str | None:
-    """The file of a sqlite:/// URL (three slashes: relative, four: absolute); None when it is not one."""
+    """Return the file of a sqlite:/// URL (three slashes: relative, four: absolute); None for another URL."""
     prefix = "sqlite:///"
     if not url.startswith("sqlite:"):
         return None
@@ -302,7 +306,7 @@ def sqlite_path(url: str) -> str | None:
 
 
 def from_environment(name: str, environ: Mapping[str, str]) -> str | None:
-    """What a variable says, or the file that it names with _FILE at its end; None when neither is there."""
+    """Return the value of a variable, or the content of the file that NAME_FILE names; None if neither is set."""
     if environ.get(name):
         return environ[name]
     file = environ.get(f"{name}_FILE")  # secrets are often mounted as files
@@ -315,7 +319,7 @@ def from_environment(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _from_file(start: Path) -> tuple[dict[str, Any], str]:
-    """The settings of the nearest file, here or in a folder above, and which that is."""
+    """Return the settings of the nearest file, in this folder or a parent, and the path of that file."""
     for folder in (start, *start.parents):
         for name, table in (("tickwork.toml", ()), ("pyproject.toml", ("tool", "tickwork"))):
             found = _table(folder / name, table)
@@ -326,9 +330,9 @@ def _from_file(start: Path) -> tuple[dict[str, Any], str]:
 
 
 def _check_owner(path: Path) -> None:
-    """Raise InvalidInput for settings that another user may have written: they would choose what this process runs.
+    """Raise InvalidInput for a settings file that another user may have written: it chooses what this process runs.
 
-    A link is looked at itself, too: in a folder such as /tmp, anybody can make one to a file of this user.
+    A symbolic link itself is checked too: in a folder such as /tmp, any user can create a link to a file of this user.
     """
     for place, status in ((path, path.lstat()), (path, path.stat()), (path.parent, path.parent.stat())):
         owner = status.st_uid
@@ -348,6 +352,7 @@ def _user(number: int) -> str:
 
 
 def _table(path: Path, names: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return the settings in a TOML file; None if it has none. Raises InvalidInput for an unknown setting."""
     if not path.is_file():
         return None
     try:

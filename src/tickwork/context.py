@@ -1,4 +1,4 @@
-"""What a handler knows of its own job, and may say of it while it runs."""
+"""The current job: the facts and operations available to a handler while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTE_LIMIT = 500  # characters of a progress note
 
 
 class WorkerLink(Protocol):
-    """How a running attempt reaches its worker, and what it was given."""
+    """The connection of a running attempt to its worker."""
 
     @property
     def job_id(self) -> str: ...
@@ -55,10 +55,10 @@ class WorkerLink(Protocol):
     def late_by(self) -> timedelta: ...
 
     def progress(self, fraction: float, note: str | None) -> None:
-        """Keep so much of the note as NOTE_LIMIT allows, once secrets in it are hidden."""
+        """Report progress. The note is cut to NOTE_LIMIT characters after secrets in it are masked."""
 
     def save(self, state: bytes) -> None:
-        """Return when the state is stored; LeaseLost when this attempt was superseded."""
+        """Store the state, and return when it is stored. Raises LeaseLost if this attempt was superseded."""
 
     def saved(self) -> bytes | None: ...
 
@@ -70,9 +70,10 @@ class WorkerLink(Protocol):
 
 
 class LazyTransaction:
-    """What a transactional handler holds: a connection whose transaction begins with the first use of it.
+    """The connection of a transactional handler. Its transaction begins on first use.
 
-    `begin` is called at most once and returns the store's own connection. Everything else is that connection's.
+    `begin` is called at most once and returns the store's own connection. All other attributes are those of that
+    connection.
     """
 
     def __init__(self, begin: Callable[[], Any]) -> None:
@@ -80,13 +81,13 @@ class LazyTransaction:
         self._connection: Any = None
 
     def begun(self) -> Any:
-        """The connection, inside its transaction."""
+        """Return the connection, inside its transaction."""
         if self._connection is None:
             self._connection = self._begin()
         return self._connection
 
     def execute(self, sql: str, values: Any = ()) -> Any:
-        """Run a statement in the transaction that ends with this job, and not before."""
+        """Run a statement in the transaction, which ends with this job and not before."""
         word, _, rest = sql.strip().upper().partition(" ")
         if word.rstrip(";") in {"BEGIN", "COMMIT", "END"} or (
             word.rstrip(";") == "ROLLBACK" and "TO" not in rest.split()
@@ -102,7 +103,7 @@ class LazyTransaction:
 
 
 class CurrentJob:
-    """The job that this handler is running for, and this attempt of it. `batch`: those that the same call runs for."""
+    """The job and attempt that this handler runs for. `batch` holds all jobs of the same call."""
 
     __slots__ = ("_link", "batch", "transaction")
 
@@ -121,7 +122,7 @@ class CurrentJob:
 
     @property
     def asking(self) -> AskingAttempt:
-        """How the store is told which attempt asks."""
+        """The identity of this attempt, which the store checks in calls made on its behalf."""
         return AskingAttempt(self.id, self.attempt, self._link.claim)
 
     @property
@@ -134,7 +135,7 @@ class CurrentJob:
 
     @property
     def run_id(self) -> str | None:
-        """The id of the run of a dag that this job is a step of; None elsewhere."""
+        """The id of the dag run that this job is a step of; None otherwise."""
         return self._link.run_id
 
     @property
@@ -144,7 +145,7 @@ class CurrentJob:
 
     @property
     def broadcast(self) -> Broadcast | None:
-        """Which of how many workers this is, `index` of `total`, where the job came by `app.broadcast`."""
+        """The place of this worker in a broadcast, `index` of `total`; None for other jobs."""
         return self._link.broadcast
 
     @property
@@ -154,32 +155,33 @@ class CurrentJob:
 
     @property
     def map_index(self) -> int | None:
-        """Which instance of a mapped step it is, from 0 on; None elsewhere. The worker asks the store each time."""
+        """The number of this instance of a mapped step, from 0 on; None otherwise. Each access asks the store."""
         place = self._link.map_place()
         return None if place is None else place.index
 
     @property
     def map_count(self) -> int | None:
-        """How many instances the mapped step has; None elsewhere. The worker asks the store each time."""
+        """The number of instances of the mapped step; None otherwise. Each access asks the store."""
         place = self._link.map_place()
         return None if place is None else place.count
 
     @property
     def scheduled_for(self) -> datetime:
-        """When this attempt was due; of a schedule's job, the occurrence that it stands for, at every attempt.
+        """When this attempt was due; for a job of a schedule its occurrence, at every attempt.
 
-        Steps have the occurrence of their run, and so they have what follows.
+        A step has the occurrence of its run, also for the attributes `late_by`, `schedule`, `is_catchup` and
+        `interval`.
         """
         return self._link.scheduled_for()
 
     @property
     def late_by(self) -> timedelta:
-        """How much later than that its handler was called."""
+        """How much later than `scheduled_for` the handler was called."""
         return self._link.late_by()
 
     @property
     def schedule(self) -> str | None:
-        """The name of the schedule that made this job or its run, if one did."""
+        """The name of the schedule that made this job or its run; None otherwise."""
         tick = self._link.tick()
         return None if tick is None else tick.schedule
 
@@ -191,7 +193,7 @@ class CurrentJob:
 
     @property
     def interval(self) -> tuple[datetime, datetime] | None:
-        """The period that its occurrence stands for: from the one before it to it. None for the first of all."""
+        """The period of its occurrence: from the occurrence before it to it. None for the first occurrence."""
         tick = self._link.tick()
         return None if tick is None else tick.interval
 
@@ -202,14 +204,18 @@ class CurrentJob:
 
     @property
     def token(self) -> str:
-        """Names this try: hand it to outside systems so that they can tell a superseded try. `id` names the effect."""
+        """The identity of this attempt: pass it to external systems to detect a superseded attempt.
+
+        `id` identifies the effect over all attempts.
+        """
         return f"{self.id}:{self.attempt}"
 
     def secret(self, name: str) -> str:
-        """The value of a secret of the store, which the worker opens, or else of a variable that `secret_env` allows.
+        """Return the value of a secret of the store, or else of an environment variable that `secret_env` allows.
 
-        From then on it is masked in everything that is stored of this attempt: output, result, error, progress, saved
-        state. Raises InvalidArguments when there is none of that name, SecretError when this job may not use it.
+        The worker decrypts it. From then on it is masked in everything stored of this attempt: output, result, error,
+        progress, saved state. Raises InvalidArguments if there is none of that name, SecretError if this job may not
+        use it.
         """
         return self._link.secret(name)
 
@@ -219,15 +225,15 @@ class CurrentJob:
         return self._link.stops()
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Say how far the work is, from 0 to 1. Shown while it runs; cheap enough to call in a loop."""
+        """Report progress from 0 to 1. It is shown while the job runs; cheap enough to call in a loop."""
         if not 0 <= fraction <= 1:
             raise InvalidInput(f"progress goes from 0 to 1, not {fraction!r}.")
         self._link.progress(float(fraction), None if note is None else payload.storable(str(note)))
 
     def save(self, state: Any) -> None:
-        """Store where the work stands; a later attempt finds it in `saved`. Returns when it is on disk.
+        """Store the state of the work; a later attempt finds it in `saved`. Returns when it is on disk.
 
-        Raises LeaseLost when this attempt was superseded, so that it stops before it does more harm.
+        Raises LeaseLost if this attempt was superseded, so that it stops before it does more harm.
         """
         if self.transaction is not None:
             raise InvalidInput(
@@ -238,7 +244,7 @@ class CurrentJob:
 
     @property
     def saved(self) -> Any:
-        """What an earlier attempt saved, or None."""
+        """The state that an earlier attempt saved, or None."""
         stored = self._link.saved()
         return None if stored is None else payload.decode(stored)
 
@@ -247,7 +253,7 @@ _current: ContextVar[CurrentJob | None] = ContextVar("tickwork_current_job", def
 
 
 def current_job() -> CurrentJob:
-    """The job that the calling handler runs for. Raises NoCurrentJob elsewhere, and in a batch handler."""
+    """Return the job of the calling handler. Raises NoCurrentJob elsewhere, and in a batch handler."""
     job = _current.get()
     if job is None:
         raise NoCurrentJob("current_job() works inside a handler that a worker runs; this code was called directly.")
@@ -260,10 +266,10 @@ def current_job() -> CurrentJob:
 
 
 def current_batch() -> list[CurrentJob]:
-    """The jobs that the calling batch handler runs for, one for each argument. Raises NoCurrentJob elsewhere.
+    """Return the jobs of the calling batch handler, one for each argument. Raises NoCurrentJob elsewhere.
 
-    Each has its own `id`, `attempt`, `token`, `progress`, `save` and so on. `cancelled` is true of all when the whole
-    call should stop, which it should when every one of them was cancelled.
+    Each has its own `id`, `attempt`, `token`, `progress`, `save` and so on. `cancelled` is true for all of them when
+    the whole call should stop, which includes the case that every job was cancelled.
     """
     job = _current.get()
     if job is None or not job.batch:
@@ -272,16 +278,16 @@ def current_batch() -> list[CurrentJob]:
 
 
 def current_or_none() -> CurrentJob | None:
-    """The current job, or None outside of a handler. Of a batch it is the first one: what speaks for the whole call."""
+    """Return the current job, or None outside of a handler. For a batch the first job stands for the whole call."""
     return _current.get()
 
 
 def set_current(job: CurrentJob | None) -> None:
-    """Make a job the current one of this thread or coroutine. For executors."""
+    """Make a job the current job of this thread or coroutine. For executors."""
     _current.set(job)
 
 
 def set_current_batch(jobs: Sequence[CurrentJob]) -> None:
-    """Make jobs the current ones of this thread or coroutine. For executors."""
+    """Make jobs the current batch of this thread or coroutine. For executors."""
     jobs[0].batch = jobs
     _current.set(jobs[0])

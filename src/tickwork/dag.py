@@ -1,4 +1,4 @@
-"""Dags: functions that are traced into a graph of steps, and the decorator that makes one.
+"""The `@app.dag` decorator: trace a function into a graph of steps, store the dag, and enqueue its runs.
 
 A dag's function is called once, at first use, with references for its parameters; each task that it calls becomes a
 step. A run of the dag is a job of its own, whose arguments are the parameters. Nothing here runs steps.
@@ -41,14 +41,14 @@ _KINDS_WITHOUT_NAMES = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_
 
 
 class RunSignature(Signature):
-    """What a run takes. Defaults are filled in as it is made, for a run has no function that would."""
+    """The parameters of a dag. A run has no function to apply defaults, so they are stored with its arguments."""
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
-        """Like that of a task, with the defaults of parameters that the call leaves out."""
+        """Encode the arguments of a run, with the defaults of parameters that the call leaves out."""
         return self.encode_some({**self.own_defaults, **self.bind(args, kwargs, task)}, task)
 
     def params(self) -> dict[str, Any]:
-        """The JSON Schema of the parameters, with their defaults."""
+        """Return the JSON Schema of the parameters, with their defaults."""
         schema = self.schema()
         shared = schema.pop("$defs", {})
         own = shared.pop(schema.pop("$ref").rpartition("/")[2])
@@ -59,7 +59,7 @@ class RunSignature(Signature):
 
 
 class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
-    """A function that is traced into a graph. Called inside of another dag, its steps become part of that one."""
+    """A function that is traced into a graph. Inside of another dag, a call adds its steps to that dag."""
 
     def __init__(
         self,
@@ -85,17 +85,17 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
 
     @cached_property
     def signature(self) -> RunSignature:
-        """Its parameters and what it gives back, read at first use, as those of a task are."""
+        """Its parameters and return type, read at first use like those of a task."""
         return RunSignature.of(self.function, kind="dag")
 
     @cached_property
     def flow(self) -> TaskFlow:
-        """What its runs are stamped with for flow control."""
+        """The limits that its runs are stamped with."""
         return whole_flow(self.declared, self._registry.queue_limits, self.signature)
 
     @property
     def graph(self) -> Graph:
-        """Its steps, traced at first use and checked. Raises InvalidDag, and whatever its function raises."""
+        """Its steps, traced at first use and validated. Raises InvalidDag, and any exception of its function."""
         return self._whole._checked
 
     @cached_property
@@ -103,7 +103,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return checked(self.trace())
 
     def forget(self) -> None:
-        """Have it traced anew: limits of queues were declared, which its steps are stamped with."""
+        """Discard the traced graph after limits of queues were declared: its steps are stamped with those limits."""
         self.__dict__.pop("flow", None)
         self.__dict__.pop("_checked", None)
 
@@ -112,7 +112,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         _ = self.graph
 
     def trace(self) -> Graph:
-        """Call its function once more and return what that wrote down, unchecked."""
+        """Call the function again and return the recorded graph, not validated."""
         names = self._parameters()
         with Trace(self.name).going_on() as trace:
             trace.shapes.update({Param(name): self.signature.takes(name) for name in names})
@@ -132,14 +132,14 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         )
 
     def put(self) -> int:
-        """Have its definition in the store, and return its version there. Raises InvalidDag."""
+        """Store the definition if this store does not have it yet, and return its version. Raises InvalidDag."""
         store = self._registry.store
         if self._stored[0] is not store:
             self._stored = (store, store.put_dag(self.graph))
         return self._stored[1]
 
     def _parameters(self) -> dict[str, Any]:
-        """Its parameters with their kinds. Raises InvalidDag for a function that cannot be traced."""
+        """Return the parameters with their kinds. Raises InvalidDag for a function that cannot be traced."""
         if inspect.iscoroutinefunction(self.function) or inspect.isgeneratorfunction(self.function):
             raise InvalidDag(f"dag {self.name!r} is an async function or a generator. It only says what runs: use def.")
         kinds = {name: one.kind for name, one in inspect_signature(self.function).parameters.items()}
@@ -149,6 +149,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return kinds
 
     def _result(self, trace: Trace, returned: Any) -> JsonTemplate:
+        """Return the template of the run's result. Raises InvalidDag if it does not fit the return type hint."""
         cutter = PlaceholderExtractor(trace.origin)
         left = cutter.cut(returned, ())
         if not cutter.holes:
@@ -164,9 +165,9 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
     # -- inside of another dag
 
     def options(self, **options: Any) -> Dag[Arguments, Result]:
-        """The same dag with other options of its runs: `etl.options(priority="high").enqueue(day="2026-11-15")`.
+        """Return the dag with other options for its runs: `etl.options(priority="high").enqueue(day="2026-11-15")`.
 
-        Inside of another dag, where there is no run of its own, only `name` makes sense, which its steps begin with.
+        Inside of another dag there is no separate run; there only `name` is allowed, the prefix of its step names.
         """
         step, rest = split_step(options)
         return self._with(self.defaults.updated(rest), self.step.updated(step))
@@ -177,7 +178,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inside of another dag: add its steps, and give what it returns."""
+        """Inside of another dag: add the steps of this dag, and return what its function returns."""
         trace = current_trace()
         if trace is None:
             raise InvalidDag(
@@ -196,13 +197,13 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return DagRef(trace.origin, self.name, drafts, whole)
 
     def map(self, /, *over: Any, **arguments: Any) -> NoReturn:
-        """Refused: a map goes over a task."""
+        """Raise InvalidDag: only a task can be mapped."""
         raise InvalidDag(f"dag {self.name!r} cannot be mapped yet. Map its tasks one after another: b.map(a.map(xs)).")
 
     product = map
 
     def until(self, *, every: Any, timeout: Any = None) -> NoReturn:
-        """Refused: a sensor is a task."""
+        """Raise InvalidDag: only a task can be a sensor."""
         raise InvalidDag(f"dag {self.name!r} is no sensor. Use until(...) on a task, or loop({self.name}, ...).")
 
 
@@ -241,12 +242,12 @@ class DagRegistry(TaskRegistry):
     ) -> Any:
         """Make a function a dag: `@app.dag` or `@app.dag(name="nightly", priority="low")`.
 
-        The function says which steps there are, and in which order: inside of it, calling a task adds a step. It is
-        called when the dag is first used, not here. Options and limits are those of its runs, as those of a task are
-        of its jobs; a run is not retried unless `retries=` says so. `description` is its docstring's first line unless
-        it is given. `schedule` is a rule by which it is started, with policies beside it as those of a task.
-        `on="asset"` starts a run when the asset was made anew, `on=["a", "b"]` for any of several, `on=[("a", "b")]`
-        when both were; `produce="asset"` is what a run makes anew.
+        The function defines the steps and their order: inside of it, calling a task adds a step. It is called when the
+        dag is first used, not here. Options and limits apply to its runs, as the options of a task apply to its jobs; a
+        run is not retried unless `retries=` is given. `description` is by default the first line of its docstring.
+        `schedule` is a rule that starts it, with policies as further arguments, as for a task. `on="asset"` starts a
+        run when the asset was updated, `on=["a", "b"]` when any of several was, `on=[("a", "b")]` when both were;
+        `produce="asset"` is what a run updates.
         """
 
         def register(function: Callable[..., Any]) -> Dag[Any, Any]:
@@ -282,10 +283,10 @@ class DagRegistry(TaskRegistry):
         return register if function is None else register(function)
 
     def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
-        """Declare limits that all jobs pass which this app enqueues into a queue: `app.queue("mail",
-        limits=[concurrency(5)])`.
+        """Declare limits for all jobs that this app enqueues into a queue.
 
-        Jobs of its tasks pass them whoever makes them, as soon as a worker has told the store. Raises InvalidOption.
+        `app.queue("mail", limits=[concurrency(5)])`. As soon as a worker has reported them to the store, they apply to
+        all jobs of its tasks, whichever program makes them. Raises InvalidOption.
         """
         super().queue(name, limits=limits)
         for dag in self.dags.values():
@@ -305,6 +306,7 @@ class DagRegistry(TaskRegistry):
 
     @staticmethod
     def _refuse_twin(name: str, function: Callable[..., Any], others: Mapping[str, Any]) -> None:
+        """Raise InvalidOption if another function is registered under the same name."""
         other = others.get(name)
         if other is not None and origin_of(other.function) != origin_of(function):
             raise InvalidOption(
@@ -318,6 +320,7 @@ def _first_line(function: Callable[..., Any]) -> str:
 
 
 def _on(value: Any) -> tuple[tuple[str, ...], ...]:
+    """Read `on`: for each entry the assets that start a run together. Raises InvalidOption."""
     if value is None:
         return ()
     if isinstance(value, str):

@@ -4,40 +4,40 @@
     ├── InvalidInput (also ValueError)       refused before anything was stored
     │   ├── InvalidArguments                 a task's arguments do not fit its signature or its type hints
     │   ├── InvalidPayload                   a value that JSON, or one of the stores, cannot hold, or that is too large
-    │   ├── InvalidOption                    an unknown option, or a value that it cannot take
+    │   ├── InvalidOption                    an unknown option, or an invalid value for one
     │   └── InvalidDag                       a dag that could not run: a cycle, an unknown step, ...
     ├── UnknownTask                          no task of that name in this app
-    ├── KeyTaken                             another job holds the key, and cannot stand for the new one
+    ├── KeyTaken                             another job holds the key and cannot take the place of the new job
     ├── JobNotFound                          no such job in this store
     ├── ScheduleNotFound (also KeyError)     no such schedule in this store
     ├── DagNotFound                          no such dag, or no such version of it, in this store
     ├── HookNotFound                         no such hook in this store
     ├── NotificationNotFound                 no such notification, or no such channel, in this store
-    ├── JobEnded                             the job ended, and not well
+    ├── JobEnded                             the job ended without success
     │   ├── JobFailed                        its last attempt failed, and no retry is left
-    │   ├── JobCancelled                     somebody cancelled it
+    │   ├── JobCancelled                     it was cancelled
     │   ├── JobExpired                       it was not started before its deadline
     │   └── JobDropped                       a gate dropped it
-    ├── WaitTimeout (also TimeoutError)      the job had not ended in the time that the caller would wait
+    ├── WaitTimeout (also TimeoutError)      the job had not ended within the timeout of the caller
     ├── LeaseLost                            this attempt was superseded; nothing it writes is accepted any more
-    ├── NoCurrentJob                         current_job() was asked for outside of a handler, or in that of a batch
+    ├── NoCurrentJob                         current_job() was called outside of a handler, or in a batch handler
     ├── WorkerError                          a worker could not start, or its children keep dying
     ├── CommandFailed                        a command of the task `shell` did not end with exit code 0
-    ├── RequestFailed                        a request of the task `http` got no answer, or not the one it should
-    ├── SecretError                          a secret cannot be sealed or opened here
-    ├── BlobError                            a result that is too large for the store cannot be kept, or read
-    └── StoreError                           the database said no
+    ├── RequestFailed                        a request of the task `http` got no answer, or an unexpected one
+    ├── SecretError                          a secret cannot be encrypted or decrypted here
+    ├── BlobError                            a result too large for the store cannot be written or read
+    └── StoreError                           the database reported an error
         ├── StoreUnreachable                 it does not answer
         ├── StoreNotOurs                     a file or schema that is not Tickwork's, or cannot be one
         ├── SchemaMismatch                   its schema is newer or older than this version of Tickwork
         ├── StoreReadOnly                    it cannot be written
-        ├── StoreFull                        no room is left
+        ├── StoreFull                        its disk is full
         └── MixedDrivers                     two SQLite libraries on one file in one process
 
-    InvariantBroken                          a promise of ours was about to be broken; the transaction was refused
+    InvariantBroken                          an invariant would have been violated; the transaction was rolled back
 
-Handlers steer their own job by raising one of Retry, Fatal, Snooze and Cancel. A handler that is being ended from
-outside sees Interrupted, which is a BaseException so that `except Exception` does not swallow it.
+Handlers control the outcome of their own job by raising Retry, Fatal, Snooze or Cancel. A handler that is ended from
+outside gets Interrupted, which is a BaseException so that `except Exception` does not swallow it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class InvalidPayload(InvalidInput):
 
 
 class InvalidOption(InvalidInput):
-    """An unknown option, or a value that it cannot take."""
+    """An unknown option, or an invalid value for one."""
 
 
 class InvalidDag(InvalidInput):
@@ -74,9 +74,9 @@ class UnknownTask(TickworkError):
 
 
 class KeyTaken(TickworkError):
-    """Another job holds the key of a new one: it is of another task, or `if_exists` is "error". Nothing was stored.
+    """Another job holds the key of a new job: it is of another task, or `if_exists` is "error". Nothing was stored.
 
-    `job_id`, `task` and `state` are those of the holder.
+    `job_id`, `task` and `state` describe the holder.
     """
 
     def __init__(self, key: str, job_id: str, task: str, state: str, message: str) -> None:
@@ -110,7 +110,7 @@ class NotificationNotFound(TickworkError):
 
 
 class JobEnded(TickworkError):
-    """A job ended without a result. `job_id` names it and `error` says how."""
+    """A job ended without a result. `job_id` is its id and `error` the reason."""
 
     def __init__(self, job_id: str, message: str, error: str | None = None) -> None:
         super().__init__(message)
@@ -123,7 +123,7 @@ class JobFailed(JobEnded):
 
 
 class JobCancelled(JobEnded):
-    """Somebody cancelled the job."""
+    """The job was cancelled."""
 
 
 class JobExpired(JobEnded):
@@ -135,7 +135,7 @@ class JobDropped(JobEnded):
 
 
 class WaitTimeout(TickworkError, TimeoutError):
-    """The job had not ended in the time that the caller was willing to wait. It goes on."""
+    """The job had not ended within the timeout of the caller. It goes on."""
 
 
 class LeaseLost(TickworkError):
@@ -159,7 +159,7 @@ class CommandFailed(TickworkError):
 
 
 class RequestFailed(TickworkError):
-    """A request of a built-in task came to nothing; a later try may help. `status` is None when nobody answered."""
+    """A request of a built-in task failed; a later attempt may succeed. `status` is None without a response."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -167,19 +167,19 @@ class RequestFailed(TickworkError):
 
 
 class BlobError(TickworkError):
-    """The blob for a result that is too large for the store cannot be written, or is gone, damaged or out of reach."""
+    """The blob of a result too large for the store cannot be written, or is gone, damaged or unreachable."""
 
 
 class SecretError(TickworkError):
-    """A secret cannot be sealed or opened here: the key is missing, is another one, or the value was tampered with."""
+    """A secret cannot be encrypted or decrypted here: the key is missing or another, or the value was changed."""
 
 
 class StoreError(TickworkError):
-    """The database said no."""
+    """The database reported an error."""
 
 
 class StoreUnreachable(StoreError):
-    """The database does not answer. What was asked for may or may not have happened."""
+    """The database does not answer. The operation may or may not have been carried out."""
 
 
 class StoreNotOurs(StoreError):
@@ -195,7 +195,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreFull(StoreError):
-    """No room is left on the store's disk."""
+    """The store's disk is full."""
 
 
 class MixedDrivers(StoreError):
@@ -203,11 +203,11 @@ class MixedDrivers(StoreError):
 
 
 class InvariantBroken(TickworkError):
-    """A promise was about to be broken. The transaction was refused; please report this."""
+    """An invariant would have been violated. The transaction was rolled back; please report this."""
 
 
 class Retry(Exception):
-    """Raised by a handler: try this job again, after `after` (a duration), charged as a failure."""
+    """Raised by a handler: retry this job after `after` (a duration). It counts as a failure."""
 
     def __init__(self, message: str = "the handler asked for a retry", *, after: str | timedelta | None = None) -> None:
         super().__init__(message)
@@ -215,11 +215,11 @@ class Retry(Exception):
 
 
 class Fatal(Exception):
-    """Raised by a handler: no retry can help; the job fails at once and waits among the dead letters."""
+    """Raised by a handler: the job fails at once without retries and becomes a dead letter."""
 
 
 class Snooze(Exception):
-    """Raised by a handler: not now, try again in `after`; not charged as a failure."""
+    """Raised by a handler: run the job again after `after`. It does not count as a failure."""
 
     def __init__(self, after: str | timedelta) -> None:
         super().__init__(f"snoozed for {after}")
@@ -231,10 +231,10 @@ class Cancel(Exception):
 
 
 class Interrupted(BaseException):
-    """Raised inside a handler that is being ended from outside: its time is up, or it was cancelled."""
+    """Raised inside a handler that is ended from outside: its time is up, or it was cancelled."""
 
 
 def check(holds: object, broken: str) -> None:
-    """Refuse to go on when an invariant does not hold. Unlike `assert`, it stays on under -O."""
+    """Raise InvariantBroken if an invariant does not hold. Unlike `assert`, it is active under -O."""
     if not holds:
         raise InvariantBroken(f"{broken} This is a bug in Tickwork: nothing was written. Please report it.")

@@ -1,6 +1,6 @@
-"""The modes of files and folders that Tickwork makes: for the user who runs it alone.
+"""File permissions: files and folders that Tickwork creates are accessible to its own user only.
 
-They hold arguments, results and logs, which other users of the same machine have no business with.
+They hold arguments, results and logs, which other users of the same machine must not read.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file with FILE_MODE, unless there is one. Opening it tells why it could not be made.
+    """Create an empty file with FILE_MODE if there is none. Failures are ignored; opening the file reports them.
 
-    One that is there is not opened: to close it again would release the locks that SQLite holds on it in this process.
+    An existing file is not opened: closing it again would release the locks that SQLite holds on it in this process.
     """
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
 
 
 def narrow(path: Path) -> None:
-    """Take the rights of group and others from a file or folder that this user owns; leave those of others alone."""
+    """Remove the rights of group and others from a file or folder owned by this user; skip files of other users."""
     with suppress(OSError):
         status = path.stat()
         if status.st_uid == os.geteuid() and status.st_mode & _OTHERS:
@@ -34,7 +34,7 @@ def narrow(path: Path) -> None:
 
 
 def exposed(paths: Iterable[Path], rights: int = _OTHERS) -> list[Path]:
-    """Return those of the paths that are there and that group or others have rights to, or one of these `rights`."""
+    """Return the existing paths to which group or others have any of `rights`, by default any right at all."""
     found = []
     for path in paths:
         with suppress(OSError):

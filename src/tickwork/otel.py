@@ -1,9 +1,9 @@
-"""Traces with OpenTelemetry, from an enqueue through the attempts of its job.
+"""OpenTelemetry tracing, from an enqueue through the attempts of its job.
 
-Nothing of it is imported here unless the user's own code has: without that there is no cost, and no dependency. A job
-keeps the W3C `traceparent` of whoever enqueued it; the steps of a run have that of their run. An attempt that begins
-within a minute goes on in that trace; a later one begins its own, since a trace of days is of no use to anybody. Both
-are linked to where they came from.
+OpenTelemetry is used only if the user's own code has imported it: otherwise there is no cost, and no dependency. A job
+keeps the W3C `traceparent` of the code that enqueued it; the steps of a run have the `traceparent` of their run. An
+attempt that begins within a minute continues that trace; a later attempt begins a new trace, since a trace of several
+days is not useful. Both are linked to their origin.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
 def is_traced() -> bool:
-    """Whether this process has loaded OpenTelemetry."""
+    """Return whether this process has loaded OpenTelemetry."""
     return _API in sys.modules
 
 
 def sent(task: str, queue: str, count: int) -> str | None:
-    """Tell the trace that jobs are enqueued; return what they carry of it. None: there is no trace."""
+    """Record a span for an enqueue; return the `traceparent` for its jobs. None: there is no trace."""
     if not is_traced():
         return None
     api: Any = sys.modules[_API]
@@ -61,7 +61,7 @@ class AttemptSpan:
         self._token = context.attach(api.set_span_in_context(self._span))
 
     def failed(self, kind: str, error: str | None) -> None:
-        """The attempt did not succeed."""
+        """Mark the span as failed."""
         self._span.set_attribute("error.type", kind)
         self._span.set_status(self._api.StatusCode.ERROR, (error or kind).strip().rpartition("\n")[2][:200])
 
@@ -81,6 +81,7 @@ def _about(task: str, queue: str, operation: str) -> dict[str, Any]:
 
 
 def _origin(api: Any, trace: str | None) -> Any:
+    """Return the span context of a `traceparent`; None if it is missing or malformed."""
     found = None if trace is None else _TRACEPARENT.fullmatch(trace)
     if found is None:
         return None

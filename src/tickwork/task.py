@@ -1,4 +1,4 @@
-"""Tasks: functions that are known by name, with their options, and the ways to enqueue them."""
+"""The `@app.task` decorator: tasks with their options and limits, and the calls that enqueue their jobs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ POOLS = ("thread", "async", "process")
 
 
 class Enqueues(Traceable, Generic[Arguments, Result]):
-    """A task with options, ready to be enqueued, or to be called inside of a dag."""
+    """A task with options, which can be enqueued, or called inside of a dag."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     @property
     def is_dag(self) -> bool:
-        """Whether it is a dag, so that what is enqueued is a run."""
+        """Whether it is a dag, so that its jobs are runs."""
         return self._version is not None
 
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
-        """The same task with other options: `send.options(delay="5m", key="x").enqueue(...)`.
+        """Return the task with other options: `send.options(delay="5m", key="x").enqueue(...)`.
 
-        Inside of a dag they are those of a step, which has some of its own: `name`, `run_if`, `max_parallel`,
-        `produce` and `may_fail`, as in `tell.options(run_if="any_failed")("it failed")`.
+        Inside of a dag they are the options of a step, which also has `name`, `run_if`, `max_parallel`, `produce` and
+        `may_fail`, as in `tell.options(run_if="any_failed")("it failed")`.
         """
         step, rest = split_step(options)
         return self._with(
@@ -90,7 +90,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         )
 
     def until(self, *, every: str | timedelta, timeout: str | timedelta | None = None) -> Enqueues[Arguments, Result]:
-        """Inside of a dag: the same task as a sensor, which runs again after `every` while its result is false.
+        """Inside of a dag: return the task as a sensor, which runs again after `every` while its result is false.
 
         It holds no slot in between, and expires after `timeout`: `is_there.until(every="30s", timeout="1h")(path)`.
         """
@@ -105,14 +105,14 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return Enqueues(self._registry, self.name, self._signature, options, self._flow, step, self._version)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inside of a dag: add a step, and give a reference to its result."""
+        """Inside of a dag: add a step, and return a reference to its result."""
         trace = current_trace()
         if trace is None:
             raise refuse_call(self.name)
         return add_call(trace, self.called(), args, kwargs)
 
     def called(self) -> TaskCallInfo:
-        """What the trace of a dag has to know of it. Raises InvalidOption for options that a step cannot have."""
+        """Return the facts that the trace of a dag needs. Raises InvalidOption for options that a step cannot have."""
         flow, (known, called) = self._flow(), self._called
         if called is None or known is not flow:
             called = TaskCallInfo(
@@ -122,7 +122,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return called
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        """The arguments of a call as its job carries them. Raises InvalidArguments and InvalidPayload."""
+        """Return the arguments of a call as JSON. Raises InvalidArguments and InvalidPayload."""
         return self._signature().encode(args, kwargs, self.name)
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
@@ -131,50 +131,51 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._held(self._registry.client.enqueue([job], self.defaults.tx))[0]
 
     async def enqueue_async(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
-        """The asyncio twin of `enqueue`."""
+        """Store a job without blocking the event loop."""
         job = await asyncio.to_thread(self.new_job, args, kwargs) if self._version else self.new_job(args, kwargs)
         return self._held(await self._registry.client.enqueue_async([job], self.defaults.tx))[0]
 
     def enqueue_many(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None = None) -> list[Job]:
         """Store many jobs in one transaction. A row is a tuple of positional or a dict of named arguments.
 
-        `options` are those of each job, one for each row, over the options that all of them have:
+        `options` has one dict of options per row, which override the options common to all jobs:
         `send.enqueue_many([("ada",), ("bob",)], [{"key": "mail:ada"}, {"delay": "5m"}])`.
         """
         jobs = self._jobs(rows, options)
         return self._held(self._registry.client.enqueue(jobs, self.defaults.tx))
 
     async def enqueue_many_async(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None = None) -> list[Job]:
-        """The asyncio twin of `enqueue_many`."""
+        """Store many jobs in one transaction without blocking the event loop."""
         jobs = await asyncio.to_thread(self._jobs, rows, options) if self._version else self._jobs(rows, options)
         return self._held(await self._registry.client.enqueue_async(jobs, self.defaults.tx))
 
     def broadcast(self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> list[Job]:
-        """Store a job for each worker that lives and could run it, which that worker alone runs; return them.
+        """Store one job for each live worker that could run it, which only that worker runs; return the jobs.
 
-        Its handler finds which one it is in `current_job().broadcast`. One whose worker is gone before it has started
-        expires: after `expires=`, or ten minutes.
+        Its handler finds its place in `current_job().broadcast`. A job whose worker is gone before it started expires:
+        after `expires=`, or ten minutes.
         """
         return self._registry.client.enqueue(self._for_each_worker(args, kwargs), self.defaults.tx)
 
     broadcast_async = twin(broadcast)
 
     def _for_each_worker(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[NewJob]:
+        """Return the jobs of a broadcast."""
         meant = self if self.defaults.expires is not None else self.options(expires=EXPIRES)
         workers = addressees(self._registry.store.workers(), meant.new_job(args, kwargs))
         return [addressed(meant.new_job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
 
     def new_job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:
-        """The job that `enqueue` would store, checked and with an id of its own."""
+        """Return the job that `enqueue` would store, checked and with an id of its own."""
         encoded = self.encode(args, kwargs)
         return self._new_jobs([encoded])[0]
 
     def job_named(self, arguments: Mapping[str, Any]) -> NewJob:
-        """Like `new_job`, for arguments that are given by name as JSON values, in the form in which they are shown."""
+        """Return a new job for arguments given by name as JSON values, in the form in which they are shown."""
         return self._new_jobs([self._signature().encode_named(arguments, self.name)])[0]
 
     def job_with(self, encoded: bytes) -> NewJob:
-        """The job for arguments as another job of the task carried them. They are not checked again."""
+        """Return a new job with the encoded arguments of another job of the task. They are not checked again."""
         return self._new_jobs([encoded])[0]
 
     def _jobs(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None) -> list[NewJob]:
@@ -190,7 +191,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
     def _jobs_with(
         self, rows: list[Sequence[Any] | Mapping[str, Any]], options: list[Mapping[str, Any]]
     ) -> list[NewJob]:
-        """Jobs with options of their own."""
+        """Return jobs that each have their own options."""
         if len(rows) != len(options):
             raise InvalidOption(
                 f"there are {len(rows)} rows and {len(options)} options: give one dict of options for each "
@@ -205,6 +206,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return [with_own._new_jobs([self._row(signature, row)])[0] for with_own, row in zip(made, rows, strict=True)]
 
     def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
+        """Return jobs for encoded arguments, with limits, produced assets and dag version."""
         jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())
         if self.step.produce:
             policy = msgspec.structs.replace(jobs[0].policy, produce=self.step.produce) if jobs else None
@@ -213,11 +215,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return jobs if version is None else [msgspec.structs.replace(job, version=version) for job in jobs]
 
     def _held(self, jobs: list[Job]) -> list[Job]:
-        """What callers are given for jobs: of a dag they are runs."""
+        """Return jobs as callers receive them: as runs if this is a dag."""
         return jobs if not self.is_dag else [Run(self._registry.client, job.id, is_new=job.is_new) for job in jobs]
 
     def _stamp(self) -> JobStamper | None:
-        """What stamps its jobs for flow control; made anew when what the app declares has changed."""
+        """Return the stamper that adds limits to jobs, rebuilt when the declarations of the app have changed."""
         flow = self._flow()
         if flow is not self._stamped[0]:
             if said := self.step.said:
@@ -226,6 +228,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._stamped[1]
 
     def _row(self, signature: ArgumentEncoder, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
+        """Encode the arguments of one row. Raises InvalidArguments."""
         if isinstance(row, (tuple, list)):
             return signature.encode(tuple(row), {}, self.name)
         if isinstance(row, Mapping):
@@ -237,7 +240,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
 
 class Task(Enqueues[Arguments, Result]):
-    """A function that jobs can run. Called directly, it is just that function; inside of a dag, it is a step."""
+    """A function that jobs can run. A direct call calls the function; inside of a dag, it adds a step."""
 
     def __init__(
         self,
@@ -261,18 +264,18 @@ class Task(Enqueues[Arguments, Result]):
 
     @cached_property
     def signature(self) -> Signature:
-        """What it takes and returns; read at first use, so that hints may name what is defined further down."""
+        """Its parameters and return type, read at first use, so that hints may name types defined further down."""
         if self.batch is not None:
             return Signature.of_batch(self.function)
         return Signature.of(self.function, skip_first=self.transactional)
 
     @cached_property
     def flow(self) -> TaskFlow:
-        """What its jobs are stamped with for flow control."""
+        """The limits that its jobs are stamped with."""
         return whole_flow(self.declared, self._registry.queue_limits, self.signature)
 
     def forget_flow(self) -> None:
-        """Have `flow` worked out anew: limits of queues were declared."""
+        """Discard `flow` after limits of queues were declared."""
         self.__dict__.pop("flow", None)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -282,8 +285,8 @@ class Task(Enqueues[Arguments, Result]):
         return cast("Result", add_call(trace, self.called(), args, kwargs))
 
     def definition(self) -> TaskDefinition:
-        """What a worker tells the store of this task."""
-        wanted = replace(self.defaults, key=self.name)  # some options need a key, which jobs bring themselves
+        """Return the definition that a worker reports to the store."""
+        wanted = replace(self.defaults, key=self.name)  # some options need a key, which jobs have themselves
         (job,) = wanted.new_jobs(self.name, [(JobId(""), b"")])
         flow = msgspec.structs.replace(self.flow, tenant=self.defaults.tenant, needs=self.defaults.needs or "")
         schema = msgspec.json.encode(self.signature.schema())
@@ -292,7 +295,7 @@ class Task(Enqueues[Arguments, Result]):
 
 
 class BatchTask(Task[[Item], Result]):
-    """A task whose jobs bring one item each, and whose function takes a list of them."""
+    """A task whose jobs have one item each, and whose function takes a list of items."""
 
     def __call__(self, items: list[Item], /) -> Result:  # type: ignore[override]
         return super().__call__(items)  # type: ignore[arg-type]
@@ -303,7 +306,7 @@ _given_ids: ContextVar[IdMaker | None] = ContextVar("tickwork_given_ids", defaul
 
 @contextmanager
 def ids_from(maker: IdMaker) -> Iterator[None]:
-    """Have the jobs that are enqueued in the block named by this maker: the same ones, where the block is run again."""
+    """Take the ids of jobs enqueued in the block from this maker: the same ids if the block is run again."""
     before = _given_ids.set(maker)
     try:
         yield
@@ -312,7 +315,7 @@ def ids_from(maker: IdMaker) -> Iterator[None]:
 
 
 class TaskRegistry:
-    """The tasks of an app, by name. What an app adds to it is a store."""
+    """The tasks of an app, by name. A subclass adds the store."""
 
     settings: Settings
 
@@ -320,17 +323,17 @@ class TaskRegistry:
         self._ids = IdMaker(lambda: SystemClock().wall_us() // 1000, secrets.randbits)
         self.tasks: dict[str, Task[Any, Any]] = {}
         self._declared: dict[str, ScheduleSpec] = {}
-        self._bounds: dict[str, tuple[str, Bound]] = {}  # limits by name, with who declared them last
+        self._bounds: dict[str, tuple[str, Bound]] = {}  # limits by name, with the owner that declared them last
         self.queue_limits: dict[str, tuple[AnyLimit, ...]] = {}
 
     @property
     def store(self) -> Store:
-        """Where the jobs of these tasks are."""
+        """The store that holds the jobs of these tasks."""
         raise NotImplementedError
 
     @property
     def client(self) -> Client:
-        """The calls on that store."""
+        """The job client of that store."""
         raise NotImplementedError
 
     @overload
@@ -365,22 +368,22 @@ class TaskRegistry:
     ) -> Any:
         """Make a function a task: `@app.task` or `@app.task(retries=5, queue="mail")`.
 
-        `pool` is where it runs: "thread" (the default of plain functions), "async" (that of async ones) or "process"
-        (CPU-bound: a process of its own). `transactional` gives it a connection as its first argument, whose writes
-        commit together with the job's end. `schedule` is a rule by which it is started, without arguments; policies go
-        beside it: `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
+        `pool` is where it runs: "thread" (the default for plain functions), "async" (the default for async functions)
+        or "process" (CPU-bound: a separate process). `transactional` passes it a connection as its first argument,
+        whose writes commit together with the job's end. `schedule` is a rule that starts it, without arguments;
+        policies are further arguments: `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
 
-        `batch=batch(max=100, wait="500ms")` calls it with a list of up to so many jobs' arguments at once: its one
-        parameter is `items: list[T]`, and `enqueue(item)` is given one T. It returns None, or a list with the result of
-        each job in the same order, in which an exception is that job's failure; what it raises, all of them fail with.
+        `batch=batch(max=100, wait="500ms")` calls it with a list of the arguments of up to `max` jobs at once: its only
+        parameter is `items: list[T]`, and `enqueue(item)` takes one T. It returns None, or a list with the result of
+        each job in the same order, in which an exception is the failure of that job; an exception that it raises fails
+        all jobs.
 
-        How its jobs are held back: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (one that is
-        declared elsewhere, or several), `sequence="account"` (one at a time for each, in order; with
+        Limits of its jobs: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (a limit declared
+        elsewhere, or several), `sequence="account"` (one job at a time for each account, in order; with
         `sequence("account", on_retry="pass")` others may pass a job that waits for a retry), `breaker=breaker()`.
-        Where they run: `sticky="account"` (those of one account on the same worker, where possible).
-        How its calls come together: `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`.
-        The last call of a debounced task runs, also when it comes while the job of an earlier one does.
-        `produce="asset"`: what a success of it makes anew.
+        Placement: `sticky="account"` (jobs of one account on the same worker, where possible). Merging of calls:
+        `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`. The last call of a debounced task runs,
+        also if it comes while the job of an earlier call runs. `produce="asset"` is the asset that a success updates.
         """
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
@@ -407,10 +410,10 @@ class TaskRegistry:
         return register if function is None else register(function)
 
     def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
-        """Declare limits that all jobs pass which this app enqueues into a queue: `app.queue("mail",
-        limits=[concurrency(5)])`.
+        """Declare limits for all jobs that this app enqueues into a queue.
 
-        Jobs of its tasks pass them whoever makes them, as soon as a worker has told the store. Raises InvalidOption.
+        `app.queue("mail", limits=[concurrency(5)])`. As soon as a worker has reported them to the store, they apply to
+        all jobs of its tasks, whichever program makes them. Raises InvalidOption.
         """
         queue = read_option("queue", name)
         read = read_limits(f"queue:{queue}", limits)
@@ -422,7 +425,10 @@ class TaskRegistry:
             task.forget_flow()
 
     def _own_limits(self, owner: str, limits: Sequence[AnyLimit]) -> None:
-        """Note who declares which limits. Raises InvalidOption when another one says something else of a name."""
+        """Record which owner declares which limits.
+
+        Raises InvalidOption if owners declare different limits of one name.
+        """
         found = {limit.name or "": bare(limit) for limit in limits if not isinstance(limit, Shared)}
         for name, bound in found.items():
             other, known = self._bounds.get(name, (owner, bound))
@@ -444,20 +450,20 @@ class TaskRegistry:
         return task
 
     def _declare(self, name: str, spec: ScheduleSpec | None) -> None:
-        """Note the schedule that a decorator has just said of a task, or that it said none."""
+        """Record the schedule that a decorator declares for a task, or that it declares none."""
         self._declared.pop(name, None)
         if spec is not None:
             self._declared[name] = spec
 
     def declared_schedules(self) -> list[ScheduleSpec]:
-        """The schedules that decorators declare. Raises InvalidArguments for a task that cannot do without arguments.
+        """Return the schedules that decorators declare. Raises InvalidArguments for a task that requires arguments.
 
-        Those are read only here, when everything that their hints may name is defined.
+        Parameters are read only here, when everything that their hints may name is defined.
         """
         return [msgspec.structs.replace(spec, args=self._no_arguments(name)) for name, spec in self._declared.items()]
 
     def _no_arguments(self, name: str) -> str:
-        """What a job carries that a schedule makes."""
+        """Return the arguments of a job that a schedule makes: the defaults. Raises InvalidArguments."""
         try:
             return self._scheduled(name).encode((), {}).decode()
         except InvalidArguments as error:
@@ -473,9 +479,9 @@ class TaskRegistry:
     def new_jobs(
         self, name: str, encoded: Sequence[bytes], options: Options, stamp: JobStamper | None = None
     ) -> list[NewJob]:
-        """Jobs of one task, with ids of their own; inside a handler they are children of its job.
+        """Return new jobs of one task, with ids of their own; inside a handler they are children of its job.
 
-        Those of a batch handler are nobody's: it does not say for which of its jobs it makes them.
+        Jobs made by a batch handler have no parent: it is not known for which of its jobs it makes them.
         """
         asking = current_or_none()
         if options.parent is None and asking is not None and not asking.batch:
@@ -486,13 +492,13 @@ class TaskRegistry:
         return options.new_jobs(name, zip(map(JobId, ids), encoded, strict=True), stamp, current_creator())
 
     def decode_result(self, name: str, data: bytes) -> Any:
-        """A stored result as what it was, where the task is known here; else as its plain JSON."""
+        """Decode a stored result by the type hints of its task; for an unknown task return plain JSON."""
         task = self.tasks.get(name)
         return task.signature.decode_result(data) if task else payload.decode(data)
 
 
 def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], signature: Signature) -> TaskFlow:
-    """What is stamped on jobs, of what a decorator says: with the limits of queues, and the defaults that keys read."""
+    """Return the limits to stamp on jobs: those of a decorator, those of queues, and the defaults that keys read."""
     flow = msgspec.structs.replace(declared, queues=queues)
     read = flow.parameters
     return msgspec.structs.replace(flow, defaults=signature.defaults(read)) if read else flow
@@ -501,6 +507,10 @@ def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], sign
 def declared_spec(
     name: str, schedule: Rule | str | None, policies: dict[str, Any], kind: TargetKind = "task"
 ) -> ScheduleSpec | None:
+    """Return the schedule that a decorator declares; None if it declares none.
+
+    Raises InvalidOption for policies without a schedule.
+    """
     if schedule is not None:
         return new_spec(name, name, read_rule(schedule), b"{}", kind, **policies)
     said = [policy for policy, value in policies.items() if value is not None]
@@ -510,6 +520,7 @@ def declared_spec(
 
 
 def _pool(function: Callable[..., Any], pool: str | None, transactional: bool) -> str:
+    """Return the pool in which a function runs. Raises InvalidOption if it cannot run there."""
     is_async = inspect.iscoroutinefunction(function)
     if is_async and transactional:
         raise InvalidOption(f"{function.__qualname__} is an async function, which cannot be transactional.")
@@ -539,6 +550,6 @@ def _check_batch(function: Callable[..., Any], batch: Any, pool: str, transactio
 
 
 def origin_of(function: Callable[..., Any]) -> str:
-    """Where a function is defined."""
+    """Return the file and line where a function is defined."""
     code = inspect.unwrap(function).__code__
     return f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,4 +1,4 @@
-"""For tests: a clock that moves only when told to."""
+"""Testing helpers: a clock that moves only when a test advances it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class VirtualClock:
         self._wall = (start - _EPOCH) // _MICROSECOND
 
     def advance(self, duration: timedelta) -> None:
-        """Let time go by."""
+        """Move time forward."""
         moved = duration // _MICROSECOND
         self._steady += moved
         self._wall += moved
 
     def step(self, by: timedelta) -> None:
-        """Set the wall clock forward or back, while no time goes by."""
+        """Set the wall clock forward or back, without moving time."""
         self._wall += by // _MICROSECOND
 
     def now(self) -> datetime:
-        """The wall clock."""
+        """Return the time of the wall clock."""
         return _EPOCH + timedelta(microseconds=self._wall)
 
     def wall_us(self) -> int:

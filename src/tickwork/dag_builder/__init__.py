@@ -1,1 +1,1 @@
-"""How a function becomes the graph of a dag: what its author holds while it is traced, and what is written down."""
+"""Builds the graph of a dag by tracing its function: references, recorded steps, blocks and loops."""

@@ -1,4 +1,4 @@
-"""What an author of a dag writes around steps: conditions, branches, groups, teardowns, and approvals by people."""
+"""Blocks in a dag: conditions, branches, groups, teardowns, and approvals by people."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXT_LIMIT = 4000
 
 
 class If:
-    """Steps that are written down inside of `with` run only where a condition holds; the others are skipped."""
+    """A `with` block whose steps run only if a condition holds; otherwise they are skipped."""
 
     def __init__(self, trace: Trace, holds: tuple[Condition, ...], fails: tuple[Condition, ...]) -> None:
         self._trace = trace
@@ -42,7 +42,7 @@ class If:
 
     @property
     def otherwise(self) -> If:
-        """The same for where it does not hold: `with if_(count > 10) as many: ...` and `with many.otherwise: ...`."""
+        """The block for the opposite: `with if_(count > 10) as many: ...` and `with many.otherwise: ...`."""
         return If(self._trace, self._fails, self._holds)
 
     def __enter__(self) -> If:
@@ -56,16 +56,16 @@ class If:
 
 
 def if_(condition: Any) -> If:
-    """Have steps run only where something holds, which is known when the dag runs.
+    """Run the steps of a `with` block only if a condition holds, which is evaluated when the dag runs.
 
         with if_(count["rows"] > 1000) as many:
             notify("a large one")
         with many.otherwise:
             notify("as usual")
 
-    A reference alone holds where its value is true in Python's sense. Blocks inside of one another must all hold. What
-    does not run is skipped, and so is what waits for it, unless its `run_if` is "none_failed" or another one that does
-    not mind.
+    A reference alone holds if its value is true in Python's sense. The conditions of nested blocks must all hold. Steps
+    that do not run are skipped, and so are the steps that wait for them, unless their `run_if` is "none_failed" or
+    another rule that accepts skipped steps.
     """
     trace = needed_trace("if_(...)")
     found = condition_of(trace.origin, condition)
@@ -75,12 +75,12 @@ def if_(condition: Any) -> If:
 
 
 def branch(value: Any, steps: Mapping[Any, Any], *, otherwise: Any = None) -> None:
-    """Have one of several steps run, by a value that is known when the dag runs.
+    """Run one of several steps, chosen by a value that is known when the dag runs.
 
         branch(region(order), {"eu": ship_eu(order), "us": ship_us(order)}, otherwise=[ask(order), hold(order)])
 
-    What stands under a value is a step, a list of them, a group or a nested dag; a step may stand under several. What
-    waits for steps that were not chosen is skipped, too, unless its `run_if` is "none_failed".
+    Each value selects a step, a list of steps, a group or a nested dag; a step may be listed under several values.
+    Steps that wait for steps that were not chosen are skipped too, unless their `run_if` is "none_failed".
     """
     trace = needed_trace("branch(...)")
     if not isinstance(value, Reference):
@@ -99,9 +99,9 @@ def branch(value: Any, steps: Mapping[Any, Any], *, otherwise: Any = None) -> No
 
 @contextmanager
 def group(name: str) -> Iterator[GroupRef]:
-    """Show some steps together, and put them in order together: `with group("load") as loading: ...`, `a >> loading`.
+    """Show some steps together, and order them as a unit: `with group("load") as loading: ...`, `a >> loading`.
 
-    Their names stay as they are.
+    The names of the steps do not change.
     """
     trace = needed_trace("group(...)")
     with trace.grouped(read_text("the name of a group", name)) as drafts:
@@ -110,14 +110,14 @@ def group(name: str) -> Iterator[GroupRef]:
 
 @contextmanager
 def teardown(step: Any) -> Iterator[Any]:
-    """Have a step clean up after others, however they end, also when the run is cancelled.
+    """Run a cleanup step after other steps, however they end, also when the run is cancelled.
 
         cluster = create_cluster()
         with teardown(delete_cluster(cluster)):
             train(cluster)
 
-    The steps that `step` waits for are its setup: what is inside runs after them, and the teardown runs only if they
-    succeeded. It waits for everything inside.
+    The steps that `step` waits for are its setup: the steps of the block run after them, and the teardown runs only if
+    they succeeded. It waits for all steps of the block.
     """
     trace = needed_trace("teardown(...)")
     if not isinstance(step, StepRef) or step._tolerant:
@@ -146,10 +146,10 @@ def approve(
     run_if: RunIf | None = None,
     may_fail: bool = False,
 ) -> Any:
-    """A step that a person ends: `approve(f"Delete {count} rows?", who=["ada"], timeout="2h") >> delete(rows)`.
+    """Add a step that a person ends: `approve(f"Delete {count} rows?", who=["ada"], timeout="2h") >> delete(rows)`.
 
-    `who`: only they may answer; left out, anybody. After `timeout` the answer is `default`. It holds no slot while it
-    waits. `name`, `run_if` and `may_fail` are as in the options of other steps.
+    `who` limits the users who may answer; by default any user may. After `timeout` the answer is `default`. The step
+    holds no slot while it waits. `name`, `run_if` and `may_fail` are as in the options of other steps.
     """
     trace = needed_trace("approve(...)")
     if default not in {"approve", "reject"}:
@@ -169,6 +169,7 @@ def approve(
 
 
 def _approval_text(text: Any) -> str:
+    """Return the question of an approval as a text. Raises InvalidOption if it is empty or too long."""
     if isinstance(text, Reference | ComparedReference):
         text = f"{text}"
     if not isinstance(text, str) or not text or len(text) > TEXT_LIMIT:

@@ -1,4 +1,4 @@
-"""Loops inside of a dag. They are bounded, so they are written down round by round."""
+"""Loops inside of a dag. They are bounded, so every round is recorded as steps."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def loop(body: Callable[[Any], Any], start: Any, *, until: Callable[[Any], Any],
 
         page = loop(fetch_page, {"next": 1}, until=lambda page: page["next"] == None, max=50)
 
-    The first round gets `start`. The result is that of the last round that ran. Rounds that are not needed are skipped;
-    steps that use the result do not mind.
+    The first round gets `start`. The loop's result is the result of the last round that ran. Rounds that are not needed
+    are skipped; steps that use the result run nevertheless.
     """
     trace = needed_trace("loop(...)")
     rounds = read_whole("max of a loop", max, 1, MOST_ROUNDS)
@@ -40,6 +40,7 @@ def loop(body: Callable[[Any], Any], start: Any, *, until: Callable[[Any], Any],
 
 
 def _goes_on(trace: Trace, until: Any) -> Condition:
+    """Return the condition for another round: the opposite of `until`."""
     condition = condition_of(trace.origin, until)
     if isinstance(condition, bool):
         raise trace.origin.refusal(f"until of a loop looks at the result of a round; it gave {brief(until)}")
@@ -47,6 +48,7 @@ def _goes_on(trace: Trace, until: Any) -> Condition:
 
 
 def _result(trace: Trace, value: Any) -> Result:
+    """Return the result expression of a round. Raises InvalidDag if the body does not return a step's result."""
     if isinstance(value, Reference) and isinstance(found := owned(trace.origin, value)._value, Result):
         return found
     raise trace.origin.refusal(f"a round of a loop returns the result of a step, not {brief(value)}")

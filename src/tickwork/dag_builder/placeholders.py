@@ -1,4 +1,4 @@
-"""Values with references in them, as JSON with holes: what is known now, and what goes where when a run knows it."""
+"""Placeholder extraction: split values into known JSON and references to fill in at run time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_PARTS = frozenset({int, float, bool, type(None)})
 
 
 class MappedElement:
-    """Marks what a mapped parameter takes one element of."""
+    """Marks an argument as mapped: each job receives one element of it."""
 
     __slots__ = ("over",)
 
@@ -23,7 +23,7 @@ class MappedElement:
 
 
 class PlaceholderExtractor:
-    """Cuts references out of values and remembers where they were."""
+    """Cuts references out of values and records where they were."""
 
     __slots__ = ("_origin", "holes")
 
@@ -32,9 +32,9 @@ class PlaceholderExtractor:
         self.holes: list[Placeholder] = []
 
     def cut(self, value: Any, where: Path) -> Any:
-        """Return a value with None in the place of each reference. Raises InvalidDag where none may stand."""
+        """Return the value with None in place of each reference. Raises InvalidDag where a reference is not allowed."""
         kind = type(value)
-        if kind in _NO_PARTS or len(where) > DEPTH_LIMIT + 1:  # deeper ones are refused when they are written
+        if kind in _NO_PARTS or len(where) > DEPTH_LIMIT + 1:  # values nested deeper are refused when they are encoded
             return value
         if kind is str:
             return self._text(value, where)
@@ -67,6 +67,10 @@ class PlaceholderExtractor:
         return value if len(self.holes) == before else left
 
     def _dict(self, value: dict[Any, Any], where: Path) -> Any:
+        """Return the dict with its references cut out.
+
+        Raises InvalidDag for a reference as a key, and for keys that JSON or Tickwork's `$` notation cannot hold.
+        """
         before = len(self.holes)
         left = {}
         for key, item in value.items():
@@ -81,7 +85,7 @@ class PlaceholderExtractor:
         return left
 
     def _refuse_inside(self, value: Any, where: Path) -> None:
-        """Refuse references inside of a set, a dataclass, a model: they have no JSON before they are whole."""
+        """Raise InvalidDag for references inside of a set, dataclass or model: it has no JSON before it is complete."""
         if isinstance(value, set | frozenset):
             parts = list(value)
         else:

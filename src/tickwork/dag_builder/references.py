@@ -1,7 +1,8 @@
-"""What the author of a dag holds in place of values: references to what a run will know.
+"""References: placeholders for values of a run, used in the function of a dag.
 
-A reference is no value: whatever would have to know one now (`if`, `for`, `len`, arithmetic) is refused with a sentence
-that says what to write instead. What works on one gives another: a part of it, a text with it, a condition.
+A reference has no value while the dag is traced. Operations that need the value now (`if`, `for`, `len`, arithmetic)
+raise InvalidDag with a sentence on what to write instead. Supported operations return another reference: a part of the
+value, a text that includes it, a condition.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from tickwork.core.arguments.unstorable import Flaw, brief, suffix
 from tickwork.core.dag.graph import Comparison, Condition, Expression, Last, Result, RunValue, Text
 from tickwork.errors import InvalidDag
 
-# Code points that are no characters stand around a reference in a text; no text that means anything has them.
+# These noncharacter code points enclose a reference in a text; no meaningful text contains them.
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _TOKEN = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 _numbers = count(1)
 
 
 class TraceOwned(Protocol):
-    """What belongs to one trace."""
+    """An object that belongs to one trace."""
 
     _origin: TraceOrigin
 
@@ -34,7 +35,7 @@ OwnedT = TypeVar("OwnedT", bound=TraceOwned)
 
 
 class TraceOrigin:
-    """Which trace a reference belongs to, and those that stand in its texts."""
+    """The identity of a trace, and the expressions that its texts refer to."""
 
     __slots__ = ("dag", "noted", "number")
 
@@ -44,12 +45,12 @@ class TraceOrigin:
         self.noted: list[Expression] = []
 
     def note(self, value: Expression) -> str:
-        """What stands for an expression in a text until that is read."""
+        """Return a token that represents an expression in a text until `read` replaces it."""
         self.noted.append(value)
         return f"{_OPEN}{self.number}:{len(self.noted) - 1}{_CLOSE}"
 
     def read(self, text: str) -> str | Text:
-        """A text, or what it is if references stand in it."""
+        """Return a text unchanged, or a Text expression if it contains references."""
         if _OPEN not in text:
             return text
         pieces = _TOKEN.split(text)
@@ -62,17 +63,17 @@ class TraceOrigin:
         return Text(tuple(part for part in parts if part != ""))
 
     def refusal(self, said: str) -> InvalidDag:
-        """What to raise in its trace."""
+        """Return the exception for a mistake in this dag."""
         return InvalidDag(f"dag {self.dag!r}: {said}.")
 
 
 def has_reference(text: str) -> bool:
-    """Whether a reference stands in a text."""
+    """Return whether a text contains a reference."""
     return _OPEN in text
 
 
 def described(value: Expression) -> str:
-    """An expression as errors call it."""
+    """Describe an expression for error messages."""
     if isinstance(value, Text):
         return "a text with references"
     if isinstance(value, RunValue):
@@ -86,7 +87,7 @@ def described(value: Expression) -> str:
 
 
 def _refused(said: str) -> Callable[..., NoReturn]:
-    """A method that refuses what only a value can do."""
+    """Return a method that raises InvalidDag for an operation that needs a value."""
 
     def refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
         raise self._origin.refusal(f"{self._told()} is known only when it runs, so it {said}")
@@ -98,10 +99,10 @@ _arithmetic = _refused('cannot be reckoned with here: do it in a task, or write 
 
 
 class Reference:
-    """Stands for a value that only a run has: a parameter, the result of a step, or a part of one.
+    """A reference to a value of a run: a parameter, the result of a step, or a part of either.
 
-    `ref["key"]`, `ref[0]` and `ref.field` are parts of it, f"{ref}/x" a text with it in it, and `ref > 10` a condition
-    for `if_`. It may stand anywhere in the arguments of a task, inside of lists and dicts, too.
+    `ref["key"]`, `ref[0]` and `ref.field` are parts of it, f"{ref}/x" is a text that includes it, and `ref > 10` is a
+    condition for `if_`. It can be anywhere in the arguments of a task, also inside of lists and dicts.
     """
 
     __slots__ = ("_origin", "_value")
@@ -181,7 +182,7 @@ class Reference:
 
 
 class ComparedReference:
-    """How a reference compares with a value: a condition for `if_` and for the `until` of a loop."""
+    """A comparison of a reference with a value: a condition for `if_` and for the `until` of a loop."""
 
     __slots__ = ("_origin", "condition")
 
@@ -214,19 +215,19 @@ _OPPOSITES: dict[Comparison, Comparison] = {
 
 
 def negated(condition: Condition) -> Condition:
-    """The condition that holds where this one does not."""
+    """Return the opposite condition."""
     return msgspec.structs.replace(condition, is_=_OPPOSITES[condition.is_])
 
 
 def owned(origin: TraceOrigin, value: OwnedT) -> OwnedT:
-    """This reference, if it belongs to this trace. Raises InvalidDag."""
+    """Return the reference if it belongs to this trace. Raises InvalidDag otherwise."""
     if value._origin is not origin:
         raise origin.refusal(f"{value!r} belongs to another dag. References stay in the function that made them")
     return value
 
 
 def condition_of(origin: TraceOrigin, value: Any) -> Condition | bool:
-    """What must hold, of what an author gives to `if_`: a comparison, a reference, or something that is known."""
+    """Return the condition given to `if_`: a comparison, a reference, or a known value as a bool."""
     if isinstance(value, ComparedReference):
         return owned(origin, value).condition
     if isinstance(value, Reference):
@@ -237,7 +238,7 @@ def condition_of(origin: TraceOrigin, value: Any) -> Condition | bool:
 
 
 def known_value(origin: TraceOrigin, value: Any) -> Any:
-    """A value that a reference is compared with, which must be known now and be JSON. Raises InvalidDag."""
+    """Return a value to compare a reference with. Raises InvalidDag if it is a reference or not JSON."""
     if isinstance(value, Reference | ComparedReference) or (isinstance(value, str) and has_reference(value)):
         raise origin.refusal("a condition compares a reference with a known value. Compare two of them in a task")
     try:

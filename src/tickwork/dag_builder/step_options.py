@@ -1,4 +1,4 @@
-"""What `.options(...)` may say of a step besides what it may say of any job."""
+"""Step options: the `.options(...)` that apply to a step of a dag, besides those of any job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_OF_STEPS = ("delay", "at", "key", "key_for", "if_exists", "collection", "pa
 
 @dataclass(frozen=True, slots=True)
 class StepOptions:
-    """What is said of a step alone. `again_every` comes with `task.until(...)`."""
+    """Options that only a step has. `again_every` is set by `task.until(...)`."""
 
     name: str | None = None
     run_if: RunIf | None = None
@@ -32,13 +32,13 @@ class StepOptions:
     may_fail: bool = False
 
     def updated(self, given: Mapping[str, Any]) -> StepOptions:
-        """These options, with what is given checked and put over them. Raises InvalidOption."""
+        """Return these options with checked new values. Raises InvalidOption."""
         read: dict[str, Any] = {name: _READERS[name](value) for name, value in given.items()}
         return replace(self, **read)
 
     @property
     def said(self) -> str | None:
-        """One that makes sense in a dag alone; None: nothing was said, or what a plain job may have."""
+        """The first option set that only makes sense in a dag; None if there is none."""
         names = ("name", "run_if", "max_parallel")
         alone = next((name for name in names if getattr(self, name) is not None), "may_fail" if self.may_fail else None)
         return alone if self.again_every is None else "until"
@@ -59,14 +59,14 @@ def split_step(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def step_template(task: str, options: Options, flow: TaskFlow, said: StepOptions) -> Template:
-    """What the jobs of a step are like. Raises InvalidOption for options that a step cannot have."""
+    """Return the template of a step's jobs. Raises InvalidOption for options that a step cannot have."""
     _refuse_for_steps(task, options, flow)
     made = run_template(task, options, flow)
     return msgspec.structs.replace(made, policy=msgspec.structs.replace(made.policy, again_every=said.again_every))
 
 
 def run_template(name: str, options: Options, flow: TaskFlow) -> Template:
-    """What jobs are like that have these options by default."""
+    """Return the template of jobs with these default options."""
     return Template(
         task=name,
         queue=options.queue or DEFAULT_QUEUE,
@@ -80,6 +80,7 @@ def run_template(name: str, options: Options, flow: TaskFlow) -> Template:
 
 
 def _refuse_for_steps(task: str, options: Options, flow: TaskFlow) -> None:
+    """Raise InvalidOption for options that a step cannot have."""
     for name in _NOT_OF_STEPS:
         if getattr(options, name) is not None:
             raise InvalidOption(
@@ -95,7 +96,7 @@ def _refuse_for_steps(task: str, options: Options, flow: TaskFlow) -> None:
 
 
 def asset_names(what: str, value: Any) -> tuple[str, ...]:
-    """The name of an asset, or several. Raises InvalidOption."""
+    """Return asset names as a tuple, given one name or several. Raises InvalidOption."""
     if isinstance(value, str):
         return (read_text(what, value),)
     if not isinstance(value, Iterable):

@@ -1,4 +1,4 @@
-"""Steps while they are traced: what is written down of one, and what an author holds to put them in order."""
+"""Steps while a dag is traced: the drafts, and the references by which authors use results and order steps."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tickwork.dag_builder.references import Reference, TraceOrigin, owned
 
 @dataclass(slots=True, eq=False)
 class StepDraft:
-    """A step as far as it is known. `run_if` is None until somebody says it.
+    """A recorded step that can still change. `run_if` is None until the author sets it.
 
-    `tolerant`: it waits for steps of which some may be skipped without anything being wrong, such as the later rounds
-    of a loop. Unless its rule is said, it runs when none of them failed.
+    `tolerant`: it waits for steps of which some may be skipped in normal operation, such as the later rounds of a loop.
+    Unless its `run_if` is set, it runs when none of them failed.
     """
 
     name: str
@@ -45,24 +45,24 @@ class StepDraft:
     may_fail: bool = False
 
     def wait_for(self, names: Iterable[str], *, tolerant: bool = False) -> None:
-        """Have it wait for these steps, too."""
+        """Make these steps parents of the step."""
         before = len(self.parents)
         self.parents.update(dict.fromkeys(names))
         self.tolerant |= tolerant and len(self.parents) > before
 
     def wait_for_value(self, value: Expression) -> None:
-        """Have it wait for the steps whose results an expression wants."""
+        """Make the steps whose results an expression uses parents of the step."""
         parts = value.parts if isinstance(value, Text) else (value,)
         self.wait_for(steps_in(value), tolerant=any(isinstance(part, Last) for part in parts))
 
     def demand(self, condition: Condition) -> None:
-        """Have it run only where this holds."""
+        """Add a condition: the step runs only if it holds."""
         if condition not in self.when:
             self.when.append(condition)
         self.wait_for_value(condition.value)
 
     def step(self) -> Step:
-        """The step that it comes to."""
+        """Return the finished step."""
         return Step(
             name=self.name,
             parents=tuple(self.parents),
@@ -79,7 +79,7 @@ class StepDraft:
 
 
 class OrderedSteps:
-    """Steps that can be put in an order: `a >> b`, `a >> [b, c] >> d`, `d.after(b, c)`."""
+    """Steps that can be ordered: `a >> b`, `a >> [b, c] >> d`, `d.after(b, c)`."""
 
     __slots__ = ()
     _origin: TraceOrigin
@@ -87,10 +87,10 @@ class OrderedSteps:
     _tolerant: bool
 
     def after(self, *others: Any) -> Any:
-        """Have it wait for other steps, although it may not use their results. Returns itself.
+        """Make these steps wait for other steps whose results they may not use. Returns itself.
 
-        `load(x).after(check, [lock, mount])`. What follows a whole group, a nested dag or a loop runs when none of its
-        steps failed, unless `run_if` says something else.
+        `load(x).after(check, [lock, mount])`. A step after a whole group, a nested dag or a loop runs when none of its
+        steps failed, unless its `run_if` is set.
         """
         for other in _each_of(self._origin, others, "after(...)"):
             for draft in beginning(self._drafts):
@@ -109,9 +109,9 @@ class OrderedSteps:
 
 
 class StepRef(OrderedSteps, Reference):
-    """The result of a step, or of a nested dag, or of a loop; and a place in the order of steps.
+    """The result of a step, a nested dag or a loop; it can also be ordered with other steps.
 
-    As any reference it has parts: `ref["key"]`, `ref.field`. `after` is its one method; a part of that name is
+    Like any reference it has parts: `ref["key"]`, `ref.field`. `after` is its only method; a part of that name is
     `ref["after"]`.
     """
 
@@ -126,7 +126,7 @@ class StepRef(OrderedSteps, Reference):
 
 
 class GroupRef(OrderedSteps):
-    """The steps of a group: a place in the order of steps, but no value."""
+    """The steps of a group. They can be ordered with other steps, but have no value."""
 
     __slots__ = ("_drafts", "_origin", "_tolerant", "name")
 
@@ -146,9 +146,9 @@ class GroupRef(OrderedSteps):
 
 
 class DagRef(GroupRef):
-    """What a nested dag gave back where that is not a single reference: a list, a dict, nothing.
+    """The return value of a nested dag if it is not a single reference: a list, a dict or None.
 
-    `ref["key"]` and unpacking take it apart, `after` and `>>` put all of its steps in order.
+    `ref["key"]` and unpacking take it apart; `after` and `>>` order all of its steps.
     """
 
     __slots__ = ("_whole",)
@@ -179,7 +179,7 @@ class DagRef(GroupRef):
 
 
 def drafts_of(origin: TraceOrigin, value: Any, what: str) -> list[StepDraft]:
-    """The steps that an author names, one or a list of them. Raises InvalidDag for what is none."""
+    """Return the steps that an author passed, one step or a list. Raises InvalidDag for anything else."""
     found: dict[str, StepDraft] = {}
     for one in _each_of(origin, [value], what):
         if not isinstance(one, OrderedSteps):
@@ -189,6 +189,7 @@ def drafts_of(origin: TraceOrigin, value: Any, what: str) -> list[StepDraft]:
 
 
 def _each_of(origin: TraceOrigin, values: Iterable[Any], what: str) -> Iterator[OrderedSteps | Reference]:
+    """Yield the steps and references in nested lists. Raises InvalidDag for anything else."""
     for value in values:
         if isinstance(value, list | tuple):
             yield from _each_of(origin, value, what)
@@ -202,6 +203,7 @@ def _each_of(origin: TraceOrigin, values: Iterable[Any], what: str) -> Iterator[
 
 
 def _wait(draft: StepDraft, other: OrderedSteps | Reference) -> None:
+    """Make a step wait for other steps. Raises InvalidDag for a reference that depends on no step."""
     if isinstance(other, OrderedSteps):
         draft.wait_for((one.name for one in other._drafts), tolerant=other._tolerant)
         return
@@ -212,7 +214,7 @@ def _wait(draft: StepDraft, other: OrderedSteps | Reference) -> None:
 
 
 def beginning(drafts: list[StepDraft]) -> list[StepDraft]:
-    """Those of these steps that wait for none of the others."""
+    """Return the steps that wait for none of the other given steps."""
     if len(drafts) == 1:
         return drafts
     names = {draft.name for draft in drafts}

@@ -1,7 +1,7 @@
 """Calls of tasks inside of a dag: `task(x)`, `task.map(xs)`, `task.product(xs, ys)`, `task.until(...)(x)`.
 
-What is known of the arguments is checked and written as for any job of the task. What is a reference leaves a hole; the
-worker checks what is put there.
+Known arguments are checked and encoded as for any job of the task. References become placeholders; the worker checks
+the values that are filled in.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHORTEST = timedelta(milliseconds=100)
 
 
 class ArgumentEncoder(Protocol):
-    """What knows the parameters of a task: `core.arguments.signature`, or `core.arguments.stored_signature`."""
+    """The parameters of a task: `core.arguments.signature`, or `core.arguments.stored_signature`."""
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes: ...
 
@@ -45,7 +45,7 @@ class ArgumentEncoder(Protocol):
 
 
 class TaskCallInfo(NamedTuple):
-    """What a trace has to know of a task that is called in it."""
+    """The facts of a task that a trace needs to record a call of it."""
 
     signature: ArgumentEncoder
     template: Template
@@ -53,31 +53,32 @@ class TaskCallInfo(NamedTuple):
 
 
 def each(over: Any) -> Any:
-    """Say that a named argument of `task.map` takes one element each: `task.map(xs, factor=each(ys))`."""
+    """Mark a named argument of `task.map` as mapped, one element per job: `task.map(xs, factor=each(ys))`."""
     return over if isinstance(over, MappedElement) else MappedElement(over)
 
 
 class Traceable:
-    """What can be called inside of a dag. Each call gives a reference to the result of a step."""
+    """An object that can be called inside of a dag. Each call returns a reference to the result of a step."""
 
     name: str
 
     def called(self) -> TaskCallInfo:
-        """What a trace has to know of it. Raises InvalidOption for options that a step cannot have."""
+        """Return the facts that a trace needs. Raises InvalidOption for options that a step cannot have."""
         raise NotImplementedError
 
     def map(self, /, *over: Any, **arguments: Any) -> Any:
-        """Inside of a dag: a step with a job for each element of a list, which may be known only when it runs.
+        """Inside of a dag: add a step with one job for each element of a list, which may be a reference.
 
-        Positional arguments are mapped, named ones are the same for all unless they are wrapped in `each`. Several go
-        side by side, as `zip(strict=True)` does. The result is the list of all results, in the order of the elements.
+        Positional arguments are mapped; named arguments are the same for all jobs unless they are wrapped in `each`.
+        Several mapped arguments are paired as by `zip(strict=True)`. The result is the list of all results, in the
+        order of the elements.
 
             parts = transform.options(max_parallel=3).map(extract(day), factor=10)
         """
         return self._mapped(over, arguments, product=False)
 
     def product(self, /, *over: Any, **arguments: Any) -> Any:
-        """Inside of a dag: like `map`, with a job for each pair of elements, as `itertools.product` has them."""
+        """Inside of a dag: add a step like `map`, with one job for each combination, as by `itertools.product`."""
         return self._mapped(over, arguments, product=True)
 
     def _mapped(self, over: tuple[Any, ...], arguments: dict[str, Any], *, product: bool) -> Any:
@@ -91,7 +92,7 @@ class Traceable:
 
 
 def again_every(every: Any, timeout: Any) -> tuple[timedelta, timedelta | None]:
-    """Read what `until` is given. Raises InvalidOption."""
+    """Read the arguments of `until`. Raises InvalidOption."""
     wait = parse_duration(every, what="every")
     if wait < SHORTEST:
         raise InvalidOption(f"every is {brief(every)}; it must be at least 100ms.")
@@ -107,7 +108,7 @@ def add_call(
     is_map: bool = False,
     product: bool = False,
 ) -> StepRef:
-    """Write down the step that a call of a task is. Raises InvalidArguments, InvalidPayload and InvalidDag."""
+    """Record the step of a task call. Raises InvalidArguments, InvalidPayload and InvalidDag."""
     signature, template, said = called
     bound = signature.bind(args, kwargs, template.task)
     over = {name: value.over for name, value in bound.items() if isinstance(value, MappedElement)}
@@ -129,7 +130,7 @@ def add_call(
 def encode_known(
     trace: Trace, signature: ArgumentEncoder, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()
 ) -> tuple[bytes, tuple[Placeholder, ...]]:
-    """Return the JSON of arguments and the holes in it. Raises where what is known now does not fit the hints."""
+    """Return arguments as JSON, and the placeholders in it. Raises if a known value does not fit its type hint."""
     cutter = PlaceholderExtractor(trace.origin)
     known = {name: cutter.cut(value, (name,)) for name, value in bound.items()}
     for where, value in ((hole.where, hole.value) for hole in cutter.holes):
@@ -144,6 +145,7 @@ def encode_known(
 def _refuse_unfit(
     trace: Trace, value: Expression, given: JsonTypes, signature: ArgumentEncoder, name: str, task: str
 ) -> None:
+    """Raise InvalidDag if the JSON types of a reference do not fit the type hint of a parameter."""
     wanted = signature.takes(name)
     if not given.fits(wanted):
         raise trace.origin.refusal(
@@ -152,7 +154,7 @@ def _refuse_unfit(
 
 
 def _refuse_of_maps(origin: TraceOrigin, called: TaskCallInfo, *, maps: bool) -> None:
-    """Refuse in a plain call what is for maps."""
+    """Raise InvalidDag for arguments and options of maps in a plain call."""
     task = called.template.task
     if maps:
         raise origin.refusal(f"each(...) is for {task}.map(...), and stands in a plain call")
@@ -161,7 +163,7 @@ def _refuse_of_maps(origin: TraceOrigin, called: TaskCallInfo, *, maps: bool) ->
 
 
 def _elements(trace: Trace, called: TaskCallInfo, name: str, over: Any) -> Expression | list[Any]:
-    """What a parameter is mapped over: an expression, or the JSON of elements that are known and fit its hint."""
+    """Return what a parameter is mapped over: an expression, or the JSON of known elements that fit its hint."""
     signature, task = called.signature, called.template.task
     if isinstance(over, DagRef):
         over = over._whole
@@ -186,7 +188,7 @@ def _elements(trace: Trace, called: TaskCallInfo, name: str, over: Any) -> Expre
 
 
 def refuse_call(name: str) -> InvalidDag:
-    """What to raise when options were given to something that is then called outside of a dag."""
+    """Return the exception for calling something with `.options(...)` outside of a dag."""
     return InvalidDag(
         f"{name}.options(...) is called, which adds a step inside of a function with @app.dag only. "
         f"To make a job: {name}.options(...).enqueue(...)."

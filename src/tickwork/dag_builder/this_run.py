@@ -1,4 +1,4 @@
-"""`this_run`: what a run will know of its occurrence, for the author of a dag."""
+"""`this_run`: references to the schedule occurrence of a run, for use in the function of a dag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tickwork.dag_builder.trace import needed_trace
 
 
 def _value(doc: str, *path: str) -> Any:
-    """A property that refers to a value of the run that is being traced."""
+    """Return a property whose value refers to a value of the run that is being traced."""
 
     def refer(self: ThisRun) -> Any:
         return Reference(needed_trace("this_run").origin, RunValue(path))
@@ -20,9 +20,9 @@ def _value(doc: str, *path: str) -> Any:
 
 
 class ThisRun:
-    """References to the occurrence that a run stands for: `load(day=this_run.scheduled_for)` inside of `@app.dag`.
+    """References to the occurrence of a run: `load(day=this_run.scheduled_for)` inside of `@app.dag`.
 
-    Instants are texts such as "2026-11-17T02:00:00Z"; a task whose parameter is a `datetime` is given one.
+    Instants are texts such as "2026-11-17T02:00:00Z"; a task whose parameter is a `datetime` receives a `datetime`.
     """
 
     __slots__ = ()

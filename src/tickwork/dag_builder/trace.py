@@ -1,7 +1,7 @@
-"""The trace of a dag's function: each call of a task inside of it writes down a step.
+"""Tracing of a dag's function: each call of a task inside of it records a step.
 
-Which trace is going on is known by a context variable, so a task that is called outside of any pays one look at it.
-Blocks (`if_`, `group`, a nested dag) change what holds for the steps that are written down until they end.
+The active trace is in a context variable, so a task called outside of a trace only pays for reading it. Blocks (`if_`,
+`group`, a nested dag) apply their conditions, group and prefix to the steps recorded until they end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ current_trace: Callable[[], Trace | None] = _TRACE.get
 
 
 def needed_trace(what: str) -> Trace:
-    """The trace that is going on. Raises InvalidDag where there is none."""
+    """Return the active trace. Raises InvalidDag if there is none."""
     trace = current_trace()
     if trace is None:
         raise InvalidDag(f"{what} belongs inside of a function with @app.dag, which is not being traced here.")
@@ -31,7 +31,7 @@ def needed_trace(what: str) -> Trace:
 
 
 class Trace:
-    """What was written down so far, and what holds where it goes on."""
+    """The steps recorded so far, and the conditions, group and prefix that apply to the next steps."""
 
     def __init__(self, dag: str) -> None:
         self.origin = TraceOrigin(dag)
@@ -47,7 +47,7 @@ class Trace:
 
     @contextmanager
     def going_on(self) -> Iterator[Trace]:
-        """Have calls of tasks write down steps here while the block runs."""
+        """Make this trace active while the block runs: calls of tasks record steps in it."""
         token = _TRACE.set(self)
         try:
             yield self
@@ -58,7 +58,7 @@ class Trace:
             _TRACE.reset(token)
 
     def steps(self) -> tuple[Step, ...]:
-        """The steps that were written down."""
+        """Return the recorded steps."""
         return tuple(draft.step() for draft in self._drafts.values())
 
     def add(
@@ -71,7 +71,7 @@ class Trace:
         approval: ApprovalStep | None = None,
         map: Map | None = None,
     ) -> StepRef:
-        """Write down a step and return the reference to its result. `called`: its name, unless one is said."""
+        """Record a step and return the reference to its result. `called` names it, unless its options set a name."""
         name = self.name(called, said.name)
         draft = StepDraft(name, args, job, approval, map, said.run_if, self.group, said.produce, may_fail=said.may_fail)
         for hole in args.holes:
@@ -87,11 +87,14 @@ class Trace:
         return StepRef(self.origin, Result(name), [draft])
 
     def shape(self, value: Expression) -> JsonTypes:
-        """What JSON an expression can be, as far as hints say it."""
+        """Return the JSON types that an expression can have, as far as type hints tell."""
         return _A_TEXT if isinstance(value, Text) else self.shapes.get(value, ANYTHING)
 
     def name(self, called: str, said: str | None = None) -> str:
-        """A name that nothing else here has: the one that was said, or else `called`, `called_2` and so on."""
+        """Return a unique name: the name given by the author, or else `called`, `called_2` and so on.
+
+        Raises InvalidDag if the given name is taken.
+        """
         if said is not None:
             name = f"{self._prefix}{said}"
             if name in self._names:
@@ -102,6 +105,7 @@ class Trace:
         return name
 
     def _free(self, name: str) -> str:
+        """Return the name, with the lowest unused number if it is taken."""
         free, count = name, self._counts.get(name, 1)
         while free in self._names:
             count += 1
@@ -111,7 +115,7 @@ class Trace:
 
     @contextmanager
     def collecting(self) -> Iterator[list[StepDraft]]:
-        """The steps that are written down while the block runs."""
+        """Yield a list that collects the steps recorded while the block runs."""
         drafts: list[StepDraft] = []
         self._collecting.append(drafts)
         try:
@@ -121,7 +125,7 @@ class Trace:
 
     @contextmanager
     def grouped(self, name: str) -> Iterator[list[StepDraft]]:
-        """Put the steps of the block into a group, inside of that which is open."""
+        """Put the steps of the block into a group, nested in the current group."""
         outer = self.group
         self.group = f"{outer}.{name}" if outer else name
         try:
@@ -132,7 +136,10 @@ class Trace:
 
     @contextmanager
     def nested(self, dag: str, said: str | None) -> Iterator[list[StepDraft]]:
-        """Write down the steps of another dag: in a group of its name, which stands before each of theirs."""
+        """Record the steps of another dag: in a group of its name, which is the prefix of their names.
+
+        Raises InvalidDag if the dag contains itself.
+        """
         if dag in self._dags:
             raise self.origin.refusal(f"a dag that contains itself has no end: {' -> '.join((*self._dags, dag))}")
         name, prefix, dags = self.name(dag, said), self._prefix, self._dags
@@ -145,7 +152,7 @@ class Trace:
 
     @contextmanager
     def demanding(self, *conditions: Condition) -> Iterator[None]:
-        """Have the steps of the block run only where these hold, besides what holds around it."""
+        """Add conditions to the steps of the block, besides the conditions of enclosing blocks."""
         outer = self.when
         self.when = (*outer, *conditions)
         try:
