@@ -1,1 +1,1 @@
-"""What can be seen of Tickwork from outside: metrics, a dashboard and alerts made from them, logs as JSON."""
+"""Observability: metrics, a dashboard and alert rules generated from them, and JSON logs."""

@@ -1,6 +1,6 @@
-"""Counts things by their labels, for a fraction of a microsecond each; a scrape turns them into metrics.
+"""In-process counters and histograms, a fraction of a microsecond per update; a scrape exports them as metrics.
 
-A scrape on another thread sees counts of a moment ago: dicts of numbers are read whole, and each number only grows.
+A scrape on another thread sees slightly old values: dicts are copied in one step, and each number only grows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Labels = tuple[str, ...]
 
 
 class Histogram:
-    """How many values fell where, and their sum."""
+    """Counts of values by bucket, and their sum."""
 
     __slots__ = ("counts", "sum")
 
@@ -33,7 +33,7 @@ class Histogram:
 
 
 class Counters:
-    """The counts of one process."""
+    """The metrics of one process."""
 
     def __init__(self) -> None:
         self._totals: dict[Metric, dict[Labels, float]] = defaultdict(lambda: defaultdict(float))
@@ -41,9 +41,11 @@ class Counters:
         self._gauges: dict[Metric, dict[Labels, float]] = {}
 
     def add(self, metric: Metric, labels: Labels = (), count: float = 1) -> None:
+        """Increase a counter."""
         self._totals[metric][labels] += count
 
     def spread(self, metric: Metric, labels: Labels, seconds: float) -> None:
+        """Add a value to a histogram."""
         self._spreads[metric][labels].add(seconds)
 
     def set(self, metric: Metric, values: dict[Labels, float]) -> None:
@@ -51,7 +53,7 @@ class Counters:
         (self._totals if metric.kind == "counter" else self._gauges)[metric] = values
 
     def collect(self) -> Iterator[Family]:
-        """The metrics, as Prometheus' library wants them."""
+        """Yield the metrics as metric families of the Prometheus client library."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         for metric, totals in list(self._totals.items()):
@@ -72,6 +74,7 @@ class Counters:
 
 
 def _buckets(spread: Histogram) -> list[tuple[str, float]]:
+    """Return the cumulative buckets that Prometheus expects."""
     found: list[tuple[str, float]] = []
     total = 0
     for bound, count in zip((*map(str, SECONDS), "+Inf"), spread.counts, strict=True):
@@ -81,7 +84,7 @@ def _buckets(spread: Histogram) -> list[tuple[str, float]]:
 
 
 def exposition(*tallies: Counters) -> bytes:
-    """What a scrape is answered with."""
+    """Return the response to a scrape."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)

@@ -1,6 +1,6 @@
-"""A dashboard for Grafana and alert rules for Prometheus, made from the table of metrics.
+"""A Grafana dashboard and Prometheus alert rules, generated from the table of metrics.
 
-`python -m tickwork.observe.dashboard FOLDER` writes both; those in deploy/ are kept equal to it by a test.
+`python -m tickwork.observe.dashboard FOLDER` writes both; a test keeps the files in deploy/ equal to them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwork.observe.metrics_table import Metric
 
 
 class Panel(NamedTuple):
-    """A chart: what it asks of Prometheus, each with what its lines are called, and the unit of its axis."""
+    """A chart: its Prometheus queries, each with the legend of its lines, and the unit of its axis."""
 
     title: str
     queries: tuple[tuple[str, str], ...]
@@ -23,11 +23,15 @@ class Panel(NamedTuple):
 
 
 def _rate(metric: Metric, by: str) -> str:
-    """A counter of the whole store is the same on every server: the largest of them is the one that began first."""
+    """Return the rate of a counter of the whole store.
+
+    The counter is equal on every server; the largest is from the server that started first.
+    """
     return f"sum by ({by}) (max without (instance, pod) (rate({metric.full}[$__rate_interval])))"
 
 
 def _own_rate(metric: Metric, by: str) -> str:
+    """Return the rate of a counter that each process has of its own: take the sum."""
     return f"sum by ({by}) (rate({metric.full}[$__rate_interval]))"
 
 
@@ -86,7 +90,7 @@ PANELS = (
 
 
 class Alert(NamedTuple):
-    """Wake somebody while this holds for so long, and tell them this."""
+    """An alert rule: the expression that must hold, for how long, its severity, and the message."""
 
     name: str
     expression: str
@@ -159,7 +163,7 @@ ALERTS = (
 
 
 def dashboard() -> dict[str, Any]:
-    """The dashboard, to be imported into Grafana."""
+    """Return the dashboard, for import into Grafana."""
     return {
         "title": "Tickwork",
         "uid": "tickwork",
@@ -191,7 +195,7 @@ def _panel(number: int, panel: Panel) -> dict[str, Any]:
 
 
 def alerts() -> dict[str, Any]:
-    """The alert rules, as a file of Prometheus (JSON is YAML, too)."""
+    """Return the alert rules as a Prometheus rule file (JSON is valid YAML)."""
     rules = [
         {
             "alert": alert.name,
@@ -206,7 +210,7 @@ def alerts() -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """What is written, by name."""
+    """Return the generated files by name."""
     return {
         "grafana-dashboard.json": json.dumps(dashboard(), indent=2) + "\n",
         "prometheus-alerts.yaml": json.dumps(alerts(), indent=2) + "\n",

@@ -1,7 +1,7 @@
-"""Logs as JSON, a line for each record, with the ids of the job that it is about: TICKWORK_LOG_FORMAT=json.
+"""JSON logging: one line for each record, with the ids of the job that it concerns: TICKWORK_LOG_FORMAT=json.
 
-In this format everything that a process writes to its console is such a line: records, warnings of Python, exceptions
-that nobody caught, and what tasks write.
+In this format everything that a process writes to its console is such a line: log records, Python warnings, uncaught
+exceptions, and the output of tasks.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tickwork.context import CurrentJob, current_or_none
 from tickwork.errors import InvalidInput
 
 SETTING = "TICKWORK_LOG_FORMAT"
-OUTPUT = "tickwork.output"  # the logger that lines of tasks are attributed to
+OUTPUT = "tickwork.output"  # the logger to which output of tasks is attributed
 _ABOUT = "tickwork_attempt"
 _log = logging.getLogger("tickwork")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object for each record. What a message quotes cannot begin another line: JSON escapes it."""
+    """Formats each record as one JSON object. JSON escapes what a message quotes, so it cannot begin another line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {**_head(record), "pid": record.process, **getattr(record, _ABOUT, {}), **_job()}
@@ -36,18 +36,19 @@ class JsonLines(logging.Formatter):
 
 
 def output_line(text: str, stream: str, pid: int | None, about: Mapping[str, Any]) -> str:
-    """Return a line that a task wrote to stdout or stderr, as an object. `about`: whose it is."""
+    """Return a line that a task wrote to stdout or stderr as a JSON object. `about` holds the ids of its job."""
     known = {"name": OUTPUT, "levelname": "INFO", "msg": text}
     return _encoded({**_head(logging.makeLogRecord(known)), "pid": pid, "stream": stream, **about})
 
 
 def error_line(text: str) -> str:
-    """Return what a command says of an error, as an object."""
+    """Return the error of a command as a JSON object."""
     known = {"name": "tickwork", "levelname": "ERROR", "msg": text}
     return _encoded({**_head(logging.makeLogRecord(known)), "pid": os.getpid()})
 
 
 def _head(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields that every line has."""
     return {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
@@ -57,10 +58,10 @@ def _head(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _encoded(line: Mapping[str, Any]) -> str:
-    """Return an object in one line of characters that print: not all who read lines end them at a line feed alone."""
+    """Return an object as one line of printable characters: some readers end lines at more than a line feed."""
     try:
         text = msgspec.json.encode(line, enc_hook=str).decode()
-    except UnicodeEncodeError:  # lone surrogates: what no JSON can hold
+    except UnicodeEncodeError:  # lone surrogates, which JSON cannot hold
         plain = {name: _plain(value) if isinstance(value, str) else value for name, value in line.items()}
         text = msgspec.json.encode(plain, enc_hook=str).decode()
     return text if text.isprintable() else "".join(one if one.isprintable() else _escape(one) for one in text)
@@ -71,7 +72,7 @@ def _plain(text: str) -> str:
 
 
 def _escape(character: str) -> str:
-    """Return a character as JSON escapes it. Only in texts are there any that do not print."""
+    """Return a character as JSON escapes it. Characters that do not print occur in strings only."""
     data = character.encode("utf-16-be")
     return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
@@ -84,7 +85,7 @@ def _job() -> dict[str, Any]:
 
 
 class Attempt(Protocol):
-    """What names an attempt, and the step of a run that it is of."""
+    """The ids of an attempt, and of its run and step."""
 
     @property
     def job_id(self) -> str: ...
@@ -97,19 +98,19 @@ class Attempt(Protocol):
 
 
 def naming(one: Attempt) -> dict[str, Any]:
-    """Return the `extra` of a record of ours about an attempt, so that its line as JSON has the ids."""
+    """Return the `extra` of a log record about an attempt, which adds the ids to its JSON line."""
     run = {} if one.run is None else {"run_id": one.run, "step": one.step}
     return {_ABOUT: {"job_id": one.job_id, "attempt": one.attempt, **run}}
 
 
 def about_job(job: CurrentJob) -> dict[str, Any]:
-    """Return what a line says of the job that it is about."""
+    """Return the fields that a line has about its job."""
     run = {} if job.run_id is None else {"run_id": job.run_id, "step": job.step}
     return {"job_id": job.id, "attempt": job.attempt, "task": job.task, "queue": job.queue, **run}
 
 
 def wants_json() -> bool:
-    """What the environment asks for. Raises InvalidInput for a format that there is not."""
+    """Return whether the environment asks for JSON. Raises InvalidInput for an unknown format."""
     wanted = os.environ.get(SETTING) or "text"
     if wanted not in ("text", "json"):
         raise InvalidInput(f"{SETTING} is {wanted!r}; it may be text or json.")
@@ -117,9 +118,9 @@ def wants_json() -> bool:
 
 
 def log_json(level: int = logging.INFO, handler: logging.Handler | None = None) -> None:
-    """Write every record of this process from this level on to stderr, as JSON; also what else Python would say there.
+    """Write log records of this process from this level on to stderr as JSON, also Python warnings and tracebacks.
 
-    With a `handler`, it writes the records, and what Python says is left to the stream that stands for stderr.
+    With a `handler`, only records are written, by that handler.
     """
     if handler is None:
         handler = logging.StreamHandler(sys.__stderr__)

@@ -1,4 +1,4 @@
-"""The one table of metrics: what is exposed, drawn and alarmed about is made from it, so none of them can drift."""
+"""The table of metrics. The exposition, the dashboard and the alert rules are generated from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class Metric(NamedTuple):
-    """A metric. Its labels take few values: never an id, a key or a payload."""
+    """A metric. Its labels have few values: never an id, a key or a payload."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -18,11 +18,11 @@ class Metric(NamedTuple):
 
     @property
     def full(self) -> str:
-        """Its name, as it is scraped."""
+        """The name as it is scraped."""
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 
-# -- by a server, of the whole store: the same on each server, so take the max() over them, not the sum()
+# -- by a server, for the whole store: equal on each server, so aggregate with max(), not sum()
 JOBS_ENQUEUED = Metric(
     "jobs_enqueued", "counter", "Jobs that were stored, since the store was made.", ("queue", "task")
 )
@@ -55,14 +55,14 @@ DEAD_JOBS = Metric(
     "dead_jobs", "gauge", "Jobs that failed for good and that nobody has looked after; counted up to 1,000."
 )
 
-# -- by every worker, of itself
+# -- by every worker, for itself
 ATTEMPTS = Metric("job_attempts", "counter", "Attempts that this worker ended.", ("queue", "task", "outcome"))
 WAIT = Metric("job_wait_seconds", "histogram", "From when a job was due to the start of its handler.", ("queue",))
 RUN = Metric("job_run_seconds", "histogram", "How long handlers ran.", ("queue", "task"))
 HEARTBEAT_AGE = Metric("worker_heartbeat_age_seconds", "gauge", "Since this worker's lease was last renewed.")
 LEASES_EXPIRED = Metric("leases_expired", "counter", "Attempts that this process took back from silent workers.")
 
-# -- by every worker and every server, of itself
+# -- by every worker and every server, for itself
 CONNECTIONS = Metric(
     "db_connections", "gauge", "PostgreSQL connections of this process, without its children and the listening one."
 )
@@ -72,7 +72,7 @@ CONNECTIONS_REFUSED = Metric(
     "Connections that PostgreSQL, having none left, refused to us or to handlers.",
 )
 
-# -- by every server, of itself
+# -- by every server, for itself
 HTTP = Metric("http_request_seconds", "histogram", "Requests.", ("route", "method", "code"))
 DB = Metric("db_query_seconds", "histogram", "Calls of the store by this server.", ("op",))
 

@@ -1,4 +1,4 @@
-"""What a server tells of its store: read at most every few seconds, however often it is scraped."""
+"""Metrics of the store, reported by a server: read at most once in 5 seconds, however often it is scraped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATES = ("due", "later", "held", "running")
 
 
 class StoreCounts:
-    """Looks at a store, and keeps what it saw in a tally."""
+    """Reads counts from a store into a `Counters` object."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -31,12 +31,12 @@ class StoreCounts:
         self.tally = Counters()
 
     def tick(self, now: float) -> float:
-        """Keep up with the store even while nobody scrapes, so that no look has much to count."""
+        """Read the store even while nothing scrapes, so that no read has much to count."""
         self.look()
         return FRESH_S * 6
 
     def look(self) -> None:
-        """Look, unless the last look was just now."""
+        """Read the store, unless the last read is less than FRESH_S old."""
         with self._lock:
             now = self._clock.monotonic()
             if self._looked is None or now - self._looked >= FRESH_S:
@@ -46,7 +46,7 @@ class StoreCounts:
                 self._looked = now
 
     def _total(self) -> None:
-        """What happened since the store was made, as figures have it: the same on every server, for ever."""
+        """Set the totals since the store was created, from the rollups: equal on every server, and never reset."""
         made: dict[Labels, float] = {}
         jobs: dict[Labels, float] = {}
         runs: dict[Labels, float] = {}
@@ -62,6 +62,7 @@ class StoreCounts:
         self.tally.set(metrics_table.RUNS_FINISHED, runs)
 
     def _count(self) -> None:
+        """Add the fires since the last read; set schedule lag, dead letters and canary delay."""
         counts = self._store.counts(self._until)
         self._until = counts.until
         for action, count in counts.fired.items():
@@ -72,6 +73,7 @@ class StoreCounts:
             self.tally.set(metrics_table.CANARY_DELAY, {(): canary.delay(newest, self._store.now()).total_seconds()})
 
     def _measure(self) -> None:
+        """Set the gauges of queues and workers."""
         now, queues = self._store.now(), self._store.queues()
         states = ("due", "later", "held", "running")
         jobs: dict[Labels, float] = {

@@ -1,1 +1,1 @@
-"""Credentials of people and programs, and the vault of sealed secrets."""
+"""Credentials: API keys, users and passwords, and the vault of encrypted secrets."""

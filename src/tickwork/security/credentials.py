@@ -1,7 +1,7 @@
-"""API keys, users and their passwords: how they are made, and how they are checked.
+"""API keys, users and passwords: creation and verification.
 
-Of what is random and long a SHA-256 is stored; a slow digest there would only make every call slow. Passwords are what
-people think of, so theirs is scrypt's.
+Tokens are long and random, so their SHA-256 is stored; a slow hash would only make every call slow. Passwords are
+chosen by people, so they are hashed with scrypt.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from tickwork.errors import InvalidInput
 from tickwork.store.admin.access import ApiKeyView, UserView
 from tickwork.store.base import Store
 
-LASTS = "90d"  # a key that nobody renews is a key that nobody knows of
+LASTS = "90d"  # keys expire by default, so that forgotten keys do not stay valid
 NEVER = "never"
 LASTS_MOST = timedelta(days=3653)
 PASSWORD_LEAST, PASSWORD_MOST = 8, 1024  # characters
-_COST, _BLOCK, _PARALLEL = 1 << 15, 8, 3  # 32 MiB, and a tenth of a second or more
+_COST, _BLOCK, _PARALLEL = 1 << 15, 8, 3  # 32 MiB, and at least a tenth of a second
 _MEMORY = 64 * 1024 * 1024
-_AT_ONCE = threading.BoundedSemaphore(2)  # however many log in, their passwords take no more memory than this
+_AT_ONCE = threading.BoundedSemaphore(2)  # bounds the memory of password checks, however many users log in at once
 
 
 def new_token() -> str:
-    """256 random bits as text."""
+    """Return 256 random bits as text."""
     return secrets.token_urlsafe(32)
 
 
 def read_lasts(text: str) -> timedelta | None:
-    """Return for how long a key is to last; None for `never`. Raises InvalidInput."""
+    """Return the lifetime of a key; None for `never`. Raises InvalidInput."""
     return None if text == NEVER else parse_duration(text, what="expires")
 
 
 def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | None, by: str) -> tuple[str, ApiKeyView]:
-    """Make an API key; return its token, which is shown this once, and what is known of it.
+    """Create an API key; return its token, which is shown only this once, and its stored facts.
 
-    Raises InvalidInput for a name that is taken, or anything else that cannot be.
+    Raises InvalidInput for a name that is taken, and for an invalid name, scope or lifetime.
     """
     if lasts is not None and not timedelta(0) < lasts <= LASTS_MOST:
         raise InvalidInput("a key expires after it is made, and within ten years, or never. Nothing was stored.")
@@ -56,22 +56,22 @@ def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | No
 
 
 def find_key(store: Store, which: str) -> ApiKeyView | None:
-    """The key with this id, or the one of this name that was not revoked."""
+    """Return the key with this id, or else the key of this name that is not revoked."""
     keys = store.api_keys()
     named = (key for key in keys if key.name == which and key.revoked_at is None)
     return next((key for key in keys if key.id == which), None) or next(named, None)
 
 
 def add_user(store: Store, name: str, role: str, password: str) -> None:
-    """Make a user. Raises InvalidInput for a name that is taken, or anything else that cannot be."""
+    """Create a user. Raises InvalidInput for a name that is taken, and for an invalid name, role or password."""
     if not store.put_user(read_name("a user", name), read_role(role), hash_password(password)):
         raise InvalidInput(f"there is a user named {name!r} already. Nothing was stored.")
 
 
 def check_user(store: Store, name: str, password: str) -> UserView | None:
-    """The user, when that is their password. A user who is not there takes as long as a wrong password.
+    """Return the user if the password is right. An unknown user takes as long as a wrong password.
 
-    In their place stands a digest that scrypt gives for nothing that anybody will ever find.
+    For an unknown user the password is compared with an all-zero hash, which no known password has.
     """
     user = store.get_user(name) if is_name(name) else None
     right = is_password(password, _stored(bytes(16), bytes(32)) if user is None else user.password)
@@ -79,7 +79,7 @@ def check_user(store: Store, name: str, password: str) -> UserView | None:
 
 
 def hash_password(password: str) -> str:
-    """What is stored of a password. Raises InvalidInput for one that is too short or too long."""
+    """Return the hash to store for a password. Raises InvalidInput if it is too short or too long."""
     if not PASSWORD_LEAST <= len(password) <= PASSWORD_MOST:
         raise InvalidInput(f"a password has {PASSWORD_LEAST} to {PASSWORD_MOST} characters. Nothing was stored.")
     salt = secrets.token_bytes(16)
@@ -92,7 +92,7 @@ def _stored(salt: bytes, digest: bytes) -> str:
 
 
 def is_password(password: str, stored: str) -> bool:
-    """Whether this is the password of which that was stored."""
+    """Return whether a password matches a stored hash."""
     _, cost, block, parallel, salt, digest = stored.split("$")
     found = _scrypt(password[: PASSWORD_MOST + 1], base64.b64decode(salt), int(cost), int(block), int(parallel))
     return hmac.compare_digest(found, base64.b64decode(digest))

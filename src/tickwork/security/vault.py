@@ -1,10 +1,10 @@
-"""Secrets at rest: sealed with AES-256-GCM before the store sees them, opened where a job asks for them.
+"""The vault: secrets encrypted with AES-256-GCM before the store sees them, and decrypted when a job asks for them.
 
-A sealed value is bound to its name, its store, its namespace and what may use it: moved to another place, or with other
-users written beside it, it does not open.
+An encrypted value is bound to its name, its store, its namespace and its allowed users: moved to another place, or with
+another list of users stored beside it, it does not decrypt.
 
-The key is TICKWORK_SECRET_KEY (or the file that TICKWORK_SECRET_KEY_FILE names). A SQLite store without it has a file
-of its own beside the database, made with the first secret and readable by its owner alone.
+The key is TICKWORK_SECRET_KEY (or the file that TICKWORK_SECRET_KEY_FILE names). A SQLite store without it has a key
+file beside the database, created with the first secret and readable by its owner only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HOW = "32 random bytes, in hexadecimal or Base64: openssl rand -hex 32"
 
 
 class Vault:
-    """Seals and opens the secrets of a store."""
+    """Encrypts and decrypts the secrets of a store."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Vault:
         self._file = None if path is None else Path(f"{Path(path).absolute()}-secret-key")
 
     def put(self, name: str, value: str, by: str, *, uses: Iterable[str] | None = None) -> None:
-        """Store a secret for these tasks, dags and queues; without `uses`, for those that it was for, or for all.
+        """Store a secret for the tasks, dags and queues in `uses`. Without it, an existing secret keeps its list.
 
-        Raises InvalidInput for what cannot be, SecretError without a key.
+        An empty list means all jobs. Raises InvalidInput for an invalid name, value or list, SecretError without a key.
         """
         read_secret_name(name)
         uses = self._uses(name) if uses is None else read_uses(uses)
@@ -68,17 +68,17 @@ class Vault:
         self._store().put_secret(name, SealedSecret(_sealed(key, data, self._bound_to(name, uses)), uses), by)
 
     def _uses(self, name: str) -> tuple[str, ...]:
-        """What the secret of this name may be used by, if there is one. Raises SecretError where that was changed."""
+        """Return what an existing secret may be used by. Raises SecretError if that list was changed in the store."""
         sealed = self._store().get_secret(name)
         if sealed is None or not sealed.uses:
             return ()
-        self.get(name)  # what it was sealed with
+        self.get(name)  # decrypts only with the list it was stored with
         return sealed.uses
 
     def get(self, name: str, use: SecretUse | None = None) -> str | None:
-        """Return the value of a secret, None when there is none. Raises SecretError for one that does not open.
+        """Return the value of a secret; None if there is none. Raises SecretError if it does not decrypt.
 
-        With `use`, the job that asks, one that it may not use does not open either.
+        Also raises SecretError if the job in `use` may not use it.
         """
         sealed = self._store().get_secret(name)
         if sealed is None:
@@ -92,21 +92,21 @@ class Vault:
         return value
 
     def _dag(self, use: SecretUse, uses: Sequence[str]) -> str | None:
-        """The dag whose run a job is a step of, looked up only where that matters."""
+        """Return the dag whose run a job is a step of. It is looked up only if `uses` names a dag."""
         if use.run is None or not any(one.startswith("dag:") for one in uses):
             return None
         run = self._store().get_jobs([JobId(use.run)]).get(JobId(use.run))
         return None if run is None else run.task
 
     def _bound_to(self, name: str, uses: Sequence[str]) -> bytes:
-        """What a sealed value is bound to."""
+        """Return the data that an encrypted value is bound to."""
         return json.dumps(["tickwork secret", name, self._store().store_id(), self._namespace, *uses]).encode()
 
     def get_evenly(self, name: str) -> str | None:
-        """Return what `get` returns, and do the same work where there is no such secret: seal a value for nobody."""
+        """Return what `get` returns, with the same work for a missing secret: then a dummy value is encrypted."""
         value = self.get(name)
         if value is None:
-            with suppress(SecretError):  # `get` raises it only where there is a secret
+            with suppress(SecretError):  # `get` raises SecretError only if the secret exists
                 _sealed(self._key(make=False), bytes(_KEY_SIZE), self._bound_to(name, ()))
         return value
 
@@ -115,6 +115,7 @@ class Vault:
         return next(iter(exposed([] if self._file is None else [self._file])), None)
 
     def _key(self, *, make: bool) -> bytes:
+        """Return the key. Raises SecretError if there is none; with `make`, a key file is created."""
         given = from_environment(KEY, self._environ)
         if given is not None:
             return _decoded(given, KEY)
@@ -129,6 +130,7 @@ class Vault:
 
 
 def _sealed(key: bytes, data: bytes, bound_to: bytes) -> str:
+    """Return data encrypted, with a version and the fingerprint of the key."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     nonce = secrets.token_bytes(_NONCE_SIZE)
@@ -137,6 +139,7 @@ def _sealed(key: bytes, data: bytes, bound_to: bytes) -> str:
 
 
 def _opened(key: bytes, name: str, sealed: str, bound_to: bytes) -> str:
+    """Return the decrypted text. Raises SecretError for another key, or a value that was changed."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -156,11 +159,12 @@ def _opened(key: bytes, name: str, sealed: str, bound_to: bytes) -> str:
 
 
 def _fingerprint(key: bytes) -> str:
-    """Tells keys from one another, and nothing else of them: they are random."""
+    """Return a fingerprint that distinguishes keys and reveals nothing else: keys are random."""
     return digest_of(b"tickwork key " + key)[:16]
 
 
 def _decoded(text: str, where: str) -> bytes:
+    """Return a key given in hexadecimal or Base64. Raises SecretError."""
     for decode in (bytes.fromhex, lambda given: base64.b64decode(given, altchars=b"-_", validate=True)):
         try:
             key: bytes = decode(text.strip())
@@ -172,7 +176,7 @@ def _decoded(text: str, where: str) -> bytes:
 
 
 def _make_file(path: Path) -> None:
-    """Make the file, whole and private from its first moment, unless somebody else just did."""
+    """Create the key file, complete and private from the start, unless another process just did."""
     partial = path.with_name(f"{path.name}~{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -190,6 +194,7 @@ def _make_file(path: Path) -> None:
 
 
 def _read_file(path: Path) -> str:
+    """Return the content of the key file. Raises SecretError if others can read it."""
     try:
         with path.open() as file:
             mode = os.fstat(file.fileno()).st_mode

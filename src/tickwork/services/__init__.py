@@ -1,1 +1,1 @@
-"""Loops of one shape: `tick(now) -> how many seconds until the next tick`. Running one twice at once is safe."""
+"""Background services: loops of one shape, `tick(now) -> seconds until the next tick`, safe to run concurrently."""

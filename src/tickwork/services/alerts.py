@@ -1,11 +1,10 @@
-"""Tells people what they asked to be told: looks for cases, and enqueues messages as jobs of built-in tasks.
+"""The alert service: looks for cases of notification rules, and enqueues messages as jobs of built-in tasks.
 
-Every process runs one, and nobody leads: a look leads from one version of a notification to the next, and the messages
-are stored in the transaction that moves it. So each case is told once, and delivering it is a job like any other, with
-retries of its own.
+Every worker and server runs it, without a leader: a look moves a notification from one version to the next, and the
+messages are stored in the same transaction. So each case is reported once. Delivery is an ordinary job, with its own
+retries.
 
-What ended within the last seconds is looked at in the next look: a transaction that has not committed yet may still add
-to it.
+Events of the last seconds are left to the next look: a transaction that has not committed yet may still add to them.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class AlertUpdate:
-    """What a look found: new cases, how the notification stands then, and whether there is more to see at once."""
+    """The result of a look: new cases, the new state of the notification, and whether there is more to read at once."""
 
     fresh: list[AlertCase]
     watch: AlertState
@@ -47,7 +46,7 @@ class AlertUpdate:
 
 
 class Alerts:
-    """Looks at notifications that are due for it. Safe to run many times at once, on many machines."""
+    """Looks at due notifications. Safe to run many times at once, on many machines."""
 
     def __init__(self, store: Store, ids: IdMaker, clock: Clock, public_url: str | None = None) -> None:
         self._store = store
@@ -57,6 +56,7 @@ class Alerts:
         self._troubled: dict[str, str] = {}
 
     def tick(self, now: float) -> float:
+        """Look at the due notifications; return the seconds until the next look."""
         due = self._store.due_notifications()
         if not due:
             return INTERVAL_S
@@ -65,7 +65,10 @@ class Alerts:
         return 0.0 if any(again) else INTERVAL_S
 
     def _look(self, view: NotificationView, channels: Mapping[str, Channel]) -> bool:
-        """Look for one of them; True when there is more to see. One that cannot be judged does not hold up others."""
+        """Look for cases of one notification; return whether there is more to read.
+
+        An error is logged and does not delay other notifications.
+        """
         try:
             now = self._store.now()
             seen = LOOKS[view.notification.on](self._store, view.notification, not_ahead(view.watch, now), now)
@@ -79,13 +82,14 @@ class Alerts:
         return self._store.move_notification(move) and seen.is_full
 
     def _jobs(self, digest: AlertDigest, channels: Mapping[str, Channel]) -> tuple[NewJob, ...]:
+        """Return the delivery jobs of a message, one for each channel."""
         message = message_of(digest, self._whys(digest), self._public_url)
         to = [channels[name] for name in digest.notification.to if name in channels]
         creator = f"notification:{digest.notification.name}"
         return tuple(delivery(JobId(self._ids.new_id()), channel, message, creator) for channel in to)
 
     def _whys(self, digest: AlertDigest) -> dict[str, str]:
-        """Why, for each example about a job, in the words that everybody else is given."""
+        """Return for each example job the explanation of its state, by `core.why.explain`."""
         views = self._store.get_jobs([JobId(case.job) for case in digest.examples if case.job is not None])
         if not views:
             return {}
@@ -99,18 +103,18 @@ class Alerts:
         return {id: f"{views[JobId(id)].task} {id}: {why}" for id, why in whys.items()}
 
     def _complain(self, name: str, error: Exception) -> None:
-        """Say what is wrong with a notification once, not at every look."""
+        """Log an error of a notification once, not at every look."""
         told = f"{type(error).__name__}: {error}"
         if self._troubled.get(name) != told:
             self._troubled[name] = told
             _log.error("Notification %r cannot be judged for now. %s", name, told)
 
 
-# -- how each kind looks for its cases
+# -- one function for each kind of notification
 
 
 def _ended_badly(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """Jobs that ended in a way that is a case; of dead letters, those that nobody has dealt with for so long."""
+    """Find jobs that ended without success; for dead letters, those that remained for the notification's `after`."""
     until = now - (notification.after if notification.on == "dead" else LAG)
     sightings = store.ended_jobs(watch.mark, until, PAGE, badly=True)
     is_full = len(sightings) == PAGE
@@ -119,7 +123,7 @@ def _ended_badly(store: Store, notification: Notification, watch: AlertState, no
 
 
 def _never_started(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """Jobs that have waited for so long, and those that expired before that."""
+    """Find jobs that have waited for longer than `after`, and jobs that expired before that."""
     until = now - LAG
     waiting = store.waiting_jobs(watch.mark.at - notification.after, until - notification.after, PAGE)
     expired = store.ended_jobs(watch.mark, until, PAGE, badly=True)
@@ -128,7 +132,7 @@ def _never_started(store: Store, notification: Notification, watch: AlertState, 
 
 
 def _took_too_long(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """Jobs that run and began or last too long, and those that did and have ended since the last look."""
+    """Find running jobs that started too late or take too long, and jobs that did and ended since the last look."""
     until = now - LAG
     task = notification.task or notification.dag
     ended = store.ended_jobs(watch.mark, until, PAGE, badly=False, task=task)
@@ -141,6 +145,7 @@ def _took_too_long(store: Store, notification: Notification, watch: AlertState, 
 
 
 def _schedule_missed(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
+    """Find occurrences that were missed."""
     until = now - LAG
     missed = [
         one for one in store.missed_fires(watch.mark.at, until, PAGE) if notification.schedule in (None, one.schedule)
@@ -156,6 +161,7 @@ def _schedule_missed(store: Store, notification: Notification, watch: AlertState
 
 
 def _worker_lost(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
+    """Find workers that were lost since the notification was stored."""
     since = watch.mark.at
     lost = [worker for worker in store.workers() if worker.state == "lost" and worker.lease_until > since]
     cases = [
@@ -169,6 +175,7 @@ def _worker_lost(store: Store, notification: Notification, watch: AlertState, no
 
 
 def _queue_older_than(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
+    """Find queues whose oldest due job waits for longer than `after`."""
     cases = [
         AlertCase(
             queue.name,
@@ -184,7 +191,7 @@ def _queue_older_than(store: Store, notification: Notification, watch: AlertStat
 
 
 def _silent(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """A success that is expected every so often, and has not come."""
+    """Find the absence of a success that is expected at least once per `after`."""
     until = now - LAG
     sightings = store.ended_jobs(watch.mark, until, PAGE, badly=False, task=notification.task or notification.dag)
     is_full = len(sightings) == PAGE
@@ -199,7 +206,10 @@ def _silent(store: Store, notification: Notification, watch: AlertState, now: da
 
 
 def _later(mark: EndedMark, until: datetime) -> EndedMark:
-    """A mark never goes back: a new notification begins at its making, and looks end a little earlier than that."""
+    """Return the later mark, so that it never moves back.
+
+    A new notification starts at its creation, and looks end LAG earlier than now.
+    """
     return mark if mark.at >= until else EndedMark(until)
 
 

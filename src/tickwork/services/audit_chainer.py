@@ -1,4 +1,4 @@
-"""Gives rows of the audit log their links in the chain (see store/admin/audit_chain.py), within ten seconds."""
+"""Adds the hash chain to the audit log (see store/admin/audit_chain.py), within ten seconds of a row."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from tickwork.store.base import Store
 
 INTERVAL_S = 5.0
 BATCH = 1000
-SETTLED_S = 30.0  # longer than any transaction of ours: then nothing of a lower id is still to be committed
+SETTLED_S = 30.0  # longer than any transaction of Tickwork: no row with a lower id is still to be committed then
 
 
 class AuditChainer:
-    """Links what was added to the audit log. Safe to run many times at once, on many machines.
+    """Links new rows of the audit log. Safe to run many times at once, on many machines.
 
-    Only while the log grows, and shortly after, does it look for rows without links: ids are drawn before rows are
-    committed, so the highest one does not tell whether all others are there.
+    It looks for rows without links only while the log grows, and for a short time afterwards: ids are drawn before rows
+    are committed, so the highest id does not tell whether all lower rows exist.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -24,6 +24,7 @@ class AuditChainer:
         self._until = 0.0
 
     def tick(self, now: float) -> float:
+        """Link one batch of rows; return the seconds until the next."""
         newest = self._store.newest_change()
         if newest != self._newest:
             self._newest, self._until = newest, self._clock.monotonic() + SETTLED_S

@@ -1,7 +1,7 @@
-"""Copies the audit log elsewhere, as JSON lines: to a file, to syslog, or by HTTP.
+"""Export of the audit log as JSON lines: to a file, to syslog, or by HTTP.
 
-Rows are sent in the order of the chain, each with its link, and at least once: the place that was reached is stored
-after the sink has taken the rows. One process at a time sends to a sink; another one goes on when its turn has run out.
+Rows are sent in the order of the chain, each with its link, and at least once: the position is stored after the sink
+has accepted the rows. One process at a time sends to a sink; another takes over when its lease of the sink has expired.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ from tickwork.store.base import Store
 
 INTERVAL_S = 2.0
 BATCH = 100
-TURN = timedelta(minutes=1)  # longer than a batch may take
-WAIT_S = 10.0  # for each answer of a sink
+TURN = timedelta(minutes=1)  # longer than one batch may take
+WAIT_S = 10.0  # for each response of a sink
 _SYSLOG = "/dev/log"
-_PRIORITY = 13 * 8 + 6  # the facility of audit logs, for information
+_PRIORITY = 13 * 8 + 6  # facility 13 (audit log), severity 6 (informational)
 
 
 class LineSink(Protocol):
-    """Where lines go."""
+    """A destination of lines."""
 
     def send(self, lines: Sequence[bytes]) -> None:
-        """Hand over lines in their order; return when they were taken. Raises OSError, and some may have been taken."""
+        """Send lines in order; return when they were accepted.
+
+        Raises OSError; some lines may have been accepted then.
+        """
 
 
 class AuditSink:
-    """Sends what was added to the audit log. Safe to run many times at once, on many machines."""
+    """Sends new rows of the audit log to a sink. Safe to run many times at once, on many machines."""
 
     def __init__(self, store: Store, url: str, holder: str) -> None:
         self._store = store
@@ -49,6 +52,7 @@ class AuditSink:
         self._holder = holder
 
     def tick(self, now: float) -> float:
+        """Send one batch of rows; return the seconds until the next. Raises StoreUnreachable if the sink fails."""
         after = self._store.take_audit_sink(self._name, self._holder, TURN)
         if after is None:
             return INTERVAL_S
@@ -102,7 +106,7 @@ def read_sink(url: str) -> LineSink:
 
 
 class FileSink:
-    """Appends to a file, which is opened for each batch: it may be moved away at any time. Only its owner reads it."""
+    """Appends to a file readable by its owner only. It is opened for each batch, so it may be rotated at any time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -113,7 +117,7 @@ class FileSink:
             data = b"".join(lines)
             size = file.seek(0, os.SEEK_END)
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                data = b"\n" + data  # a line was cut off when the disk was full; it comes again
+                data = b"\n" + data  # a line was cut off when the disk was full; it is sent again
             while data:
                 data = data[file.write(data) :]
             os.fsync(descriptor)
@@ -139,11 +143,11 @@ class SyslogSink:
         with socket.create_connection((self._host, self._port), WAIT_S) as remote:
             remote.sendall(b"".join(b"%d %s" % (len(message), message) for message in messages))
             remote.shutdown(socket.SHUT_WR)
-            remote.recv(1)  # it closes when it has read all
+            remote.recv(1)  # the server closes the connection when it has read everything
 
 
 class HttpSink:
-    """Posts each batch as newline-delimited JSON. An answer of 200 to 299 means that it was taken; no redirects."""
+    """Posts each batch as newline-delimited JSON. A status of 200 to 299 means accepted; redirects are not followed."""
 
     def __init__(self, parts: SplitResult) -> None:
         self._parts = parts

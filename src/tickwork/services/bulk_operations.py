@@ -1,7 +1,7 @@
-"""Carries out operations: one change to many jobs, a page at a time.
+"""Bulk operations: apply one change to many jobs, a page at a time.
 
-A page is done first and noted then. Should the process die in between, another one does the page again, and finds that
-there is nothing left to do in it.
+A page is applied first and recorded afterwards. If the process dies in between, another process applies the page again
+and finds nothing left to change in it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ LEASE = timedelta(seconds=30)
 
 
 class BulkOperations:
-    """Looks for operations that nobody carries on, and does the next page of one. Safe to run on many machines."""
+    """Leases bulk operations that no process carries out, and applies their pages. Safe to run on many machines."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def tick(self, now: float) -> float:
+        """Carry out one operation as far as possible; return the seconds until the next look."""
         operation = self._store.lease_operation(LEASE)
         if operation is None:
             return INTERVAL_S
@@ -38,13 +39,16 @@ class BulkOperations:
         return 0.0
 
     def _page(self, operation: BulkOperation) -> BulkOperation | None:
-        """Do one page; None when that was the last, or when somebody else has the operation now."""
+        """Apply one page; return the operation for the next page.
+
+        None: it was the last, or another process has the lease.
+        """
         lists = phases(operation.change)
         before = None if operation.place is None else JobId(operation.place)
         try:
             page = self._store.find_jobs(lists[operation.phase], PAGE, before)
             changed = self._apply(operation, page)
-        except InvalidInput as error:  # it will be refused again and again
+        except InvalidInput as error:  # every retry would fail as well
             self._store.step_operation(_step(operation, OperationState.FAILED, error=str(error)), LEASE)
             return None
         counts = {"looked": operation.looked + len(page.jobs), "changed": operation.changed + len(changed)}
@@ -56,13 +60,17 @@ class BulkOperations:
         return self._store.operation(operation.id)
 
     def _apply(self, operation: BulkOperation, page: JobPage) -> Sequence[JobId]:
+        """Apply the change to the jobs of a page that it concerns; return the jobs that changed."""
         change = operation.change
         ids = [view.id for view in page.jobs if concerns(change, view)]
         return apply(self._store, change, ids, operation.changed) if ids else []
 
 
 def apply(store: Store, change: BulkChange, ids: Sequence[JobId], done: int) -> Sequence[JobId]:
-    """Do a change to some jobs, after it was done to so many; return those that it did something to."""
+    """Apply a change to jobs, after `done` others; return the jobs that changed.
+
+    `done` sets where a change with spacing continues.
+    """
     match change.action:
         case BulkAction.CANCEL:
             return store.cancel_jobs(ids)
@@ -76,7 +84,7 @@ def apply(store: Store, change: BulkChange, ids: Sequence[JobId], done: int) -> 
 
 
 def _step(operation: BulkOperation, state: OperationState, **further: Any) -> OperationStep:
-    """The next step of an operation: as it is, but for what is given."""
+    """Return the next recorded step of an operation: its current values, overridden by the given ones."""
     names = ("phase", "place", "looked", "changed")
     return OperationStep(
         id=operation.id,

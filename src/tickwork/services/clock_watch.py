@@ -1,8 +1,8 @@
-"""Notices when the store's clock steps, so that nothing waits for an instant that the clock has taken back.
+"""Clock step detection: notices when the store's clock steps, so that nothing waits for a time that was taken back.
 
-A step back is repaired by the store itself, in the check that finds it. A step forward needs no repair, since what it
-made due is caught up with. It is recorded at once: then any process notices the way back, and `tickwork doctor`
-names the step.
+The store itself repairs a step back, in the check that finds it. A step forward needs no repair: what became due is
+caught up with. It is recorded at once, so that every process notices when the clock is set back again, and `tickwork
+doctor` can name the step.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from tickwork.store.base import Store
 from tickwork.store.clock_repair import NOTICED
 
 _log = logging.getLogger("tickwork.services")
-CHECK = timedelta(seconds=10)  # how often the reading in the store is compared and renewed
+# how often the clock is compared with its last reading in the store, and that reading is renewed
+CHECK = timedelta(seconds=10)
 
 
 class ClockWatch:
-    """Compares the store's clock with the time that went by in this process, and with its last reading in the store."""
+    """Compares the store's clock with the time elapsed in this process, and with the last reading in the store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -29,11 +30,11 @@ class ClockWatch:
         self._check_us = 0
 
     def asking(self) -> int:
-        """Return the steady time just before the store is asked for its clock."""
+        """Return the steady time just before the store's clock is read."""
         return self._clock.steady_us()
 
     def saw(self, now: datetime, asked_us: int) -> bool:
-        """Judge a reading of the store's clock; True when it went back, and what was read before is out of date."""
+        """Check a reading of the store's clock; return True if it stepped back and earlier readings are out of date."""
         ahead = self._ahead(now)
         self._last = now, asked_us
         if ahead > NOTICED:
@@ -48,13 +49,14 @@ class ClockWatch:
         return False
 
     def _ahead(self, now: datetime) -> timedelta:
-        """Return by how much more the store's clock advanced since the last reading than time went by."""
+        """Return how much further the store's clock moved since the last reading than the time elapsed here."""
         if self._last is None:
             return timedelta(0)
         last, asked_us = self._last
         return now - last - timedelta(microseconds=self._clock.steady_us() - asked_us)
 
     def _check(self) -> bool:
+        """Let the store check its clock and repair a step back; return whether there was one."""
         back = self._store.check_clock()
         if back is None:
             return False

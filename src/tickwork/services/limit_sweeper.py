@@ -1,7 +1,7 @@
-"""Brings back what is held and what nothing else would bring back.
+"""The limit sweeper: reopens limits whose wake-up was lost.
 
-Who ends an attempt lets the next one through, and what opens by time is seen by the claims. This looks for what they
-missed: a worker that died in between, a gate that ended by itself.
+The end of an attempt admits the next held job, and claims see what opens by time. The sweeper finds what both missed: a
+worker that died in between, a gate that ended by its `until`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ LONGEST_S = 30.0
 
 
 class LimitSweeper:
-    """Opens turnstiles that were forgotten. It takes no more than a fiftieth of the time."""
+    """Reopens limits that still hold jobs they could admit. Sweeping takes at most a fiftieth of the time."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def tick(self, now: float) -> float:
+        """Reopen such limits; return the seconds until the next sweep."""
         self._store.open_turnstiles()
         return max(INTERVAL_S, min((self._clock.monotonic() - now) * SHARE, LONGEST_S))

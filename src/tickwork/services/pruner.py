@@ -1,4 +1,4 @@
-"""Deletes what retention lets go, and blobs that nobody names."""
+"""The pruner: deletes ended jobs whose retention is over, and orphaned blobs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ BATCH = 1000
 INTERVAL_S = 60.0
 SHARE = 100
 SWEEP_S = 6 * 3600.0
-BLOB_AGE = timedelta(days=1)  # an attempt that wrote one so long ago has ended, or was taken back
+BLOB_AGE = timedelta(days=1)  # an attempt that wrote a blob this long ago has ended or was reclaimed
 
 
 class Pruner:
-    """Deletes ended jobs and what else is old enough, a batch at a time, so that nobody has to wait for it.
+    """Deletes expired jobs, blobs and access records in small batches, so that other transactions need not wait.
 
-    It walks through the jobs that are older than the shortest age, some at a time by their index, and begins again a
-    minute after the end. Where many of them are kept for longer, walking takes no more than a hundredth of the time.
-    Their blobs go with them. Others that no result names, of attempts that died or came too late, are looked for a few
-    times a day.
+    It scans the jobs older than the shortest retention by their index, a batch per tick, and starts again a minute
+    after the end of the scan. Where many of these jobs are kept for longer, scanning takes at most a hundredth of the
+    time. The blobs of deleted jobs are deleted with them. Every six hours it also looks for orphaned blobs: blobs that
+    no result refers to, of attempts that died or finished too late.
     """
 
     def __init__(self, store: Store, retention: Retention, clock: Clock) -> None:
@@ -32,9 +32,10 @@ class Pruner:
         self._retention = retention
         self._clock = clock
         self._sweep_at = 0.0
-        self._after: Place | None = None  # where its walk through the ended jobs goes on
+        self._after: Place | None = None  # cursor of the scan through the ended jobs
 
     def tick(self, now: float) -> float:
+        """Delete one batch; return the seconds until the next."""
         blobs = self._store.blobs
         pruned = self._store.prune(self._retention, BATCH, self._after)
         took = self._clock.monotonic() - now
@@ -51,6 +52,7 @@ class Pruner:
         return INTERVAL_S if pruned.next is None else min(took * SHARE, INTERVAL_S)
 
     def _sweep(self, blobs: Blobs) -> None:
+        """Delete blobs older than BLOB_AGE that no result refers to."""
         old = iter(blobs.keys(from_us(self._clock.wall_us()) - BLOB_AGE))
         while keys := list(islice(old, BATCH)):
             unused = self._store.unused_blobs(keys)

@@ -1,4 +1,4 @@
-"""Takes back jobs whose worker fell silent, and ends those that were not started before their deadline."""
+"""The reaper reclaims jobs whose worker stopped renewing its lease; the expirer ends jobs past their deadline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Reaper:
         tally: Counters | None = None,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """`own` is the worker of this process: after a pause it settles and renews by itself, and is not raced."""
+        """`own` is the worker of this process.
+
+        After a pause it renews its lease itself, so its attempts are skipped.
+        """
         self._interval_s = interval_s
         self._store = store
         self._rng = rng
@@ -37,10 +40,12 @@ class Reaper:
         self.reclaimed = 0
 
     def _outcome(self, one: OpenAttempt) -> Transition:
+        """Return what becomes of a job whose attempt was abandoned."""
         ending = Abandoned(begun=one.begun)
         return decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
 
     def tick(self, now: float) -> float:
+        """Reclaim one batch; return the seconds until the next."""
         own = self._own()
         expired = [one for one in self._store.expired_attempts(BATCH) if one.worker != own]
         endings = [
@@ -55,7 +60,7 @@ class Reaper:
             for one in expired
         ]
         if endings:
-            count = len(self._store.reclaim_attempts(endings))  # skips any whose worker came back first
+            count = len(self._store.reclaim_attempts(endings))  # skips attempts whose worker came back first
             self.reclaimed += count
             if self._tally is not None:
                 self._tally.add(LEASES_EXPIRED, (), count)
@@ -63,10 +68,10 @@ class Reaper:
 
 
 class Expirer:
-    """Ends queued jobs whose deadline has passed, which no claim takes meanwhile, and approvals whose time is up.
+    """Ends queued jobs whose deadline has passed, which no claim takes, and answers approvals that timed out.
 
-    While somebody holds a snapshot open on PostgreSQL, a look walks over all that was claimed since: then it looks less
-    often, so that this takes no more than a fiftieth of the time.
+    While a transaction holds an old snapshot open on PostgreSQL, a scan reads the dead rows of everything claimed
+    since. It then scans less often, so that this takes at most a fiftieth of the time.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -74,6 +79,7 @@ class Expirer:
         self._clock = clock
 
     def tick(self, now: float) -> float:
+        """Expire one batch; return the seconds until the next."""
         if BATCH in (self._store.expire_jobs(BATCH), self._store.answer_overdue(BATCH)):
             return 0.0
         return max(INTERVAL_S, min((self._clock.monotonic() - now) * SHARE, LONGEST_S))

@@ -1,7 +1,7 @@
-"""Call `tick` of each service on a thread of its own, and wait in between for as long as the tick said.
+"""Runs each service on a thread: calls `tick`, waits as long as it returned, and backs off after errors.
 
-Services themselves never sleep. A tick that raises is tried again with a growing backoff: a database that is down for
-ten minutes must not end a process, and must not be hammered when it comes back. Every wait is capped, so a clock that
+Services themselves never sleep. A tick that raises is retried with a growing backoff: a database that is down for ten
+minutes must not end a process, and must not be overloaded when it comes back. Every wait is capped, so a clock that
 steps cannot stop a loop.
 """
 
@@ -23,13 +23,13 @@ FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 5.0
 
 
 class Service(Protocol):
-    """A loop: it is told the monotonic time, and says how many seconds to wait."""
+    """A loop: `tick` receives the monotonic time and returns how many seconds to wait."""
 
     def tick(self, now: float) -> float: ...
 
 
 class Backoff:
-    """How long to wait after failures in a row; says what went wrong once, not at every try."""
+    """The delays after failures in a row. The first failure is logged, repeated ones are not."""
 
     def __init__(self, name: str, rng: Random) -> None:
         self._name = name
@@ -37,6 +37,7 @@ class Backoff:
         self._failures = 0
 
     def failed(self, error: Exception) -> float:
+        """Record a failure; return the seconds to wait."""
         self._failures += 1
         if self._failures == 1 and isinstance(error, StoreError):
             _log.warning("%s: %s Trying again until it works.", self._name, error)
@@ -46,13 +47,14 @@ class Backoff:
         return longest * (0.5 + self._rng.random() / 2)
 
     def worked(self) -> None:
+        """Record a success, and log it if it follows failures."""
         if self._failures:
             _log.warning("%s works again, after %d failed tries.", self._name, self._failures)
             self._failures = 0
 
 
 class LastTick(NamedTuple):
-    """When a service last ticked, by the monotonic clock, and what went wrong the last time that something did."""
+    """The monotonic time of a service's last tick, and its last error with the time of it."""
 
     at: float
     error: str | None
@@ -60,7 +62,7 @@ class LastTick(NamedTuple):
 
 
 class Ticks:
-    """When the services of a process last ticked, by name. Safe to read from any thread."""
+    """The last tick of each service of a process, by name. Safe to read from any thread."""
 
     def __init__(self) -> None:
         self._last: dict[str, LastTick] = {}
@@ -74,7 +76,7 @@ class Ticks:
 
 
 class Runner:
-    """Runs services, each on a thread of its own, until it is stopped. `ticks` notes what becomes of them."""
+    """Runs services, each on a thread of its own, until it is stopped. `ticks` records their last ticks and errors."""
 
     def __init__(self, clock: Clock, rng: Random, ticks: Ticks | None = None) -> None:
         self._clock = clock
@@ -84,7 +86,7 @@ class Runner:
         self._threads: list[tuple[threading.Thread, threading.Event]] = []
 
     def start(self, service: Service) -> Callable[[], None]:
-        """Tick a service from now on. What is returned, called from any thread, has it tick at once."""
+        """Run a service from now on; return a function, callable from any thread, that makes it tick at once."""
         name, nudged = _name_of(service), threading.Event()
         thread = threading.Thread(target=self._run, args=(service, name, nudged), name=f"tickwork-{name}", daemon=True)
         self._threads.append((thread, nudged))
@@ -92,12 +94,12 @@ class Runner:
         return nudged.set
 
     def stop(self) -> None:
-        """Let every loop end after its current tick."""
+        """Stop every loop after its current tick."""
         self._stopped.set()
         for _, nudged in self._threads:
             nudged.set()
         for thread, _ in self._threads:
-            if thread.is_alive():  # a signal may have come before it was started
+            if thread.is_alive():  # a signal may have arrived before it was started
                 thread.join(timeout=LAST_BACKOFF_S)
 
     def _run(self, service: Service, name: str, nudged: threading.Event) -> None:

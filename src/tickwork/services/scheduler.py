@@ -1,7 +1,8 @@
-"""Turns due occurrences into jobs. Every worker runs one, and nobody leads.
+"""The scheduler: turns due occurrences of schedules into jobs. Every worker and server runs one, without a leader.
 
-It looks at the schedules that are due, has the core decide what each of them does, and moves them from the version that
-it looked at to the next, with the jobs, in one transaction a batch. Another scheduler that did the same moves nothing.
+It reads the schedules that are due, calls `decide` of the core for each, and moves them from the version that it read
+to the next, with their jobs, one transaction per batch. If another scheduler moved a schedule first, its version
+differs and nothing is stored for it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, ScheduleM
 
 _log = logging.getLogger("tickwork.services")
 BATCH = 500
-POLL_S = 1.0  # how soon it is noticed that another process made or changed a schedule, or that a run ended elsewhere
+POLL_S = 1.0  # delay until it notices that another process stored a schedule, or that a run ended elsewhere
 ZONES_LOOK = timedelta(hours=1)
-TROUBLE = timedelta(minutes=1)  # when to look again at a schedule that could not be judged
-PASSED = "pass"  # the action of a record of missed occurrences that the catch-up policy gave up
+TROUBLE = timedelta(minutes=1)  # delay until a schedule that raised an error is looked at again
+PASSED = "pass"  # action of the record of missed occurrences that the catch-up policy gave up
 
 
 class Scheduler:
@@ -47,6 +48,7 @@ class Scheduler:
         self.moved = 0
 
     def tick(self, now: float) -> float:
+        """Move the due schedules; return the seconds until the next one is due, at most POLL_S."""
         if not self._may_fire():
             return POLL_S
         asked_us = self._watch.asking()
@@ -60,16 +62,18 @@ class Scheduler:
         moves = [self._move(look, seen) for seen in look.schedules]
         if moves:
             self._carry_out(look, moves)
-        if len(moves) >= BATCH or any(move.cancels for move in moves):  # what had not begun has ended: start the next
+        # jobs cancelled before they began have ended: start their successors
+        if len(moves) >= BATCH or any(move.cancels for move in moves):
             return 0.0
         wakes = [(move.wake_at - look.now).total_seconds() for move in moves if move.wake_at is not None]
         soonest = min([POLL_S, *wakes, *([] if look.next_wake_s is None else [look.next_wake_s])])
         return max(0.0, soonest - (self._clock.monotonic() - looked))
 
     def _carry_out(self, look: DueSchedules, moves: Sequence[ScheduleMove]) -> None:
-        """Move schedules; those that another scheduler moved first are passed by.
+        """Store moves. A schedule that another scheduler moved first is skipped.
 
-        One whose records contradict it must not hold up the others: then they are moved one by one, and it waits.
+        A schedule whose stored records contradict its move must not delay the others: the moves are then stored one by
+        one, and the broken schedule is put off.
         """
         try:
             self.moved += len(self._store.move_schedules(moves))
@@ -83,7 +87,10 @@ class Scheduler:
             self._store.move_schedules([_put_off(look, seen)])
 
     def _move(self, look: DueSchedules, seen: DueSchedule) -> ScheduleMove:
-        """Decide about one schedule. One that cannot be judged must not hold up the others: it waits a while."""
+        """Decide about one schedule.
+
+        A schedule that raises an error is put off, so that it does not delay the others.
+        """
         try:
             spec = decode_spec(seen.spec)
             calendars = _calendars(look.calendars, spec)
@@ -98,7 +105,7 @@ class Scheduler:
     def _carry(
         self, look: DueSchedules, seen: DueSchedule, spec: ScheduleSpec, decision: ScheduleDecision
     ) -> ScheduleMove:
-        """The move that carries out a decision."""
+        """Return the move that carries out a decision."""
         made = template(spec, look.definitions.get(spec.target))
         fires, jobs, cancels, live = [], [], [], list(seen.live)
         if decision.passed_over is not None:
@@ -128,7 +135,7 @@ class Scheduler:
         )
 
     def _complain(self, seen: DueSchedule, error: Exception) -> None:
-        """Say what is wrong with a schedule once, not at every look."""
+        """Log an error of a schedule once, not at every look."""
         told = f"{type(error).__name__}: {error}"
         if self._troubled.get(seen.name) != told:
             self._troubled[seen.name] = told
@@ -136,27 +143,28 @@ class Scheduler:
 
 
 def _blocked(seen: DueSchedule) -> DueSchedule:
-    """A schedule whose last run did not succeed: that run is remembered until it has."""
+    """Return a schedule with its state blocked: its last run failed, and that run stays recorded until it succeeds."""
     standing = msgspec.structs.replace(seen.standing, is_blocked=True)
     kept = tuple(job_id for job_id in seen.ended if job_id not in seen.failed)
     return msgspec.structs.replace(seen, standing=standing, ended=kept)
 
 
 def _run(made: NewJob, id: JobId, schedule: str, fire: FireDecision, now: datetime) -> NewJob:
-    """The job of an occurrence. One that comes late is due now: that is what its `expires` counts from."""
+    """Return the job of an occurrence. A late job is due now, which is also when its `expires` begins."""
     tick, at = Occurrence(schedule, fire.scheduled_for, fire.is_catchup, fire.interval), max(fire.run_at, now)
     when = {"at": at, "expires_at": fire.expires_at, "tick": encode_tick(tick)}
     return msgspec.structs.replace(made, id=id, creator=f"schedule:{schedule}", **when)
 
 
 def _wake_at(spec: ScheduleSpec, decision: ScheduleDecision, now: datetime) -> datetime | None:
-    """When to look again. Where a zone decides, within the hour: a new time zone database may move what is due."""
+    """Return when to look again. If a time zone decides, within an hour: its rules may change by an update."""
     if decision.wake_at is None or spec.rule.zone == "UTC":
         return decision.wake_at
     return min(decision.wake_at, now + ZONES_LOOK)
 
 
 def _put_off(look: DueSchedules, seen: DueSchedule) -> ScheduleMove:
+    """Return a move that only looks at the schedule again after TROUBLE."""
     wake_at = None if seen.standing.paused else look.now + TROUBLE
     return ScheduleMove(name=seen.name, version=seen.version, standing=seen.standing, wake_at=wake_at)
 

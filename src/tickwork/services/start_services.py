@@ -1,4 +1,4 @@
-"""The services that keep a store in order. Every worker and every server runs all of them, and nobody leads."""
+"""Start the background services of a store. Every worker and every server runs all of them, without a leader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def start_services(
     tally: Counters | None = None,
     settings: Settings | None = None,
 ) -> Nudge:
-    """Start them; what is returned has the scheduler look at once. `own` is the worker of this process, if any."""
+    """Start the services; return a function that makes the scheduler look at once.
+
+    `own` returns the worker of this process, if any.
+    """
     settings = settings or Settings()
     ids = IdMaker(lambda: clock.wall_us() // 1000, secrets.randbits)
     nudge = runner.start(Scheduler(store, ids, clock, may_fire))

@@ -1,8 +1,8 @@
-"""Counts what happened to jobs into figures, from which charts and metrics are read. Servers do; workers work.
+"""The stats rollup: counts events of jobs into figures for charts and metrics. Servers run it, workers do not.
 
-Nobody leads: what was counted is added in the transaction that moves the marks, from where they were looked at, so each
-row counts once, however many count at the same time. While there is much to count, nobody counts on for some times as
-long as a page took: all of them together take a fifth of the time of one, and work comes first.
+There is no leader: counts are added in the transaction that moves the marks from where they were read, so no row is
+counted twice, however many servers count at the same time. After a full page no server counts for four times as long as
+the page took: all servers together use a fifth of the time of one, so that workers come first.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from tickwork.store.reads.stats import RollupMarks
 
 INTERVAL_S = 5.0
 PAGE = 20_000
-REST = 4  # times as long as a page took
+REST = 4  # times as long as the page took
 
 
 class StatsRollup:
-    """Adds up what has happened since somebody last did. Safe to run many times at once, on many machines."""
+    """Adds up what happened since the last count. Safe to run many times at once, on many machines."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def tick(self, now: float) -> float:
+        """Count one page unless another server counted recently; return the seconds until the next count."""
         marks, instant = self._store.figure_marks(), self._store.now()
         if marks.look_at > instant:
             return INTERVAL_S
