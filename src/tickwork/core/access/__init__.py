@@ -1,1 +1,1 @@
-"""Rules of access: scopes, who may use which secret, login backoff, and which jobs are audited."""
+"""Access rules: scopes, secret policies, login backoff, and which jobs are audited."""

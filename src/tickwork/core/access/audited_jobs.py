@@ -1,4 +1,4 @@
-"""Which jobs the audit log tells of when they are enqueued, and what it is told of a job."""
+"""Audit of enqueues: which jobs the audit log records, and which facts of a job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tickwork.core.job import JobView, NewJob
 
 
 def is_sensitive(job: NewJob) -> bool:
-    """Return whether a job runs a command, is given secrets by its arguments, replaces another job, or is a run.
+    """Return whether a job runs a command, gets secrets by its arguments, replaces another job, or is a run.
 
-    Of all other jobs, who created them is stored with the job alone.
+    For all other jobs the creator is stored only with the job.
     """
     if job.task == RUNS_COMMANDS or job.if_exists == "replace" or job.version is not None:
         return True
@@ -21,12 +21,15 @@ def is_sensitive(job: NewJob) -> bool:
 
 
 def told_name(job: NewJob, id: str) -> str:
-    """Return the name under which the audit log tells of a job that was enqueued, which another one may stand for."""
+    """Return the target name in the audit log of an enqueued job.
+
+    `id` is the stored job, which may be an existing one.
+    """
     return f"job:{id}" if job.version is None else f"run {id}"
 
 
 def told_job(view: JobView | None) -> dict[str, Any] | None:
-    """Return what the audit log is told of a job: what it runs, with which arguments, and who created it."""
+    """Return the facts of a job in the audit log: what it runs, with which arguments, and who created it."""
     if view is None:
         return None
     said = {"task": view.task, "args": msgspec.json.decode(view.args), "queue": view.queue, "key": view.key}

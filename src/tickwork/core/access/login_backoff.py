@@ -1,7 +1,7 @@
-"""How long logins have to wait after failures: longer each time, for a name and for an address.
+"""Login backoff: growing delays after failed logins, by user name and by address.
 
-A try is counted as a failure before the password is looked at, and forgiven when it was right: so no number of
-guesses at once goes past the bound.
+An attempt counts as failed before its password is checked, and is cleared if the password is right. So no number of
+concurrent guesses exceeds the bound.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 FREE_OF_NAME = 5
 FREE_OF_ADDRESS = 20
-CAP_S = 300.0  # whoever fails under another's name can keep them out for no longer at a time
+CAP_S = 300.0  # bounds for how long failed logins under another user's name can lock out that user
 FORGOTTEN_S = 3600.0
 
 
 class FailedLogins(NamedTuple):
-    """What is known of a name or an address: failures that are not forgotten, and the wait that is left."""
+    """The counted failures of a name or an address, and its remaining delay."""
 
     subject: str
     failures: int
@@ -24,7 +24,7 @@ class FailedLogins(NamedTuple):
 
 
 class BackoffUpdate(NamedTuple):
-    """What is to be known of it from now on."""
+    """The failures and the delay to store for a name or an address."""
 
     subject: str
     failures: int
@@ -32,14 +32,17 @@ class BackoffUpdate(NamedTuple):
 
 
 def pause_s(failures: int, free: int) -> float:
-    """The wait after so many failures: none for the first ones, then 1, 2, 4, ... seconds."""
+    """Return the delay in seconds after `failures` failures: none for the first, then 1, 2, 4, ... up to CAP_S."""
     if failures < free:
         return 0.0
     return float(min(CAP_S, 2.0 ** min(failures - free, 30)))
 
 
 def admit(known: Sequence[FailedLogins], free: Mapping[str, int]) -> tuple[float, list[BackoffUpdate]]:
-    """How long a login has to wait, and what is counted when it has not to. `free`: the first failures of each."""
+    """Return the remaining delay of a login, and the failures to store if there is none.
+
+    `free` is the number of failures without delay of each name and address.
+    """
     wait_s = max((one.wait_s for one in known), default=0.0)
     if wait_s > 0:
         return wait_s, []

@@ -1,4 +1,4 @@
-"""Who may do what, as values: scopes, roles, the names of keys and users, and the text of a token."""
+"""Scopes, roles, names of keys and users, and API tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.errors import InvalidInput
 
 
 class Scope(StrEnum):
-    """What a caller may be allowed to do."""
+    """A permission of a caller."""
 
     READ = "read"
     ENQUEUE = "enqueue"
@@ -32,7 +32,8 @@ ROLES: dict[str, frozenset[Scope]] = {
     "developer": _OPERATE | {Scope.SHELL, Scope.USE_SECRETS},
     "admin": frozenset(Scope),
 }
-BUILT_IN = ("http", "shell", "smtp")  # tasks that run commands, or open secrets by name; others of ours begin with an @
+# tasks that run commands, or decrypt secrets by name; other tasks of Tickwork begin with @
+BUILT_IN = ("http", "shell", "smtp")
 RUNS_COMMANDS = "shell"
 REQUESTS = ("http", "smtp")  # built-in tasks that wait for other hosts
 
@@ -57,7 +58,7 @@ class Token(NamedTuple):
 
 
 def read_token(text: str) -> Token | None:
-    """The parts of a token; None for what cannot be one."""
+    """Parse a token; None for a text that cannot be one."""
     prefix, _, rest = text.partition("_")
     id, _, secret = rest.partition("_")
     return (
@@ -68,12 +69,12 @@ def read_token(text: str) -> Token | None:
 
 
 def digest_of(data: bytes) -> str:
-    """What is stored of something random and long; of a password it would be far too quick."""
+    """Return the SHA-256 to store for a long random value. For a password it would be far too fast."""
     return hashlib.sha256(data).hexdigest()
 
 
 def read_scopes(given: Sequence[str]) -> tuple[Scope, ...]:
-    """Scopes by their names, in a fixed order. Raises InvalidInput for none at all, and for one that there is not."""
+    """Return scopes by name, in a fixed order. Raises InvalidInput for an empty list and for an unknown name."""
     known = {scope.value for scope in Scope}
     unknown = next((one for one in given if one not in known), None)
     if unknown is not None or not given:
@@ -88,9 +89,9 @@ def granted(stored: Collection[str]) -> frozenset[Scope]:
 
 
 def scopes_of_work(task: str, arguments: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes that it takes to define work of this task, with arguments of these names.
+    """Return the scopes needed to define work of this task, with arguments of these names.
 
-    Only built-in tasks run commands and open secrets by name: what they do is said by who defines the work.
+    Only built-in tasks run commands and decrypt secrets by name: there the author of the work decides what happens.
     """
     shell = {Scope.SHELL} if task == RUNS_COMMANDS else set()
     secrets = {Scope.USE_SECRETS} if task in BUILT_IN and "secrets" in arguments else set()
@@ -98,24 +99,24 @@ def scopes_of_work(task: str, arguments: Iterable[str]) -> frozenset[Scope]:
 
 
 def read_role(given: str) -> str:
-    """A role by its name. Raises InvalidInput for one that there is not."""
+    """Return a role name. Raises InvalidInput for an unknown one."""
     if given not in ROLES:
         raise InvalidInput(f"there is no role {given!r}. The roles are {', '.join(ROLES)}. Nothing was stored.")
     return given
 
 
 def is_name(given: str) -> bool:
-    """Whether a key or a user could have this name."""
+    """Return whether a key or a user could have this name."""
     return _NAME.fullmatch(given) is not None
 
 
 def is_secret_name(given: str) -> bool:
-    """Whether a secret could have this name."""
+    """Return whether a secret could have this name."""
     return _SECRET_NAME.fullmatch(given) is not None
 
 
 def read_name(what: str, given: str) -> str:
-    """The name of a key or a user. Raises InvalidInput where it could be mistaken, or would have to be escaped."""
+    """Return the name of a key or a user. Raises InvalidInput if it is ambiguous or needs escaping."""
     if not is_name(given):
         raise InvalidInput(
             f"{given[:100]!r} cannot be the name of {what}: a name is up to 100 letters, digits and _ . @ + -, and "
@@ -125,7 +126,7 @@ def read_name(what: str, given: str) -> str:
 
 
 def read_secret_name(given: str) -> str:
-    """The name of a secret, as `${secret.NAME}` asks for it. Raises InvalidInput for what cannot be one."""
+    """Return the name of a secret, as used in `${secret.NAME}`. Raises InvalidInput for an invalid name."""
     if not is_secret_name(given):
         raise InvalidInput(
             f"{given[:100]!r} cannot be the name of a secret: a name is up to 100 letters, digits and underscores, and "

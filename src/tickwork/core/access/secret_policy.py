@@ -1,6 +1,6 @@
-"""Who may use a secret of the store, and which variables of the environment pass for secrets.
+"""Secret policy: which jobs may use a secret of the store, and which environment variables count as secrets.
 
-A secret that was set for tasks, dags or queues opens for jobs of these alone. One that was set for none opens for all.
+A secret set for tasks, dags or queues can be used by their jobs only. A secret set for none can be used by all jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KINDS = ("task", "dag", "queue")
 USES_MOST = 50
 _NAME_MOST = 200  # characters
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?|\*")
-_OURS = "TICKWORK_"  # settings may hold the password of the store, and the key that opens all secrets
+_OURS = "TICKWORK_"  # settings may hold the password of the store, and the key that decrypts all secrets
 
 
 class SecretUse(NamedTuple):
@@ -27,7 +27,7 @@ class SecretUse(NamedTuple):
 
 
 def read_uses(given: Iterable[str]) -> tuple[str, ...]:
-    """Read a list such as `task:charge`, `queue:payments`; return it in order. Raises InvalidInput."""
+    """Parse a list such as `task:charge`, `queue:payments`; return it sorted. Raises InvalidInput."""
     found = sorted(set(given))
     for one in found:
         kind, _, name = one.partition(":")
@@ -42,12 +42,12 @@ def read_uses(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_open_to(uses: Sequence[str], use: SecretUse, dag: str | None) -> bool:
-    """Return whether a job may use a secret. `dag` is what its run is one of."""
+    """Return whether a job may use a secret. `dag` is the dag of its run."""
     return not uses or not {f"task:{use.task}", f"queue:{use.queue}", f"dag:{dag}"}.isdisjoint(uses)
 
 
 def read_variables(text: str | None) -> tuple[str, ...]:
-    """Read a list of variables such as `STRIPE_KEY, SMTP_*`. Raises InvalidInput."""
+    """Parse a list of variables such as `STRIPE_KEY, SMTP_*`. Raises InvalidInput."""
     found = tuple(one for one in re.split(r"[,\s]+", text or "") if one)
     for one in found:
         if not _VARIABLE.fullmatch(one):
@@ -58,7 +58,7 @@ def read_variables(text: str | None) -> tuple[str, ...]:
 
 
 def secret_variables(environ: Mapping[str, str], allowed: str | None) -> dict[str, str]:
-    """Return the variables that pass for secrets: those of the list, and never a setting of Tickwork."""
+    """Return the variables that count as secrets: those in the list, and never a setting of Tickwork."""
     variables = read_variables(allowed)
     return {
         name: value

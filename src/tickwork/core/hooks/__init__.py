@@ -1,1 +1,1 @@
-"""Hooks: messages of other services, signed, that become jobs. What they are, and whether one is genuine."""
+"""Webhooks: signed messages of other services that become jobs, and the verification of their signatures."""

@@ -1,7 +1,7 @@
-"""A hook: where another service leaves its messages, and what becomes of them.
+"""A hook: an endpoint for messages of another service, and the task or dag that they start.
 
-It says how messages are signed, by the name of the secret, and how their contents become the arguments of a task or the
-parameters of a dag. `args` and `key` have expressions in them, `${body.data.id}`: paths into the message, never code.
+It names the secret that messages are signed with, and maps their contents to the arguments of a task or the parameters
+of a dag. `args` and `key` contain expressions, `${body.data.id}`: paths into the message, never code.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ Style = Literal["github", "stripe", "generic"]
 Outcome = Literal["accepted", "duplicate", "ignored", "refused"]
 
 WINDOW = timedelta(days=1)
-SHORTEST_WINDOW = timedelta(minutes=10)  # twice what clocks may be apart (see signature.py)
+SHORTEST_WINDOW = timedelta(minutes=10)  # twice the allowed clock difference (see signature.py)
 LONGEST_WINDOW = timedelta(days=30)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _VERSION = 1
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a hook is.
+    """The definition of a hook.
 
     `target` is the name of the task or dag that it starts, `secret` the name of the secret that messages are signed
-    with. `events`: the types of messages that are taken; all, if it names none. A message that was taken is not taken
-    again for `window`.
+    with. `events` are the types of messages that are accepted; empty means all. A message that was accepted is not
+    accepted again for `window`.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """What came in at a hook, and what became of it; nothing of what it said. `is_genuine`: its signature held."""
+    """A received message and its outcome, without its contents. `is_genuine`: its signature was valid."""
 
     id: str
     hook: str
@@ -64,7 +64,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hook_name(value: Any) -> str:
-    """Check the name of a hook, which is a part of its address."""
+    """Return the name of a hook, which is part of its URL. Raises InvalidOption."""
     if not isinstance(value, str) or _NAME.fullmatch(value) is None:
         raise InvalidOption(
             f"the name of a hook is a part of its address: letters, digits and _ . - (up to 100), not {value!r}."
@@ -72,7 +72,7 @@ def hook_name(value: Any) -> str:
     return value
 
 
-# -- as it is stored
+# -- JSON in the store
 
 
 class _StoredHook(msgspec.Struct, frozen=True):
@@ -85,12 +85,12 @@ _decoder = msgspec.json.Decoder(_StoredHook)
 
 
 def encode_hook(hook: Hook) -> str:
-    """Return a hook as JSON, the same text for equal ones."""
+    """Return a hook as JSON; equal hooks give the same text."""
     return _encoder.encode({"version": _VERSION, "hook": hook}).decode()
 
 
 def decode_hook(text: str) -> Hook:
-    """Return the hook that `encode_hook` was given. Raises InvalidInput for anything else."""
+    """Return the hook that `encode_hook` encoded. Raises InvalidInput for anything else."""
     try:
         return _decoder.decode(text).hook
     except msgspec.MsgspecError as error:

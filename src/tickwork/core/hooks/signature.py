@@ -1,10 +1,10 @@
-"""Whether a message was signed by who knows the secret: HMAC-SHA256 over its very bytes, in three styles.
+"""Webhook signatures: verify the HMAC-SHA256 of a message body, in three styles.
 
 - github: `X-Hub-Signature-256: sha256=...`, over the body.
 - stripe: `Stripe-Signature: t=...,v1=...`, over `t.body`; there may be several v1.
-- generic: `X-Tickwork-Signature: t=...,v1=...`, likewise.
+- generic: `X-Tickwork-Signature: t=...,v1=...`, as for stripe.
 
-A signature is compared in constant time, and one is computed also where a message brings none.
+Signatures are compared in constant time, and an expected signature is computed even for a message without one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from tickwork.core.hooks.hook import Style
 
-TOLERANCE = timedelta(minutes=5)  # how far apart the clocks of a sender and ours may be, the way included
+TOLERANCE = timedelta(minutes=5)  # allowed difference between the clocks of sender and server, including the transfer
 HEADERS: dict[Style, str] = {
     "github": "x-hub-signature-256",
     "stripe": "stripe-signature",
@@ -25,7 +25,7 @@ HEADERS: dict[Style, str] = {
 }
 _SIGNATURES_LIMIT = 8
 _HEADER_LIMIT = 4096
-_PARTS_LIMIT = 16  # of a header: reading it takes no time that could be measured, in any style
+_PARTS_LIMIT = 16  # of a header: parsing takes no measurable time, in any style
 _SIGNATURE = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _TIME = re.compile(r"[0-9]{1,12}", re.ASCII)
 
@@ -39,9 +39,9 @@ class TooOld(Exception):
 
 
 def check_signature(style: Style, secret: bytes, headers: Mapping[str, str], body: bytes, now: datetime) -> str:
-    """Return the signature of a message, as we compute it. Raises BadSignature, and TooOld.
+    """Return the expected signature of a message if it has it. Raises BadSignature, and TooOld.
 
-    `headers` have names in lower case.
+    The names in `headers` are lower-case.
     """
     time, given = _said(style, headers)
     if style == "github":
@@ -53,13 +53,13 @@ def check_signature(style: Style, secret: bytes, headers: Mapping[str, str], bod
 
 
 def brings_signature(style: Style, headers: Mapping[str, str]) -> bool:
-    """Return whether the headers of a message hold what could be a signature; without one, none can hold."""
+    """Return whether the headers contain a well-formed signature; without one, verification must fail."""
     _, given = _said(style, headers)
     return any(_SIGNATURE.fullmatch(one) for one in given)
 
 
 def _said(style: Style, headers: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The time and the signatures that a message brings. GitHub says no time."""
+    """Return the timestamp and the signatures in the headers. GitHub sends no timestamp."""
     said = headers.get(HEADERS[style], "")[:_HEADER_LIMIT]
     if style == "github":
         return "0", [said.removeprefix("sha256=")] if said.startswith("sha256=") else []
@@ -67,7 +67,7 @@ def _said(style: Style, headers: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def _timed(said: str) -> tuple[str, list[str]]:
-    """The time and the signatures in "t=1492774577,v1=5257a...,v0=..."; "0" and none where it says no time."""
+    """Return the timestamp and signatures in "t=1492774577,v1=5257a...,v0=..."; "0" and none without a timestamp."""
     parts = [part.strip().partition("=") for part in said.split(",", _PARTS_LIMIT)[:_PARTS_LIMIT]]
     times = [value for name, _, value in parts if name == "t"]
     if len(times) != 1 or _TIME.fullmatch(times[0]) is None:
@@ -76,7 +76,7 @@ def _timed(said: str) -> tuple[str, list[str]]:
 
 
 def _matched(secret: bytes, message: bytes, given: list[str]) -> str:
-    """The signature of a message, if it is among those given. It takes the same time whether it is or not."""
+    """Return the signature of a message if it is among those given. The time taken does not depend on the result."""
     expected = _digest(secret, message)
     found = [
         hmac.compare_digest(one.encode("utf-8", "replace"), expected.encode()) for one in given[:_SIGNATURES_LIMIT]

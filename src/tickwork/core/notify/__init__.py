@@ -1,1 +1,1 @@
-"""Notifications: who is to be told of what, when that is due, and in which words."""
+"""Notifications: rules, matching of events, message texts, channels and delivery jobs."""

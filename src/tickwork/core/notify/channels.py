@@ -1,6 +1,6 @@
-"""Where messages go: a webhook, a webhook of the shape that Slack takes, or mail. They are sent by built-in tasks.
+"""Notification channels: a webhook, a Slack-compatible webhook, or mail. Built-in tasks send the messages.
 
-What is secret of a channel is stored as a reference, `${secret.NAME}`, and reaches the job as one.
+Secrets of a channel are stored as references, `${secret.NAME}`, and passed to the job as references.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADDRESS = re.compile(r"[^@\s<>,;\x00-\x1f]+@[^@\s<>,;\x00-\x1f]+")
 
 
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=True, tag="webhook"):
-    """A POST with the message as JSON, signed with `secret` if there is one."""
+    """A POST of the message as JSON, signed with `secret` if it is set."""
 
     name: str
     url: str
@@ -33,7 +33,7 @@ class Webhook(msgspec.Struct, frozen=True, omit_defaults=True, tag="webhook"):
 
 
 class Slack(msgspec.Struct, frozen=True, omit_defaults=True, tag="slack"):
-    """A POST of {"text": ...}, as Slack, Mattermost and others take it."""
+    """A POST of {"text": ...}, as accepted by Slack, Mattermost and others."""
 
     name: str
     url: str
@@ -41,7 +41,7 @@ class Slack(msgspec.Struct, frozen=True, omit_defaults=True, tag="slack"):
 
 
 class Mail(msgspec.Struct, frozen=True, omit_defaults=True, tag="smtp"):
-    """A mail to all of these, through a server of the operator's."""
+    """A mail to all recipients in `to`, through an SMTP server."""
 
     name: str
     host: str
@@ -59,7 +59,7 @@ _KINDS: dict[str, type[Channel]] = {"webhook": Webhook, "slack": Slack, "smtp": 
 
 
 def new_channel(name: str, kind: str, **given: Any) -> Channel:
-    """Make one from what somebody said; None is not said. Raises InvalidInput."""
+    """Return a channel from the arguments of a caller; None means not given. Raises InvalidInput."""
     made = _KINDS.get(kind)
     if made is None:
         raise InvalidInput(f"there is no kind of channel called {kind!r}; there are {', '.join(_KINDS)}.")
@@ -83,6 +83,7 @@ def new_channel(name: str, kind: str, **given: Any) -> Channel:
 
 
 def _mail(said: dict[str, Any]) -> Mail:
+    """Return a mail channel. Raises InvalidInput for invalid addresses, ports, or a password without TLS."""
     to = said["to"]
     said["to"] = tuple([to] if isinstance(to, str) else to)
     for address in (said["sender"], *said["to"]):
@@ -111,19 +112,20 @@ def _check_url(url: str) -> None:
 
 
 def _check_reference(text: str | None, what: str) -> None:
+    """Raise InvalidInput for a secret that is not given as a reference: it would be stored in clear text."""
     if text is not None and not _SECRET.search(text):
         raise InvalidInput(f"{what} must be a reference to a secret, such as ${{secret.NAME}}: it is stored as it is.")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One case in a message. `text` quotes data, such as errors of jobs; `link` is an address of our own."""
+    """One case in a message. `text` quotes data, such as errors of jobs; `link` is an URL of Tickwork's server."""
 
     text: str
     link: str | None = None
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What is told, in words and as a value. `more` says how many cases are not among the lines."""
+    """A message, as text and as a value. `more` says how many cases are not among the lines."""
 
     subject: str
     body: dict[str, Any]
@@ -137,9 +139,9 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def markup(self) -> str:
-        """The message as Slack's markup, and as Markdown, which some take at the same place.
+        """The message as Slack markup that is also valid Markdown, which other services accept at the same endpoint.
 
-        What is quoted can neither notify people nor show a link under another name: it is escaped, and literal text.
+        Quoted text can neither notify people nor show a link under another name: it is escaped, and formatted as code.
         """
         return self._laid_out(_escaped, _literal)
 
@@ -149,7 +151,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def job_of(channel: Channel, message: Message) -> tuple[str, dict[str, Any]]:
-    """The task that sends a message there, and its arguments."""
+    """Return the task that sends a message to a channel, and its arguments."""
     match channel:
         case Webhook():
             secrets = {} if channel.secret is None else {"auth.hmac.secret": channel.secret}
@@ -164,18 +166,18 @@ def job_of(channel: Channel, message: Message) -> tuple[str, dict[str, Any]]:
 
 
 def _escaped(text: str) -> str:
-    """A text without markup: <!channel> and <https://x.example|a name> are what Slack finds between < and >."""
+    """Escape Slack markup, which is between < and >: <!channel> and <https://x.example|a name>."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _literal(text: str) -> str:
-    """A text as code: there @channel and [a name](https://x.example), the forms of Markdown, are text as well."""
+    """Return a text as code, where the Markdown forms @channel and [a name](https://x.example) have no effect."""
     plain = _escaped(_one_line(text)).replace("`", "'")
     return f"`{plain}`"
 
 
 def _one_line(text: str) -> str:
-    """A text that cannot begin another line, nor hide or turn around what is there."""
+    """Return a text on one line, without characters that could hide or reverse other text."""
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 

@@ -1,4 +1,4 @@
-"""The job that takes a message to a channel. It is one like any other: with retries, and a dead letter if they fail."""
+"""The job that delivers a message to a channel. It has retries, and becomes a dead letter if they fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELIVERY = Policy(retry=RetryPolicy(retries=8, base=timedelta(seconds=5)))
 
 
 def delivery(id: JobId, channel: Channel, message: Message, creator: str | None) -> NewJob:
-    """Return a job of the built-in task that sends the message there."""
+    """Return a job of the built-in task that sends the message to the channel."""
     task, arguments = job_of(channel, message)
     args = StoredSignature(None).encode((), arguments, task)
     job = NewJob(id, task, args, queue=channel.queue, policy=DELIVERY, creator=creator)

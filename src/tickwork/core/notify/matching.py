@@ -1,4 +1,4 @@
-"""Which of the jobs that were seen are cases of a notification."""
+"""Matching: which jobs are cases of a notification."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 from tickwork.core.ids import JobId
 from tickwork.core.notify.rule import Notification
 
-OWN = "@notify"  # the collection of our own messages: of these nobody is told, else one that fails would make another
+OWN = "@notify"  # the collection of delivery jobs: they are never cases, or a failing notification would cause another
 
 
 class JobEvent(msgspec.Struct, frozen=True, gc=False):
-    """A job as far as notifications look at it. `state` is None while it waits or runs."""
+    """The facts of a job that notifications look at. `state` is None while it waits or runs."""
 
     job_id: JobId
     task: str
@@ -32,7 +32,7 @@ class JobEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class AlertCase(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something to be told. `job`: it is about this one, which is asked why when the message is written."""
+    """A case to report. `job` is set if it is about a job, whose state is explained when the message is written."""
 
     key: str
     text: str = ""
@@ -40,7 +40,7 @@ class AlertCase(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def concerns(notification: Notification, seen: JobEvent) -> bool:
-    """Whether a notification is about this job. Steps are their run's matter, unless their task is asked for."""
+    """Return whether a notification is about this job. Steps are left out, unless it names their task."""
     if seen.collection == OWN:
         return False
     if notification.dag is not None and not (seen.is_run and seen.task == notification.dag):
@@ -52,7 +52,7 @@ def concerns(notification: Notification, seen: JobEvent) -> bool:
 
 
 def is_case(notification: Notification, seen: JobEvent, now: datetime) -> bool:
-    """Whether what became of a job, or becomes of it, is what the notification is about."""
+    """Return whether the state of a job is what the notification reports."""
     match notification.on:
         case "failed":
             return seen.state == "failed"
@@ -73,7 +73,7 @@ def _took(seen: JobEvent, now: datetime) -> timedelta:
 
 
 def cases_of(notification: Notification, sightings: Iterable[JobEvent], now: datetime) -> list[AlertCase]:
-    """The jobs among these that are cases, in their order."""
+    """Return the cases among these jobs, in their order."""
     return [
         AlertCase(seen.job_id, job=seen.job_id)
         for seen in sightings

@@ -1,4 +1,4 @@
-"""What a message says: how many, of what, since when, some of them with the reason, and where to look."""
+"""Message texts of notifications: the number of cases, examples with their reasons, and links."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ONE_MANY = {
 
 
 def message_of(digest: AlertDigest, whys: Mapping[str, str], link: str | None) -> Message:
-    """Write a message. `whys` says why for each example about a job, `link` is where people find the server."""
+    """Return a message. `whys` explains each example job; `link` is the public URL of the server."""
     notification = digest.notification
     subject = f"{_headline(notification, digest.count)} ({notification.name})"
     lines = tuple(_line(case.key, case.job, whys.get(case.key) or case.text, link) for case in digest.examples)
@@ -45,7 +45,7 @@ def message_of(digest: AlertDigest, whys: Mapping[str, str], link: str | None) -
 
 
 def trial_message(notification: Notification, now: datetime) -> Message:
-    """A message that says it is none, to see whether it arrives."""
+    """Return a test message, which says that it is a test."""
     text = f"this is a test of the notification {notification.name}; nothing has happened"
     body = {
         "notification": notification.name,

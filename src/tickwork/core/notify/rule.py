@@ -1,6 +1,6 @@
-"""What a notification is: which cases it is about, and where it is told.
+"""Notification rules: which events are cases of a notification, and which channels it sends to.
 
-Cases are about jobs (failed, dead, late, never_started, sla_missed), or about what makes and runs them
+Cases are about jobs (failed, dead, late, never_started, sla_missed), or about schedules, workers, queues and successes
 (schedule_missed, worker_lost, queue_older_than, silent). `after` is how long something may take before it is a case.
 """
 
@@ -52,7 +52,7 @@ _AFTER: dict[str, timedelta | None] = {
 
 
 class Notification(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who is to be told of what. `to` are channels; all cases of a `window` are one message."""
+    """A notification rule. `to` lists channels; all cases within a `window` are sent as one message."""
 
     name: str
     on: Kind
@@ -66,7 +66,7 @@ class Notification(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def new_notification(name: str, on: str, to: Any, **given: Any) -> Notification:
-    """Make one from what somebody said; None is not said. Raises InvalidInput."""
+    """Return a notification from the arguments of a caller; None means not given. Raises InvalidInput."""
     said = {field: value for field, value in given.items() if value is not None}
     if on not in KINDS:
         raise InvalidInput(f"there is nothing to be told of called {on!r}; there are {', '.join(KINDS)}.")
@@ -87,7 +87,7 @@ def new_notification(name: str, on: str, to: Any, **given: Any) -> Notification:
 
 
 def checked_name(name: Any, what: str) -> str:
-    """A name that can stand in a path and in a line. Raises InvalidInput."""
+    """Return a name that can be part of a path and of a line of text. Raises InvalidInput."""
     fits = isinstance(name, str) and 0 < len(name) <= NAME_LIMIT and name.isprintable() and "/" not in name
     if not fits or name != name.strip():
         raise InvalidInput(f"{name!r} cannot be the name of a {what}: up to {NAME_LIMIT} characters, without slashes.")
@@ -95,6 +95,7 @@ def checked_name(name: Any, what: str) -> str:
 
 
 def _filters(on: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked filters of a notification. Raises InvalidInput for filters that its kind does not take."""
     given = {field: said[field] for field in FILTERS if field in said}
     wrong = next((field for field in given if field not in _TAKES[on]), None)
     if wrong is not None:
@@ -114,6 +115,7 @@ def _filter(field: str, value: Any) -> str:
 
 
 def _after(on: str, said: Mapping[str, Any]) -> timedelta:
+    """Return `after`, or the default of the kind. Raises InvalidInput if it is required, or not allowed."""
     if on not in _AFTER:
         if "after" in said:
             raise InvalidInput(f"{on} is told at once: leave after out.")

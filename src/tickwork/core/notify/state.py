@@ -1,7 +1,7 @@
-"""How a notification stands: how far it has looked, and what it has still to tell.
+"""The state of a notification: how far it has looked, and which cases it has still to report.
 
-Everything of a look is in the value that it leads to, so that whoever stores it first has told it, and a second look at
-the same time has not.
+The whole result of a look is in the new state. The process that stores it first reports the cases; a concurrent look
+stores nothing.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ KNOWN_LIMIT = 1000
 
 
 class EndedMark(msgspec.Struct, frozen=True):
-    """A place in the order in which jobs ended: after this one, or after all that ended at that instant."""
+    """A position in the order in which jobs ended: after this job, or after all jobs that ended at that instant."""
 
     at: datetime
     job_id: str | None = None
 
 
 class AlertState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`mark`: up to where it has looked. `known`: cases that last, and were told. `count` and `examples` wait.
+    """The state of a notification between two looks.
 
-    `alive_at` is the last success that was seen, of a notification on silence.
+    `mark` is how far it has looked. `known` are lasting cases that were reported. `count` and `examples` are cases
+    still to report. `alive_at` is the last success that was seen, for the kind "silent".
     """
 
     mark: EndedMark
@@ -41,7 +42,7 @@ class AlertState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AlertDigest(msgspec.Struct, frozen=True):
-    """What one message tells: how many cases there were since `first_at`, and some of them."""
+    """The content of one message: the number of cases since `first_at`, and some examples."""
 
     notification: Notification
     count: int
@@ -51,12 +52,12 @@ class AlertDigest(msgspec.Struct, frozen=True):
 
 
 def new_watch(now: datetime) -> AlertState:
-    """A notification that is made now is about what comes after it."""
+    """Return the state of a new notification, which looks at events from now on."""
     return AlertState(EndedMark(now), alive_at=now)
 
 
 def not_ahead(watch: AlertState, now: datetime) -> AlertState:
-    """Return a watch that looks from now on if it has looked further: the store's clock was ahead then."""
+    """Return a state that looks from now on if it looked further: the store's clock was ahead then."""
     if watch.mark.at <= now:
         return watch
     told_at, alive_at = (None if at is None else min(at, now) for at in (watch.told_at, watch.alive_at))
@@ -64,7 +65,10 @@ def not_ahead(watch: AlertState, now: datetime) -> AlertState:
 
 
 def lasting(watch: AlertState, cases: Sequence[AlertCase]) -> tuple[list[AlertCase], AlertState]:
-    """Of cases that last, those that were not told before. One that is over is forgotten: it may come again."""
+    """Return the lasting cases that were not reported before.
+
+    A case that is over is forgotten, and can be reported again.
+    """
     known = set(watch.known)
     fresh = [case for case in cases if case.key not in known]
     return fresh, msgspec.structs.replace(watch, known=tuple(case.key for case in cases[:KNOWN_LIMIT]))
@@ -73,7 +77,7 @@ def lasting(watch: AlertState, cases: Sequence[AlertCase]) -> tuple[list[AlertCa
 def under_way(
     watch: AlertState, running: Sequence[AlertCase], ended: Sequence[AlertCase], gone: Collection[str]
 ) -> tuple[list[AlertCase], AlertState]:
-    """Of jobs that run and that have ended, those that were not told while they ran. `gone` are all that have ended."""
+    """Return the cases among running and ended jobs that were not reported before. `gone` are all jobs that ended."""
     known = set(watch.known)
     fresh = {case.key: case for case in (*running, *ended) if case.key not in known}
     live = [key for key in (*watch.known, *(case.key for case in running if case.key in fresh)) if key not in gone]
@@ -83,7 +87,10 @@ def under_way(
 def judged(
     notification: Notification, watch: AlertState, fresh: Sequence[AlertCase], now: datetime
 ) -> tuple[AlertState, AlertDigest | None]:
-    """Add cases to what waits, and say what is to be told now: the first at once, others when the window is over."""
+    """Add cases to the state; return it with the message to send now, if any.
+
+    The first case is sent at once, later cases when the window is over.
+    """
     count = watch.count + len(fresh)
     examples = (*watch.examples, *fresh)[:EXAMPLES]
     first_at = watch.first_at or (now if fresh else None)

@@ -1,4 +1,4 @@
-"""Failed jobs by their cause: the task, and the line of the error that says what happened."""
+"""Error groups: failed jobs grouped by task and error message, or by task or queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tickwork.core.ids import JobId
 
 
 class FailedJob(NamedTuple):
-    """What is to be known of a failed job to put it with others."""
+    """The facts of a failed job that grouping needs."""
 
     id: JobId
     task: str
@@ -23,7 +23,7 @@ class FailedJob(NamedTuple):
 
 
 class FailedEnd(NamedTuple):
-    """An end that was no success: of a job, or of an attempt of one. `error` is the end of what it failed with.
+    """An unsuccessful end of a job, or of an attempt. `error` is the last part of its error text.
 
     `is_run`: the job is a run of a dag. `is_dead`: it is a dead letter now.
     """
@@ -39,7 +39,7 @@ class FailedEnd(NamedTuple):
 
 
 class FailurePage(msgspec.Struct, frozen=True):
-    """Some failed jobs, and from where on to look for more; None: there are no more. There may be none in a page."""
+    """A page of failed jobs, possibly empty, and the cursor of the next page; None: it is the last."""
 
     failures: list[FailedJob]
     next: JobId | None
@@ -50,7 +50,7 @@ By = Literal["error", "task", "queue"]
 
 @dataclass
 class ErrorGroup:
-    """Jobs that were put together. The newest of them stands for all: its task, queue and last line of error."""
+    """A group of failed jobs. Task, queue and error message are those of its newest job."""
 
     task: str
     error: str
@@ -62,13 +62,14 @@ class ErrorGroup:
 
 
 class ErrorGroups:
-    """Jobs that were put together: by their task and error, which is their cause, or by task or queue alone."""
+    """Groups failed jobs by task and error message (`by="error"`), by task, or by queue."""
 
     def __init__(self, by: By = "error") -> None:
         self._by = by
         self._found: dict[tuple[str, ...], ErrorGroup] = {}
 
     def add(self, failures: Iterable[FailedJob]) -> None:
+        """Add failed jobs to their groups."""
         for one in failures:
             error = last_line(one.error)
             key = {"error": (one.task, error), "task": (one.task,), "queue": (one.queue,)}[self._by]
@@ -87,6 +88,6 @@ class ErrorGroups:
 
 
 def last_line(text: str | None) -> str:
-    """The line of an error that says what happened."""
+    """Return the last line of an error text, which is its message."""
     lines = (text or "").strip().splitlines()
     return lines[-1].strip() if lines else ""

@@ -1,7 +1,7 @@
-"""What somebody on call should look at, the most severe first: a judgement over what was read of a store.
+"""Findings: problems of a store that an operator should look at, most severe first.
 
-Everything comes in as values, so that it can be tried on any situation. Each judge looks at one kind of thing and says
-what is wrong with which, since when, and where to look; what is as it should be is not mentioned.
+All input is passed as values, so every situation can be tested. Each check looks at one kind of object and reports what
+is wrong with it, since when, and where to look; it reports nothing that is as expected.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 Page = Literal["jobs", "queues", "workers", "schedules", "dead", "runs", "limits", "gates", "settings"]
 
 LIMIT = 50
-LATELY = timedelta(minutes=15)  # what failed so long ago is news
-LATE, VERY_LATE = timedelta(minutes=5), timedelta(minutes=30)  # of jobs that are due and wait
+LATELY = timedelta(minutes=15)  # failures are reported for this long
+LATE, VERY_LATE = timedelta(minutes=5), timedelta(minutes=30)  # for how long due jobs may wait
 UNSERVED = timedelta(minutes=1)
-OVERDUE = timedelta(seconds=30)  # of schedules that nobody has looked at
-SILENT = timedelta(seconds=20)  # without a heartbeat, which comes every few seconds
+OVERDUE = timedelta(seconds=30)  # for schedules that no scheduler has looked at
+SILENT = timedelta(seconds=20)  # without a heartbeat, which is sent every few seconds
 SKEWED = timedelta(seconds=5)
 MANY_FAILED = 10
 MANY_HELD = 1000
@@ -33,7 +33,7 @@ TITLE_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to look at. `page` and `query` are where: a page of the web UI, and what to ask it for."""
+    """A problem to look at. `page` and `query` locate it in the web UI."""
 
     kind: str
     severity: Severity
@@ -46,7 +46,7 @@ class Finding:
 
 
 class QueueFacts(NamedTuple):
-    """What stands in a queue, how many workers serve it, and whether a gate pauses all of it."""
+    """The counts of a queue, the number of workers that serve it, and whether a gate pauses all of it."""
 
     view: QueueView
     workers: int
@@ -54,7 +54,7 @@ class QueueFacts(NamedTuple):
 
 
 class OverdueSchedule(NamedTuple):
-    """A schedule and since when somebody should have looked at it; or since when it is paused, by whom and why."""
+    """A schedule and when it was due; for a paused schedule since when, by whom and why."""
 
     name: str
     since: datetime
@@ -63,7 +63,7 @@ class OverdueSchedule(NamedTuple):
 
 
 class HoldingLimit(NamedTuple):
-    """A limit, breaker or gate, in words, and how many jobs it holds."""
+    """A limit, breaker or gate with a description, and how many jobs it holds."""
 
     name: str
     said: str
@@ -72,7 +72,7 @@ class HoldingLimit(NamedTuple):
 
 
 class PendingApproval(NamedTuple):
-    """A step of a run that waits for somebody's word. `text` is what it asks, where the run has made that up."""
+    """A step of a run that waits for approval. `text` is its question, if the run computed it."""
 
     run_id: str
     dag: str
@@ -83,10 +83,10 @@ class PendingApproval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What was read of a store, at one instant of its clock. Of each kind there may be a bounded number only.
+    """The facts read of a store, at one instant of its clock. The number of each kind may be bounded.
 
-    `failed` and `retried` are ends of jobs and attempts, the latest first; `dead` is how many dead letters there are.
-    `skew` is how far the server's clock is from the store's.
+    `failed` and `retried` are ends of jobs and attempts, latest first; `dead` is the number of dead letters. `skew` is
+    the difference between the server's clock and the store's.
     """
 
     now: datetime
@@ -108,12 +108,13 @@ class StoreFacts:
 
 
 def judge(scene: StoreFacts) -> list[Finding]:
-    """Say what to look at: the most severe first, then what there is most of. At most LIMIT matters."""
+    """Return the findings, most severe first, then by count. At most LIMIT of them."""
     matters = [matter for look in _JUDGES for matter in look(scene)]
     return sorted(matters, key=lambda one: (SEVERITIES.index(one.severity), -one.count, one.kind, one.title))[:LIMIT]
 
 
 def _nobody_works(scene: StoreFacts) -> Iterator[Finding]:
+    """Report due jobs if no worker is running."""
     due = [one.view for one in scene.queues if one.view.due and not one.is_paused]
     if due and not any(worker.serves for worker in scene.workers):
         count, since = sum(view.due for view in due), _first(view.oldest_due_at for view in due)
@@ -129,12 +130,12 @@ def _nobody_works(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _queues(scene: StoreFacts) -> Iterator[Finding]:
-    """Queues that nobody serves, or where jobs wait long. Without any worker at all, that is told instead."""
+    """Report queues that no worker serves, or whose jobs wait long. Without any worker, `_nobody_works` reports."""
     if not any(worker.serves for worker in scene.workers):
         return
     for view, workers, is_paused in scene.queues:
         if is_paused or not view.due or view.oldest_due_at is None:
-            continue  # what a limit holds is not late
+            continue  # jobs that a limit holds are not late
         waited = scene.now - view.oldest_due_at
         told = f"{_jobs(view.due)} {_are(view.due)} due, the oldest for {format_duration(waited)}"
         query = f"state:queued queue:{_quoted(view.name)}"
@@ -150,6 +151,7 @@ def _queues(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _workers(scene: StoreFacts) -> Iterator[Finding]:
+    """Report lost and silent workers."""
     for worker in scene.workers:
         beat_at = worker.lease_until - scene.lease
         silent = format_duration(max(timedelta(0), scene.now - beat_at))
@@ -166,7 +168,7 @@ def _workers(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _failing(scene: StoreFacts) -> Iterator[Finding]:
-    """Tasks whose jobs fail now, and dags whose runs do."""
+    """Report tasks whose jobs fail now, and dags whose runs do."""
     for (name, is_run), found in _by_task(one for one in scene.failed if one.state == "failed").items():
         since, while_ = found[-1].ended_at, format_duration(LATELY)
         if is_run:
@@ -181,6 +183,7 @@ def _failing(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _retrying(scene: StoreFacts) -> Iterator[Finding]:
+    """Report tasks whose attempts fail and are retried."""
     tried = (one for one in scene.retried if one.state in ("failed", "timed_out", "lost"))
     for (task, _), found in _by_task(tried).items():
         jobs = len({one.id for one in found})
@@ -191,6 +194,7 @@ def _retrying(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _dead(scene: StoreFacts) -> Iterator[Finding]:
+    """Report dead letters."""
     if scene.dead:
         some = "; ".join(f"{count:,} of {task}: {error}" for task, error, count in scene.dead_causes[:3])
         title = f"{_counted(scene.dead, 'dead letter')} {'waits' if scene.dead == 1 else 'wait'} for somebody"
@@ -199,6 +203,7 @@ def _dead(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _schedules(scene: StoreFacts) -> Iterator[Finding]:
+    """Report late and paused schedules."""
     for one in scene.late_schedules:
         late = scene.now - one.since
         if late >= OVERDUE:
@@ -222,6 +227,7 @@ def _schedules(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _flow(scene: StoreFacts) -> Iterator[Finding]:
+    """Report gates, open breakers, and limits that hold many jobs."""
     for one in scene.gates:
         title = f"the gate {one.name} is in force"
         detail = f"{one.said} It holds {_jobs(one.held)}."
@@ -239,6 +245,7 @@ def _flow(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _approvals(scene: StoreFacts) -> Iterator[Finding]:
+    """Report steps that wait for approval."""
     for one in scene.approvals:
         title = f"step {one.step} of a run of {one.dag} waits for approval"
         asks = "" if one.text is None else f"{_cut(one.text)} "
@@ -247,6 +254,7 @@ def _approvals(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _clock(scene: StoreFacts) -> Iterator[Finding]:
+    """Report a difference between the server's clock and the store's."""
     if abs(scene.skew) >= SKEWED:
         way = "ahead of" if scene.skew > timedelta(0) else "behind"
         title = f"the clock of this server is {format_duration(abs(scene.skew))} {way} the store's"
@@ -276,7 +284,7 @@ def _by_task(troubles: Iterator[FailedEnd]) -> dict[tuple[str, bool], list[Faile
 
 
 def _top_error(troubles: Sequence[FailedEnd]) -> str:
-    """The error that most of them ended with."""
+    """Return the most frequent error."""
     counts: dict[str, int] = {}
     for one in troubles:
         error = last_line(one.error)
@@ -290,7 +298,7 @@ def _first(instants: Iterator[datetime | None]) -> datetime | None:
 
 
 def _quoted(name: str) -> str:
-    """A name as the query box takes it."""
+    """Return a name quoted for the query box."""
     return f'"{name}"' if " " in name else name
 
 

@@ -1,8 +1,8 @@
-"""Figures: what happened to jobs within spans of time, by queue and task, from a minute to the whole life of a store.
+"""Rollups: counts of job events per time span, queue and task, from one minute to the whole life of a store.
 
-What was counted of one minute is added to every span that it lies in, and to every total that it is part of, so that a
-chart of any range reads as many rows as it has points. A finer span is kept for a shorter while. Runs of dags have a
-queue of their own here, `@dag`: they are not among all jobs, which would count their steps twice.
+The counts of one minute are added to every span that contains it, and to every total, so a chart of any range reads as
+many rows as it has points. Finer spans are kept for a shorter time. Runs of dags have a queue of their own here,
+`@dag`: they are not part of the totals of all jobs, which would count their steps twice.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import msgspec
 from tickwork.core.job import RUN
 from tickwork.core.stats.histogram import Spread, merge, step_of
 
-ALL = ""  # the queue, or task, of figures over all of them
-EVER = 0  # the span of what was counted since the store was made
+ALL = ""  # the queue, or task, of counts over all of them
+EVER = 0  # the span of counts since the store was created
 KEPT: dict[int, timedelta] = {
     1: timedelta(hours=3),
     5: timedelta(hours=12),
     15: timedelta(days=2),
     60: timedelta(days=8),
 }
-"""How long figures of each span, in minutes, are kept."""
+"""How long counts of each span, in minutes, are kept."""
 
 Count = Literal["enqueued", "started", "succeeded", "failed", "cancelled", "dropped", "expired", "retried"]
 COUNTS: tuple[Count, ...] = get_args(Count)
@@ -34,11 +34,11 @@ _MINUTE = timedelta(minutes=1)
 
 
 class RollupCounts(msgspec.Struct):
-    """What happened: jobs that were stored, attempts that started, and how jobs ended.
+    """Counts of events: jobs stored, attempts started, and ends of jobs by state.
 
-    `retried` are attempts that failed while their job is tried again. `waits` is how long jobs waited from when they
-    were due to the start of their last attempt, by when that started. `runs` is how long attempts took, by when they
-    ended.
+    `retried` are attempts that failed and whose job is retried. `waits` is how long jobs waited from when they were due
+    to the start of their last attempt, by the time of that start. `runs` is how long attempts took, by the time of
+    their end.
     """
 
     enqueued: int = 0
@@ -54,10 +54,11 @@ class RollupCounts(msgspec.Struct):
 
     @property
     def ended(self) -> int:
-        """How many jobs ended, however they did."""
+        """How many jobs ended, in any state."""
         return self.succeeded + self.failed + self.cancelled + self.dropped + self.expired
 
     def add(self, other: RollupCounts) -> None:
+        """Add other counts to these."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         merge(self.waits, other.waits)
@@ -65,7 +66,7 @@ class RollupCounts(msgspec.Struct):
 
 
 class RollupKey(NamedTuple):
-    """Whose figures they are: of so many minutes from `minute` on, which is counted since the epoch."""
+    """The key of a rollup row: `span` minutes from `minute` on, which is counted since the epoch."""
 
     span: int
     queue: str
@@ -74,9 +75,9 @@ class RollupKey(NamedTuple):
 
 
 class CountedRows(NamedTuple):
-    """So many rows of a store that are alike. `what` is a count, or `run`: how long attempts took.
+    """A number of rows that are alike. `what` is a count, or `run`: how long attempts took.
 
-    `digits` and `lead` are a duration (see core/stats/histogram.py): of attempts that started, the wait of their jobs.
+    `digits` and `lead` are a duration (see core/stats/histogram.py): for attempts that started, the wait of their jobs.
     """
 
     what: str
@@ -89,7 +90,7 @@ class CountedRows(NamedTuple):
 
 
 def fold(counted: Iterable[CountedRows], now: datetime) -> dict[RollupKey, RollupCounts]:
-    """Put together what was counted, for each place that is kept."""
+    """Add up counted rows for every rollup row that they belong to."""
     minutes: dict[tuple[str, str, int], RollupCounts] = {}
     for one in counted:
         _note(minutes.setdefault((one.queue, one.task, one.minute), RollupCounts()), one)
@@ -101,6 +102,7 @@ def fold(counted: Iterable[CountedRows], now: datetime) -> dict[RollupKey, Rollu
 
 
 def _note(figures: RollupCounts, one: CountedRows) -> None:
+    """Add counted rows to the counts of their minute."""
     if one.what in COUNTS:
         setattr(figures, one.what, getattr(figures, one.what) + one.rows)
     spread = {"started": figures.waits, "run": figures.runs}.get(one.what)
@@ -109,6 +111,7 @@ def _note(figures: RollupCounts, one: CountedRows) -> None:
 
 
 def _places(queue: str, task: str, minute: int, latest: int) -> Iterator[RollupKey]:
+    """Yield the keys of the rollup rows that a minute belongs to."""
     keys = [(queue, task), (queue, ALL), (ALL, task)]
     if queue != RUN:
         keys.append((ALL, ALL))
@@ -119,15 +122,15 @@ def _places(queue: str, task: str, minute: int, latest: int) -> Iterator[RollupK
 
 
 def minute_of(instant: datetime) -> int:
-    """The minute of an instant."""
+    """Return the minute of an instant, counted since the epoch."""
     return (instant - _EPOCH) // _MINUTE
 
 
 def instant_of(minute: int) -> datetime:
-    """When a minute began."""
+    """Return when a minute begins."""
     return _EPOCH + minute * _MINUTE
 
 
 def begin(minute: int, span: int) -> int:
-    """The first minute of the span that a minute lies in."""
+    """Return the first minute of the span that contains a minute."""
     return minute - minute % span

@@ -1,1 +1,1 @@
-"""Requests to the outside, as far as they need no network: addresses, URLs, what an answer means."""
+"""Outgoing requests, without the network: addresses, URLs, and the meaning of responses."""

@@ -1,7 +1,7 @@
-"""Which addresses a request may go to: public ones, and those that an operator allows.
+"""SSRF protection: requests may go to public addresses, and to addresses that an operator allows.
 
-What is meant is the address that is dialled, after the name was resolved. Whatever stands for an IPv4 address inside of
-an IPv6 one (mapped, 6to4, NAT64) is judged as that address.
+The check applies to the address that is dialled, after the name was resolved. An IPv6 address that embeds an IPv4
+address (mapped, 6to4, NAT64) is checked as that IPv4 address.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _V6 = {
 }
 _CLOSED_V4 = [(IPv4Network(network), said) for network, said in _V4.items()]
 _CLOSED_V6 = [(IPv6Network(network), said) for network, said in _V6.items()]
-_GLOBAL_V6 = IPv6Network("2000::/3")  # nothing else is routed; what was not thought of is closed
+_GLOBAL_V6 = IPv6Network("2000::/3")  # only these are routed; everything else is refused
 _6TO4 = IPv6Network("2002::/16")
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-_OF_ONE_CLIENT = 64  # bits of the network of an IPv6 address
+_OF_ONE_CLIENT = 64  # prefix length of the IPv6 network of one client
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 
 
 def closed(address: Address) -> str | None:
-    """What kind of address it is, if requests must not go there by themselves; None: it is public."""
+    """Return the kind of a non-public address, which requests must not reach by default; None: it is public."""
     if isinstance(address, IPv4Address):
         return next((said for network, said in _CLOSED_V4 if address in network), None)
     inner = _inside(address)
@@ -64,7 +64,7 @@ def closed(address: Address) -> str | None:
 
 
 def _inside(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that packets for this one end up at, if there is one."""
+    """Return the IPv4 address that an IPv6 address embeds, if any."""
     if any(address in network for network in _EMBEDDING):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     if address in _6TO4:
@@ -73,12 +73,12 @@ def _inside(address: IPv6Address) -> IPv4Address | None:
 
 
 def read_address(text: str) -> Address:
-    """An address as resolvers give it, its zone left out. Raises ValueError."""
+    """Return an address as resolvers give it, without its zone. Raises ValueError."""
     return ip_address(text.partition("%")[0])
 
 
 def disguised(host: str) -> bool:
-    """Whether a host is a number in another form than an address has: 2130706433, 0x7f.1, 0177.0.0.1."""
+    """Return whether a host is a number that is not written as an address: 2130706433, 0x7f.1, 0177.0.0.1."""
     if not _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         return False
     try:
@@ -89,13 +89,13 @@ def disguised(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AllowedAddresses:
-    """What an operator allows besides public addresses: hosts by their names, and networks."""
+    """The hosts and networks that an operator allows besides public addresses."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def refusal(self, host: str, addresses: Sequence[Address]) -> str | None:
-        """Why none of these addresses of a host may be dialled; None: all of them may."""
+        """Return why an address of a host may not be dialled; None: all of them may."""
         if host.lower().rstrip(".") in self.hosts:
             return None
         for address in addresses:
@@ -110,9 +110,9 @@ class AllowedAddresses:
 
 
 def plain_address(host: str) -> str:
-    """The address of a client, IPv4 as such: a socket that listens on both protocols tells ::ffff:192.0.2.7.
+    """Return the address of a client, with ::ffff:192.0.2.7, as dual-stack sockets report it, as IPv4.
 
-    What is no address stays as it is.
+    Text that is no address is returned unchanged.
     """
     try:
         mapped = IPv6Address(host.partition("%")[0]).ipv4_mapped if ":" in host else None
@@ -122,7 +122,7 @@ def plain_address(host: str) -> str:
 
 
 def network_of(host: str) -> str:
-    """What one client usually has, for counting: an IPv4 address, or the network of an IPv6 address."""
+    """Return the key by which clients are counted: an IPv4 address, or the network of an IPv6 address."""
     host = plain_address(host)
     try:
         return str(IPv6Network((int(IPv6Address(host.partition("%")[0])), _OF_ONE_CLIENT), strict=False))
@@ -131,7 +131,7 @@ def network_of(host: str) -> str:
 
 
 def read_proxies(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
-    """Read a list of addresses and networks such as `10.1.0.0/16, ::1`; `none` is empty. Raises InvalidInput."""
+    """Parse a list of addresses and networks such as `10.1.0.0/16, ::1`; `none` is empty. Raises InvalidInput."""
     found = []
     for one in re.split(r"[,\s]+", "" if text.strip() == "none" else text):
         try:
@@ -148,7 +148,7 @@ def read_proxies(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
 
 
 def read_allowed(text: str | None) -> AllowedAddresses:
-    """Read a list such as `intranet.example.org, 10.1.0.0/16`. Raises InvalidInput."""
+    """Parse a list of hosts and networks such as `intranet.example.org, 10.1.0.0/16`. Raises InvalidInput."""
     hosts, networks = set(), []
     for one in re.split(r"[,\s]+", text or ""):
         if not one:

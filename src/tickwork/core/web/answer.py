@@ -1,4 +1,4 @@
-"""What an answer means: expected or not, worth another try or not, and what of it is kept."""
+"""HTTP responses: expected statuses, retryable statuses, Retry-After, redirects, and headers to keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXPECTED = ("2xx",)
 WORTH_A_RETRY = frozenset({408, 425, 429, 500, 502, 503, 504})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REDIRECT_LIMIT = 5
-LONGEST_WAIT = timedelta(days=1)  # whatever Retry-After says
+LONGEST_WAIT = timedelta(days=1)  # caps any Retry-After
 SIGNATURE = "X-Tickwork-Signature"
 HEADER_LIMIT = 1000  # characters of a header that is kept
 
@@ -39,16 +39,17 @@ _KEPT = frozenset(
     ]
 )
 _KEPT_BEGINNINGS = ("ratelimit", "x-ratelimit-")
-# What a request may say to a stranger whom it was sent on to. All else may be a credential.
+# The headers that may be sent to another origin after a redirect. All others may be credentials.
 _FOR_ANYBODY = frozenset({"accept", "accept-language", "content-type", "user-agent"})
 
 
 def is_expected(status: int, expect: Sequence[int | str]) -> bool:
-    """Whether a status is among 200, "2xx" and "200-204". Raises InvalidArguments for anything else."""
+    """Return whether a status matches 200, "2xx" or "200-204". Raises InvalidArguments for another notation."""
     return any(low <= status <= high for low, high in map(_range, expect or EXPECTED))
 
 
 def _range(said: int | str) -> tuple[int, int]:
+    """Return the lowest and highest status of an entry. Raises InvalidArguments."""
     text = str(said).strip().lower()
     low, dash, high = text.partition("-")
     if len(text) == 3 and text[0] in "12345" and text[1:] == "xx":
@@ -59,7 +60,7 @@ def _range(said: int | str) -> tuple[int, int]:
 
 
 def retry_after(text: str | None, now: datetime) -> timedelta | None:
-    """How long a Retry-After header asks us to wait, at most a day; None: it says nothing that can be read."""
+    """Return the wait that a Retry-After header asks for, at most a day; None if it cannot be parsed."""
     text = (text or "").strip()
     if text.isascii() and text.isdigit():
         return min(timedelta(seconds=int(text[:9])), LONGEST_WAIT)
@@ -72,24 +73,24 @@ def retry_after(text: str | None, now: datetime) -> timedelta | None:
 
 
 def after_redirect(status: int, method: str) -> str:
-    """The method of the request that follows a redirect: what is posted is posted again for 307 and 308 alone."""
+    """Return the method of the request after a redirect. A POST is repeated only for 307 and 308."""
     if status == 303 and method != "HEAD":
         return "GET"
     return "GET" if status in (301, 302) and method == "POST" else method
 
 
 def for_another_origin(headers: dict[str, str]) -> dict[str, str]:
-    """The headers that a stranger may see."""
+    """Return the headers that may be sent to another origin."""
     return {name: value for name, value in headers.items() if name.lower() in _FOR_ANYBODY}
 
 
 def kept_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The headers of an answer that are worth keeping, and hold no credentials."""
+    """Return the response headers that are worth keeping and hold no credentials."""
     found = ((name.lower(), value[:HEADER_LIMIT]) for name, value in headers)
     return {name: value for name, value in found if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
 
 
 def signature(secret: str, body: bytes, at_s: int) -> str:
-    """Proof that a body comes from somebody who knows the secret, and when: `t=...,v1=...`."""
+    """Return the signature of a body with its timestamp, `t=...,v1=...`, as proof that the sender knows the secret."""
     signed = hmac.new(secret.encode(), f"{at_s}.".encode() + body, hashlib.sha256)
     return f"t={at_s},v1={signed.hexdigest()}"

@@ -1,7 +1,7 @@
-"""Where a request goes. A URL is read once, strictly, and what was read is what is dialled.
+"""Strict URL parsing for outgoing requests: the parsed URL is exactly what is dialled.
 
-Parsers that disagree on where a host ends are how requests are led astray, so whatever is unusual is refused: user
-names, backslashes, spaces, hosts that are numbers in disguise.
+Parsers that disagree on where a host ends allow requests to be misdirected. So anything unusual is refused: user names,
+backslashes, spaces, hosts that are numbers in disguise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """Where a request goes: `host` is a name, or an address without brackets."""
+    """A parsed URL. `host` is a name, or an address without brackets."""
 
     scheme: str
     host: str
@@ -36,18 +36,18 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """What the Host header says."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def shown(self) -> str:
-        """What may be said of it: paths and queries often hold tokens."""
+        """The part that may appear in messages: paths and queries often hold tokens."""
         return f"{self.scheme}://{self.authority}"
 
 
 def read_url(text: str) -> Url:
-    """Read a URL. Raises InvalidArguments, which does not repeat it: it may hold a secret."""
+    """Parse a URL. Raises InvalidArguments, whose message does not contain it: it may hold a secret."""
     if len(text) > URL_LIMIT or _UNSAFE.search(text):
         raise InvalidArguments("the url is too long, or has a space, a backslash or a control character in it.")
     try:
@@ -66,9 +66,9 @@ def read_url(text: str) -> Url:
 
 
 def literal_origin(text: str) -> str | None:
-    """The origin with which a text begins, if it goes on behind it: whatever follows the text cannot change that.
+    """Return the origin at the beginning of a text if more text cannot change it; None otherwise.
 
-    `http://host` alone is none: `.example`, `:81` or `@other` may follow.
+    `http://host` alone has none: `.example`, `:81` or `@other` may follow.
     """
     start = text.find("://") + 3
     ends = [at for end in "/?#" if (at := text.find(end, start)) >= 0]
@@ -81,19 +81,20 @@ def literal_origin(text: str) -> str | None:
 
 
 def redirected(url: Url, location: str) -> Url:
-    """Where an answer sends a request on to. Raises InvalidArguments."""
+    """Return the URL that a redirect leads to. Raises InvalidArguments."""
     if len(location) > URL_LIMIT:
         raise InvalidArguments(f"the url is longer than {URL_LIMIT:,} characters.")
     return read_url(urljoin(f"{url.shown}{url.target}", location))
 
 
 def _host(host: str, netloc: str) -> str:
+    """Return the host in ASCII. Raises InvalidArguments if it is not a valid name or address."""
     if "[" in netloc:
         try:
             return str(IPv6Address(host if "%" not in host else ""))
         except ValueError:
             raise InvalidArguments("the url has brackets, and no IPv6 address in them.") from None
-    if len(host) > HOST_LIMIT:  # before IDNA, whose time grows with the square of the length
+    if len(host) > HOST_LIMIT:  # checked before IDNA, whose time grows with the square of the length
         raise InvalidArguments(f"the url has a host of more than {HOST_LIMIT} characters.")
     try:
         ascii_host = host if host.isascii() else host.encode("idna").decode()
@@ -110,5 +111,5 @@ def _host(host: str, netloc: str) -> str:
 
 
 def _is_name(host: str) -> bool:
-    """Whether a text is labels of up to 63 characters with dots between them; a dot may follow the last one."""
+    """Return whether a text is labels of up to 63 characters joined by dots; a final dot is allowed."""
     return len(host) <= HOST_LIMIT and all(_LABEL.fullmatch(label) for label in host.removesuffix(".").split("."))
