@@ -1,7 +1,7 @@
-"""`any_of(...)`, `all_of(...)` and `except_on(...)`: rules made of rules.
+"""`any_of(...)`, `all_of(...)` and `except_on(...)`: combinations of rules.
 
-`all_of` leaps from one part's next occurrence to the other's until they agree; the sparsest part sets the pace, so few
-leaps are needed. Parts that have not met after very many leaps never do, as far as a scheduler is concerned.
+`all_of` jumps to the latest of the next occurrences of its parts until they agree. The sparsest part determines the
+size of the jumps, so few are needed. Parts that do not agree after 1,000 jumps are treated as never due together.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _LEAPS_LIMIT = 1000
 
 
 def any_of(*rules: RuleValue) -> AnyOf:
-    """Due when any of the rules is; at an instant that several share, once."""
+    """Due when any of the rules is due; once at an instant that several rules share."""
     return AnyOf(rules=cast("tuple[AnyRule, ...]", rules))
 
 
 def all_of(*parts: RuleValue | ExceptOn) -> AllOf:
-    """Due when all of the rules are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
+    """Due when all of the rules are due: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
     rules = tuple(part for part in parts if not isinstance(part, ExceptOn))
     calendars = tuple(given for part in parts if isinstance(part, ExceptOn) for given in part.calendars)
     return AllOf(rules=cast("tuple[AnyRule, ...]", rules), calendars=calendars)
@@ -42,7 +42,7 @@ def except_on(*calendars: str | Calendar) -> ExceptOn:
 
 
 class ExceptOn(msgspec.Struct, frozen=True):
-    """Calendars to heed, each by its name in the store or as a value. It is a part of `all_of`, not a rule itself."""
+    """Calendars to exclude, each by its name in the store or as a value. It is a part of `all_of`, not a rule."""
 
     calendars: tuple[str | Calendar, ...]
 
@@ -53,7 +53,7 @@ class ExceptOn(msgspec.Struct, frozen=True):
 
 
 class AnyOf(RuleValue, frozen=True, tag="any_of", kw_only=True):
-    """The occurrences of all of its rules together."""
+    """The union of the occurrences of its rules."""
 
     rules: tuple[AnyRule, ...]
 
@@ -92,9 +92,9 @@ class AnyOf(RuleValue, frozen=True, tag="any_of", kw_only=True):
 
 
 class AllOf(RuleValue, frozen=True, tag="all_of", kw_only=True):
-    """The occurrences that its rules have in common, without those on days that its calendars leave out.
+    """The occurrences that its rules have in common, except on days that its calendars exclude.
 
-    The days are those of each calendar's own zone, or else of the first rule's.
+    A day is a day in the zone of the calendar, or else of the first rule.
     """
 
     rules: tuple[AnyRule, ...]
@@ -162,6 +162,7 @@ AnyRule = Cron | Every | After | At | Rrule | AnyOf | AllOf
 
 
 def _check_parts(what: str, rules: tuple[RuleValue, ...]) -> None:
+    """Raise InvalidOption for too many parts, or a part that cannot be combined."""
     if not 1 <= len(rules) <= _PARTS_LIMIT:
         raise InvalidOption(f"{what} takes 1 to {_PARTS_LIMIT} rules, not {len(rules)}.")
     for rule in rules:
@@ -172,12 +173,12 @@ def _check_parts(what: str, rules: tuple[RuleValue, ...]) -> None:
 
 
 def named(given: Iterable[str | Calendar]) -> frozenset[str]:
-    """Return the names among calendars that are given by name or as values."""
+    """Return the names among calendars given by name or as values."""
     return frozenset(one for one in given if isinstance(one, str))
 
 
 def _heeded(given: Iterable[str | Calendar], calendars: Calendars) -> list[Calendar]:
-    """Return the calendars themselves. Raises InvalidOption for a name that is not known."""
+    """Return the calendars themselves. Raises InvalidOption for an unknown name."""
     for one in given:
         if isinstance(one, str) and one not in calendars:
             raise InvalidOption(f"there is no calendar {one!r}; a rule heeds it. Store it under that name first.")

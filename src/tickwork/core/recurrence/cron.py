@@ -1,4 +1,4 @@
-"""`cron(...)`: an expression, in a zone, with a rule for the days on which clocks change."""
+"""`cron(...)`: a cron expression in a time zone, with a rule for days on which clocks change."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def cron(
     """Due when the clock of a zone matches: `cron("30 2 * * MON-FRI", tz="Europe/Berlin")`.
 
     5 fields, or 6 with seconds before them; "quartz" has 6 or 7, "aws" 6 with a year, in `cron(...)` or without. `H` is
-    spread by the name of the schedule, so a preview of it needs `name`. Raises InvalidOption for what cannot be read,
-    and for what is never due.
+    spread by the name of the schedule, so a preview of it needs `name`. Raises InvalidOption for an expression that
+    cannot be parsed or is never due.
     """
     return Cron(expression=expression, tz=zone_name(tz), dst=dst, dialect=dialect, name=name)
 
 
 class Cron(RuleValue, frozen=True, tag="cron", kw_only=True):
-    """A cron expression. Days that have both a day of the month and of the week match either, as for Debian's cron."""
+    """A cron expression. If both day fields are set, a day matches either of them, as in Debian's cron."""
 
     expression: str
     tz: str = "UTC"
@@ -81,6 +81,7 @@ class Cron(RuleValue, frozen=True, tag="cron", kw_only=True):
         return read_cron(self.expression, self.dialect, self.name or "")
 
     def _walls(self) -> CronSearch:
+        """Return the wall-time search. Raises InvalidOption if H needs the name of a schedule."""
         if self.needs_name:
             raise InvalidOption(
                 f"cron {self.expression!r}: H is spread by the name of the schedule; for a preview, say name='...'."
@@ -90,6 +91,7 @@ class Cron(RuleValue, frozen=True, tag="cron", kw_only=True):
 
 @lru_cache(maxsize=4096)
 def _walls(expression: str, dialect: Dialect, name: str) -> CronSearch:
+    """Return the wall-time search of an expression. Raises InvalidOption if it is never due."""
     walls = cron_walls(read_cron(expression, dialect, name))
     if walls is None:
         raise InvalidOption(f"cron {expression!r} is never due: no year has such a day. Check the day and the month.")

@@ -1,4 +1,4 @@
-"""Cron expressions in words: cronsim's, with what it has no words for."""
+"""Describe cron expressions in words, by cronsim and with additions for syntax that it lacks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from cronsim.explain import Expression, join
 
 from tickwork.core.recurrence.cron_parser import CronText
 
-_STAND_IN = "L"  # for days that cronsim does not know; it says "the last day" for it
+_STAND_IN = "L"  # replaces days that cronsim does not know; it describes this one as "the last day"
 
 
 def cron_in_words(text: CronText) -> str:
-    """Say when an expression is due: "At 02:30 on weekdays"."""
+    """Describe when an expression is due: "At 02:30 on weekdays"."""
     fields = list(text.fields)
     special = _special_days(text)
     if special:
@@ -22,6 +22,7 @@ def cron_in_words(text: CronText) -> str:
 
 
 def _special_days(text: CronText) -> list[str]:
+    """Describe the days of the month if they include syntax that cronsim lacks; otherwise return an empty list."""
     if not (text.nearest or text.before_last):
         return []
     plain = [_PLAIN.get(term, f"day {term}") for term in text.fields[3].split(",") if term]
@@ -30,6 +31,7 @@ def _special_days(text: CronText) -> list[str]:
 
 
 def _years(years: tuple[int, ...] | None) -> str:
+    """Describe the years, abbreviated if there are many."""
     if years is None:
         return ""
     first, last = years[0], years[-1]

@@ -1,9 +1,9 @@
-"""Reading cron expressions: everything that people write, turned into the plainer syntax that cronsim knows.
+"""Parser for cron expressions in several dialects; it translates them to the syntax of cronsim.
 
-cronsim reads Debian's syntax with seconds, `L`, `LW` and `#`. What it lacks is translated here: aliases, ranges that
+cronsim reads Debian's syntax with seconds, `L`, `LW` and `#`. The following is translated here: aliases, ranges that
 wrap around, `H` and `?` spread by a hash of the schedule's name, and Quartz and AWS EventBridge with their own numbers
-for weekdays. `?` is refused in standard expressions wherever Quartz or AWS would mean another thing by it. Days such as
-`15W` and `L-3`, and years, have no counterpart in it; they are kept apart. Refusals name the field.
+for weekdays. `?` is refused in standard expressions wherever it would have another meaning in Quartz or AWS. Days such
+as `15W` and `L-3`, and years, have no equivalent in cronsim and are returned separately. Error messages name the field.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Field(NamedTuple):
     low: int
     high: int
     names: tuple[str, ...] = ()
-    spread_high: int | None = None  # H keeps to days that every month has
+    spread_high: int | None = None  # H uses only days that every month has
 
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -61,10 +61,11 @@ _FIELDS = (_SECOND, _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 @dataclass(frozen=True, slots=True)
 class CronText:
-    """An expression as cronsim reads it, and beside it what cronsim has no words for.
+    """An expression in the syntax of cronsim, with the parts that cronsim lacks.
 
-    `fields` are second, minute, hour, day, month and weekday. `nearest` are days of the month that give way to the
-    nearest weekday, `before_last` days counted back from the last one; where there is nothing else, the day is "".
+    `fields` are second, minute, hour, day, month and weekday. `nearest` are days of the month that are moved to the
+    nearest weekday, `before_last` days counted back from the last day of the month; if these are the only days, the day
+    field is "".
     """
 
     fields: tuple[str, ...]
@@ -77,25 +78,26 @@ class CronText:
 
 @lru_cache(maxsize=4096)
 def read_cron(text: str, dialect: Dialect, name: str) -> CronText:
-    """Read an expression of the schedule of that name. Raises InvalidOption, which quotes the expression."""
+    """Parse an expression of the schedule of that name. Raises InvalidOption, which quotes the expression."""
     if dialect not in get_args(Dialect):
         raise InvalidOption(f"dialect must be one of {', '.join(map(repr, get_args(Dialect)))}, not {dialect!r}.")
     return _CronReader(text, dialect, name).read()
 
 
 class _CronReader:
-    """Reads one expression; it is what every refusal quotes."""
+    """Parses one expression, which every error message quotes."""
 
     def __init__(self, text: str, dialect: Dialect, name: str) -> None:
         self._text = text
         self._dialect = dialect
-        self._is_foreign = dialect != "standard"  # weekdays are 1-7 from Sunday, and one of the two days is ?
+        self._is_foreign = dialect != "standard"  # weekdays are 1-7 from Sunday, and one of the two day fields is ?
         self._name = name
         self._nearest: set[int] = set()
         self._before_last: set[int] = set()
         self._is_spread = False
 
     def read(self) -> CronText:
+        """Return the parsed expression. Raises InvalidOption."""
         parts = self._parts()
         years = self._years(parts.pop()) if len(parts) == 7 else None
         if self._dialect == "standard":
@@ -119,7 +121,7 @@ class _CronReader:
         raise InvalidOption(f"cron {shown!r}: {reason}" + ("" if reason.endswith("?") else "."))
 
     def _parts(self) -> list[str]:
-        """Return the fields, the second among them, in capitals."""
+        """Return the fields in upper case, with a field for seconds."""
         if len(self._text) > _TEXT_LIMIT:
             self._refuse(f"it is longer than {_TEXT_LIMIT} characters; use any_of(...) of shorter ones")
         text = self._alias() if self._text.strip().startswith("@") else self._unwrapped()
@@ -143,7 +145,7 @@ class _CronReader:
         return parts if len(parts) == 6 else ["0", *parts]
 
     def _unwrapped(self) -> str:
-        """Return the expression of AWS's `cron(...)`, or the text as it is."""
+        """Return the expression inside of AWS's `cron(...)`, or the text itself."""
         found = _AWS.fullmatch(self._text)
         if found is None:
             return self._text
@@ -156,9 +158,9 @@ class _CronReader:
         return found[2]
 
     def _check_no_foreign_day(self, parts: list[str]) -> None:
-        """Refuse `?` where Quartz or AWS has a day: there it is no hash but a day that does not matter."""
+        """Refuse `?` where Quartz or AWS has a day: there it means any day, here a hash."""
         days = {_DAY, _WEEKDAY}
-        if len(self._text.split()) == 6:  # the days of AWS stand where the hour and the month are here
+        if len(self._text.split()) == 6:  # in AWS syntax the days are at the positions of hour and month
             days |= {_HOUR, _MONTH}
         for field, part in zip(_FIELDS, parts, strict=True):
             if field in days and "?" in part:
@@ -169,6 +171,7 @@ class _CronReader:
                 )
 
     def _alias(self) -> str:
+        """Return the expression of an alias such as `@daily`. Raises InvalidOption."""
         word, *rest = self._text.lower().split()
         if word == "@reboot":
             self._refuse("a schedule fires at instants, and no instant is a reboot; enqueue the job when you start")
@@ -191,6 +194,7 @@ class _CronReader:
         return ",".join(filter(None, (self._term(field, term) for term in part.split(","))))
 
     def _term(self, field: _Field, term: str) -> str:
+        """Translate one term of a comma-separated list."""
         if found := _RANGE.fullmatch(term):
             return self._range(field, found)
         if found := _SPREAD.fullmatch(term):
@@ -206,6 +210,7 @@ class _CronReader:
         self._refuse(f"the {field.label} {term!r} cannot be read; it takes *, {self._limits(field)}{names}, a-b, /n, H")
 
     def _range(self, field: _Field, found: re.Match[str]) -> str:
+        """Translate a value, range or step. A range that wraps around is written as a list."""
         if found[1]:
             return "*" if found[4] is None else f"*/{self._step(field, found[4])}"
         low, high, step = self._bounds(field, found)
@@ -215,7 +220,7 @@ class _CronReader:
         return ",".join(map(str, around[::step]))
 
     def _bounds(self, field: _Field, found: re.Match[str]) -> tuple[int, int, int]:
-        """Return the first value, the last one, which may be less, and the step."""
+        """Return the first value, the last value, which may be less, and the step."""
         star, first, last, step = found.groups()
         if star:
             return field.low, field.high, self._step(field, step)
@@ -232,10 +237,11 @@ class _CronReader:
         return step
 
     def _value(self, field: _Field, text: str) -> int:
+        """Return a number or name as a value of the field. Raises InvalidOption."""
         if text in field.names:
             return field.low + field.names.index(text)
         shift = 1 if self._is_foreign and field is _WEEKDAY else 0
-        # Sunday is 0 and, as for Debian, also 7.
+        # Sunday is 0 and, as in Debian's cron, also 7.
         high = 7 if field is _WEEKDAY else field.high
         value = int(text) - shift if text.isdigit() else -1
         if not field.low <= value <= high - shift:
@@ -250,7 +256,7 @@ class _CronReader:
         return f"{field.low}-{field.high}"
 
     def _spread(self, field: _Field, a: str | None, b: str | None, n: str | None) -> str:
-        """Choose by the hash: one value, or with a step the first of them."""
+        """Choose a value by the hash; with a step, the first value of the sequence."""
         self._is_spread = True
         low = field.low if a is None else self._value(field, a)
         high = (field.spread_high or field.high) if b is None else self._value(field, b)
@@ -262,6 +268,7 @@ class _CronReader:
         return _plain(first, high if step else first, step or 1)
 
     def _special_day(self, term: str) -> str:
+        """Translate L and LW; record days such as 15W and L-3, which cronsim lacks."""
         if term in {"L", "LW"}:
             return term
         if found := _NEAREST.fullmatch(term):
@@ -273,6 +280,7 @@ class _CronReader:
         return self._unknown(_DAY, term)
 
     def _special_weekday(self, term: str) -> str:
+        """Translate terms such as 5L and 2#1."""
         if found := _LAST_OF_KIND.fullmatch(term):
             return f"{self._value(_WEEKDAY, found[1])}L"
         if found := _NTH_OF_KIND.fullmatch(term):
@@ -284,6 +292,7 @@ class _CronReader:
         return self._unknown(_WEEKDAY, term)
 
     def _years(self, part: str) -> tuple[int, ...] | None:
+        """Return the years of the last field; None for all. Raises InvalidOption."""
         if part == "*":
             return None
         years: set[int] = set()
@@ -297,12 +306,13 @@ class _CronReader:
 
 
 def _duration(rate: str) -> str:
-    """Return AWS's "5 minutes" as a duration of ours, "5m"; "90s" stands for what is none."""
+    """Return AWS's "5 minutes" as "5m", for error messages; "90s" if it is not a rate."""
     found = re.fullmatch(r"\s*([0-9]+)\s*(minute|hour|day)s?\s*", rate, re.IGNORECASE)
     return f"{found[1]}{found[2][0].lower()}" if found else "90s"
 
 
 def _plain(low: int, high: int, step: int) -> str:
+    """Return a range in cronsim's syntax."""
     if low == high:
-        return str(low)  # cronsim would take 5-5/15 for 5/15
+        return str(low)  # cronsim would read 5-5/15 as 5/15
     return f"{low}-{high}" if step == 1 else f"{low}-{high}/{step}"

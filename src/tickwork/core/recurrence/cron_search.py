@@ -1,7 +1,7 @@
-"""Cron expressions on the wall: cronsim searches, without a zone; what it lacks is added to it.
+"""Search the occurrences of a cron expression in wall time, by cronsim with support for W, L-n and years.
 
 cronsim gives up after 50 years without a match. No expression without a year needs more than 40 (29 February on a given
-weekday, across 2100), so what it cannot find is never due.
+weekday, across 2100), so an expression that it cannot match is never due.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LAST = datetime.combine(date(8000, 1, 3), time())
 
 
 class _CronSearch(CronSim):
-    """CronSim with days such as 15W and L-3. It is made once for an expression and copied for each search."""
+    """CronSim with days such as 15W and L-3. It is built once per expression and copied for each search."""
 
     def __init__(self, text: CronText) -> None:
         self._nearest = text.nearest
@@ -30,12 +30,13 @@ class _CronSearch(CronSim):
         fields = list(text.fields)
         special = (self._nearest or self._before_last) and not fields[3].startswith("*")
         if special:
-            fields[3] = "1"  # a stand-in: cronsim would refuse 31 in a list with 15W
+            fields[3] = "1"  # a placeholder: cronsim would refuse 31 in a list with 15W
         super().__init__(" ".join(fields), _FIRST)
         if special:
             self.days = _days(text.fields[3])
 
     def match_dom(self, d: date) -> bool:
+        """Return whether a day matches the day of the month."""
         if super().match_dom(d):
             return True
         if not (self._nearest or self._before_last):
@@ -46,6 +47,7 @@ class _CronSearch(CronSim):
         )
 
     def search(self, wall: datetime, *, reverse: bool) -> datetime | None:
+        """Return the next or previous match, by cronsim."""
         sim = copy(self)
         sim.dt = wall.replace(microsecond=0)
         sim.tick_direction = -1 if reverse else 1
@@ -88,7 +90,7 @@ class CronSearch:
 
 @lru_cache(maxsize=4096)
 def cron_walls(text: CronText) -> CronSearch | None:
-    """Return the wall times of an expression, or None if it can never match, like 31 February."""
+    """Return the search of an expression; None if it can never match, like 31 February."""
     try:
         walls = CronSearch(text)
     except CronSimError:
@@ -102,7 +104,7 @@ def _days(field: str) -> set[int]:
 
 
 def _nearest_weekday(year: int, month: int, day: int) -> date:
-    """Return the working day nearest to a day, without leaving its month."""
+    """Return the weekday nearest to a day within the same month."""
     given = date(year, month, day)
     match given.weekday():
         case 5:

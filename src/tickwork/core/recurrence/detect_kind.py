@@ -1,4 +1,4 @@
-"""Rules as people type them, of whatever kind: which kind it is, and where in a text a mistake is."""
+"""Detect the kind of a schedule expression, parse it, and locate errors in its text."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LABEL = re.compile(rf"\bthe ({'|'.join(_LABELS)})\b(?! of)")
 
 
 def kind_of(text: str) -> Kind:
-    """Return which kind of rule somebody means: an RFC 5545 rule, a rate or an ISO 8601 interval, or else cron."""
+    """Return the kind of an expression: an RFC 5545 rule, a rate or an ISO 8601 interval, or else cron."""
     if _RECURRENCE.search(text):
         return "rrule"
     return "every" if _REPEATING.match(text) or _RATE.fullmatch(text.strip()) else "cron"
 
 
 def read_expression(text: str, *, tz: str, dst: Dst, dialect: Dialect, name: str | None) -> RuleValue:
-    """Return the rule that a text says. Raises InvalidOption."""
+    """Return the rule of an expression. Raises InvalidOption."""
     match kind_of(text):
         case "rrule":
             return rrule(text, tz=tz, dst=dst)
@@ -42,9 +42,10 @@ def read_expression(text: str, *, tz: str, dst: Dst, dialect: Dialect, name: str
 
 
 def place_of(text: str, said: str) -> tuple[int, int] | None:
-    """Return from where to where a text has what was said to be wrong with it; None when that is all of it.
+    """Return the start and end of the part of a text that an error message is about; None if it is the whole text.
 
-    What is wrong is quoted. Of cron it is told in which field it is, and the same may stand in several.
+    The part is found by the text that the message quotes. For cron it is searched in the field that the message names,
+    because the same text may occur in several fields.
     """
     low, high = _field(text, said)
     for found in _QUOTED.finditer(said):
@@ -56,7 +57,7 @@ def place_of(text: str, said: str) -> tuple[int, int] | None:
 
 
 def _field(text: str, said: str) -> tuple[int, int]:
-    """Where the field of a cron expression is that is named; all of the text, where none is."""
+    """Return the span of the cron field that a message names; the span of the whole text if it names none."""
     parts = [found.span() for found in re.finditer(r"\S+", text)]
     named = sorted(_LABEL.findall(said), key=_LABELS.index)
     if not named or len(parts) not in (5, 6, 7) or kind_of(text) != "cron":

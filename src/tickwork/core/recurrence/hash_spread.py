@@ -1,4 +1,4 @@
-"""Even spreading without randomness: the same key gives the same number on every machine."""
+"""Deterministic spreading by a hash: the same key gives the same number on every machine."""
 
 from __future__ import annotations
 

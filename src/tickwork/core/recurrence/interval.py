@@ -1,7 +1,7 @@
-"""`every(...)`, `after(...)` and `at(...)`: rules that count time, not what a clock shows.
+"""`every(...)`, `after(...)` and `at(...)`: rules based on elapsed time and instants, not on wall time.
 
-A fixed rate is due on a beat, `start + k * step`, computed from where it began and so never drifting. Without a start
-the beat is counted from 1970-01-01 UTC, so that every process agrees on it and no deployment moves it.
+A fixed rate is due at `start + k * step`, always computed from its start, so it never drifts. Without a start it is
+counted from 1970-01-01 UTC, so that all processes agree and no deployment moves it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _INSTANTS_LIMIT = 1000
 def every(interval: str | timedelta, *, start: datetime | None = None) -> Every:
     """Due at a fixed rate: `every("200ms")`, or an ISO 8601 repeating interval, `every("R5/2026-01-01T00:00Z/PT10M")`.
 
-    The first is at `start`; without one, at the schedule's start, or else the beat is counted from 1970. Raises
-    InvalidOption.
+    The first occurrence is at `start`; without it, at the schedule's start, or else the interval is counted from 1970.
+    Raises InvalidOption.
     """
     if isinstance(interval, str) and interval.startswith("R"):
         if start is not None:
@@ -37,7 +37,7 @@ def every(interval: str | timedelta, *, start: datetime | None = None) -> Every:
 
 
 def after(delay: str | timedelta) -> After:
-    """Due when so much time has passed since the last run ended: `after("5m")`. The first run is due at once."""
+    """Due after a delay since the last run ended: `after("5m")`. The first run is due at once."""
     return After(delay=_interval("after", delay))
 
 
@@ -47,6 +47,7 @@ def at(*instants: datetime) -> At:
 
 
 def _interval(what: str, value: str | timedelta) -> timedelta:
+    """Return a duration from 1 ms to 365,000 days. Raises InvalidOption."""
     interval = parse_duration(value, what=what)
     if not _SHORTEST <= interval <= _LONGEST:
         raise InvalidOption(f"{what}: {value!r} is not from 1 ms to {_LONGEST.days:,} days.")
@@ -54,7 +55,7 @@ def _interval(what: str, value: str | timedelta) -> timedelta:
 
 
 class Every(RuleValue, frozen=True, tag="every", kw_only=True):
-    """A fixed rate. `months` are added by the calendar of `start`; the 31st becomes the last day of shorter months."""
+    """A fixed rate. `months` are calendar months from `start`; the 31st becomes the last day of shorter months."""
 
     step: timedelta = timedelta(0)
     months: int = 0
@@ -80,7 +81,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
         return self._occurrence(min(passed, passed if self.times is None else self.times) - 1)
 
     def count_before(self, instant: datetime) -> int:
-        """Return how many occurrences there are before an instant."""
+        """Return the number of occurrences before an instant."""
         return self._count_until(instant, inclusive=False)
 
     def explain(self) -> str:
@@ -90,7 +91,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
         return f"Every {interval}{often}, {since}"
 
     def _count_until(self, instant: datetime, *, inclusive: bool) -> int:
-        """Return how many occurrences there are before an instant, and at it."""
+        """Return the number of occurrences before an instant; with `inclusive`, also those at it."""
         start = self.start or EPOCH
         if instant < start:
             return 0
@@ -102,6 +103,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
         return bisect(range(most), instant, key=self._at_or_beyond)
 
     def _occurrence(self, k: int) -> datetime | None:
+        """Return occurrence number `k`; None if the rule has none, or it is beyond HORIZON."""
         if k < 0 or (self.times is not None and k >= self.times):
             return None
         try:
@@ -111,7 +113,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
         return due if due < HORIZON else None
 
     def _at_or_beyond(self, k: int) -> datetime:
-        """As `_at`, or the end of our years for what the calendar has no date for."""
+        """Return the instant of `_at`, or HORIZON if it is beyond the range of datetime."""
         try:
             return self._at(k)
         except OverflowError:
@@ -122,7 +124,7 @@ class Every(RuleValue, frozen=True, tag="every", kw_only=True):
 
 
 class After(RuleValue, frozen=True, tag="after", kw_only=True):
-    """A fixed delay. What is due depends on when the last run ended; previews take runs for instantaneous."""
+    """A fixed delay. The next occurrence depends on when the last run ended; previews assume runs without duration."""
 
     delay: timedelta
 
@@ -145,7 +147,7 @@ def _within_our_years(due: datetime) -> datetime | None:
 
 
 class At(RuleValue, frozen=True, tag="at", kw_only=True):
-    """Single instants, in order."""
+    """Single instants, sorted."""
 
     instants: tuple[datetime, ...]
 

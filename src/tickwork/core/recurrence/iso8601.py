@@ -1,4 +1,4 @@
-"""Repeating intervals of ISO 8601, such as "R5/2026-01-01T00:00:00Z/PT10M": how often, from when, how far apart."""
+"""Parser for repeating intervals of ISO 8601, such as "R5/2026-01-01T00:00:00Z/PT10M": count, start, interval."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ _REPEAT = re.compile(r"R([0-9]{0,9})")
 
 
 class IsoDuration(NamedTuple):
-    """A distance in time: months by the calendar, and then an exact duration."""
+    """A duration: calendar months, followed by an exact duration."""
 
     months: int
     exact: timedelta
 
     def added(self, start: datetime, k: int) -> datetime:
-        """Return `start` and `k` steps, always counted from the start: 31 January, 28 February, 31 March."""
+        """Return `start` plus `k` durations, each counted from the start: 31 January, 28 February, 31 March.
+
+        Raises OverflowError beyond the year 9999.
+        """
         if not self.months:
             return start + self.exact * k
         years, month = divmod(start.month - 1 + self.months * k, 12)
@@ -42,7 +45,7 @@ class IsoDuration(NamedTuple):
 
 
 class RepeatingInterval(NamedTuple):
-    """A repeating interval as it was written. No `times`: without end."""
+    """A parsed repeating interval. `times` None: without end."""
 
     step: timedelta
     months: int
@@ -51,7 +54,7 @@ class RepeatingInterval(NamedTuple):
 
 
 def read_repeating(text: str) -> RepeatingInterval:
-    """Read `Rn/start/duration`, `Rn/start/end` or `Rn/duration/end`; n occurrences, or no end without n.
+    """Parse `Rn/start/duration`, `Rn/start/end` or `Rn/duration/end`; n occurrences, or no end without n.
 
     Raises InvalidOption, which quotes the text.
     """
@@ -71,6 +74,7 @@ def read_repeating(text: str) -> RepeatingInterval:
 
 
 def _ending(text: str, times: int | None, step: IsoDuration, end: datetime) -> RepeatingInterval:
+    """Return a repeating interval given by its end. Raises InvalidOption without a count, or with calendar months."""
     if times is None or step.months:
         _refuse(text, "with an end, say how often, and a duration without months or years; or give the start instead")
     try:
@@ -87,6 +91,7 @@ def _checked(text: str, repeating: RepeatingInterval) -> RepeatingInterval:
 
 
 def _duration(text: str, part: str) -> IsoDuration:
+    """Parse a duration such as PT10M. Raises InvalidOption."""
     found = _DURATION.fullmatch(part)
     if found is None:
         _refuse(text, f"{part!r} is not a duration; write one like PT10M, P1D or P1M")
@@ -102,6 +107,7 @@ def _duration(text: str, part: str) -> IsoDuration:
 
 
 def _instant(text: str, part: str) -> datetime:
+    """Parse an instant with a zone. Raises InvalidOption."""
     try:
         instant = datetime.fromisoformat(part)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`rrule(...)`: recurrence rules of RFC 5545 (iCalendar), in a zone; clocks that change are treated as for cron."""
+"""`rrule(...)`: recurrence rules of RFC 5545 (iCalendar) in a time zone, with the DST rules of cron."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _EPOCH_WALL = EPOCH.replace(tzinfo=None)
 
 
 def rrule(text: str, *, start: datetime | None = None, tz: str | tzinfo = "UTC", dst: Dst = "once") -> Rrule:
-    """Due as RFC 5545 says: `rrule("FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", tz="Europe/Berlin")`.
+    """Due by an RFC 5545 rule: `rrule("FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", tz="Europe/Berlin")`.
 
-    The text may bring its own DTSTART line. Without that and without `start`, the rule begins at the schedule's start,
-    or else at the first midnight of 1970. Raises InvalidOption for what cannot be read, and for what is never due.
+    The text may contain a DTSTART line. Without it and without `start`, the rule begins at the schedule's start, or
+    else at the first midnight of 1970. Raises InvalidOption for a text that cannot be parsed, and for a rule that is
+    never due.
     """
     rule, said, zone = read_recurrence(text, zone_name(tz))
     if said is not None and start is not None:
@@ -84,6 +85,7 @@ class Rrule(RuleValue, frozen=True, tag="rrule", kw_only=True):
 
 @lru_cache(maxsize=4096)
 def _walls(rule: str, start: datetime | None, tz: str) -> RruleSearch:
+    """Return the wall-time search of a rule. Raises InvalidOption if it is never due."""
     walls = rrule_walls(read_rrule(rule, tz), start or _EPOCH_WALL)
     if walls is None:
         raise InvalidOption(f"rrule {rule!r} is never due. Check the BY... parts, INTERVAL and UNTIL.")

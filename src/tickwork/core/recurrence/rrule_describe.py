@@ -1,4 +1,4 @@
-"""Recurrence rules in words: "Every month on the last Friday at 17:00"."""
+"""Describe recurrence rules in words: "Every month on the last Friday at 17:00"."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIMES_SHOWN = 6
 
 
 def rrule_in_words(rule: RruleText, start: datetime) -> str:
-    """Say when a rule that begins at `start` is due."""
+    """Describe when a rule that begins at `start` is due."""
     whole = completed(rule, start)
     period = _PERIODS[rule.freq]
     parts = [
@@ -41,6 +41,7 @@ def rrule_in_words(rule: RruleText, start: datetime) -> str:
 
 
 def _said(lead: str, values: Iterable[object], tail: str = "") -> str:
+    """Return a list of values in words; an empty text without values."""
     shown = [str(value) for value in values]
     return f"{lead} {join(shown)}{tail}" if shown else ""
 
@@ -60,6 +61,7 @@ def _weekday(weekday: Weekday) -> str:
 
 
 def _times(rule: RruleText, start: datetime) -> str:
+    """Describe the times of day, abbreviated if there are more than _TIMES_SHOWN."""
     if rule.freq in {"HOURLY", "MINUTELY", "SECONDLY"}:
         parts = (("at hour", rule.hours), ("at minute", rule.minutes), ("at second", rule.seconds))
         return " ".join(filter(None, (_said(lead, values) for lead, values in parts)))

@@ -1,4 +1,4 @@
-"""What the BY... parts of a recurrence rule let through, and what its start says where they are silent."""
+"""The BY... filters of recurrence rules, and the defaults that RFC 5545 takes from their start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tickwork.core.recurrence.rrule_parser import FREQS, RruleText, Weekday
 
 
 def completed(rule: RruleText, start: datetime) -> RruleText:
-    """Return the rule with what RFC 5545 takes from its start."""
+    """Return the rule with missing parts taken from its start, as RFC 5545 defines."""
     rank = FREQS.index(rule.freq)
     rule = replace(
         rule,
@@ -35,9 +35,10 @@ def completed(rule: RruleText, start: datetime) -> RruleText:
 
 
 def is_hopeless(rule: RruleText, start: datetime) -> bool:
-    """Whether a completed rule is plainly never due, which a search would find out at length.
+    """Return whether a completed rule is obviously never due, which a search would find only after long work.
 
-    A BYSETPOS may ask for more than any period has, and steps of an INTERVAL may always miss what BYDAY or BYHOUR want.
+    A BYSETPOS may exceed the size of any period, and the steps of an INTERVAL may always miss the values of BYDAY or
+    BYHOUR.
     """
     if rule.positions and min(map(abs, rule.positions)) > _most_in_a_period(rule):
         return True
@@ -52,6 +53,7 @@ def is_hopeless(rule: RruleText, start: datetime) -> bool:
 
 
 def _most_in_a_period(rule: RruleText) -> int:
+    """Return an upper bound of the occurrences in one period."""
     days = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7}.get(rule.freq, 1)
     weeks = {"YEARLY": 53, "MONTHLY": 5}.get(rule.freq, 1)
     if rule.weekdays:
@@ -60,14 +62,14 @@ def _most_in_a_period(rule: RruleText) -> int:
 
 
 def follows_real_time(rule: RruleText) -> bool:
-    """Whether the rule leaves the hour, or something smaller, to its frequency, like a star in a cron expression."""
+    """Return whether the frequency sets the hour or a smaller unit, like a star in a cron expression."""
     rank = FREQS.index(rule.freq)
     parts = (("HOURLY", rule.hours), ("MINUTELY", rule.minutes), ("SECONDLY", rule.seconds))
     return any(rank >= FREQS.index(freq) and not said for freq, said in parts)
 
 
 def times_in(rule: RruleText, begin: datetime) -> Sequence[time]:
-    """Return the times of day, in order, that a completed rule has in the period that begins there."""
+    """Return the sorted times of day of a completed rule in the period that begins at `begin`."""
     if rule.freq in {"YEARLY", "MONTHLY", "WEEKLY", "DAILY"}:
         return _times(rule.hours, rule.minutes, rule.seconds)
     hours = _within(rule.hours, begin.hour)
@@ -77,6 +79,7 @@ def times_in(rule: RruleText, begin: datetime) -> Sequence[time]:
 
 
 def _within(said: tuple[int, ...], value: int) -> tuple[int, ...]:
+    """Return the value if it is allowed; no values in `said` allow all."""
     return (value,) if not said or value in said else ()
 
 
@@ -86,7 +89,7 @@ def _times(hours: tuple[int, ...], minutes: tuple[int, ...], seconds: tuple[int,
 
 
 def days_of(freq: str, begin: datetime, months: tuple[int, ...]) -> Iterator[date]:
-    """Yield the days of the period that begins there; of a year, only those in `months`, if there are any."""
+    """Yield the days of the period that begins at `begin`; of a year only those in `months`, if there are any."""
     match freq:
         case "YEARLY":
             for month in months or range(1, 13):
@@ -104,7 +107,7 @@ def _month(year: int, month: int) -> Iterator[date]:
 
 
 def day_matches(rule: RruleText, day: date) -> bool:
-    """Whether the rule lets a day through."""
+    """Return whether the rule allows a day."""
     if rule.months and day.month not in rule.months:
         return False
     if rule.weekdays and not _weekday_matches(rule, day):
@@ -121,6 +124,7 @@ def day_matches(rule: RruleText, day: date) -> bool:
 
 
 def _weekday_matches(rule: RruleText, day: date) -> bool:
+    """Return whether BYDAY allows a day, with its number in the month, or in the year for a yearly rule."""
     if (day.weekday(), 0) in rule.weekdays:
         return True
     if not any(nth for _, nth in rule.weekdays):
@@ -134,6 +138,7 @@ def _weekday_matches(rule: RruleText, day: date) -> bool:
 
 
 def _week_matches(rule: RruleText, day: date) -> bool:
+    """Return whether BYWEEKNO allows a day."""
     year, week, _ = day.isocalendar()
     weeks = date(year, 12, 28).isocalendar().week
     return week in rule.weeks or week - weeks - 1 in rule.weeks

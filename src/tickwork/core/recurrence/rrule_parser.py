@@ -1,4 +1,4 @@
-"""Reading recurrence rules of RFC 5545, such as "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"."""
+"""Parser for recurrence rules of RFC 5545, such as "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17"."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _START = re.compile(r"DTSTART(?:;TZID=([^:;]+))?(?:;VALUE=DATE(?:-TIME)?)?:(.+)"
 
 
 class Weekday(NamedTuple):
-    """A day of the week, 0 is Monday; with a number, only that one of the month or year, counted back if negative."""
+    """A day of the week, 0 is Monday.
+
+    `nth` selects one of the month or year, counted from the end if negative; 0: all.
+    """
 
     day: int
     nth: int = 0
@@ -32,7 +35,7 @@ class Weekday(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RruleText:
-    """The parts of a rule. Empty: not said."""
+    """The parsed parts of a rule. An empty part is not set."""
 
     freq: str
     interval: int = 1
@@ -59,7 +62,7 @@ class Recurrence(NamedTuple):
 
 
 def read_recurrence(text: object, tz: str) -> Recurrence:
-    """Split what calendars export, `DTSTART...` and `RRULE:...`, into its lines. Raises InvalidOption."""
+    """Split calendar text, `DTSTART...` and `RRULE:...`, into rule, start and zone. Raises InvalidOption."""
     if not isinstance(text, str) or len(text) > _TEXT_LIMIT:
         raise InvalidOption(f"rrule takes a text of up to {_TEXT_LIMIT:,} characters such as 'FREQ=DAILY;BYHOUR=9'.")
     rules, start = [], None
@@ -78,13 +81,14 @@ def read_recurrence(text: object, tz: str) -> Recurrence:
 
 
 def _as_written(text: str, name: str) -> str:
+    """Return a name in its original case, which was lost by converting the text to upper case."""
     at = text.upper().index(name)
     return text[at : at + len(name)]
 
 
 @lru_cache(maxsize=4096)
 def read_rrule(text: str, tz: str) -> RruleText:
-    """Read one rule; `tz` is the zone of its UNTIL. Raises InvalidOption, which quotes the rule."""
+    """Parse one rule; `tz` is the zone of its UNTIL. Raises InvalidOption, which quotes the rule."""
     said: dict[str, str] = {}
     for part in text.rstrip(";").split(";"):
         name, equals, value = part.partition("=")
@@ -101,6 +105,7 @@ def read_rrule(text: str, tz: str) -> RruleText:
 
 
 def _known(text: str, said: dict[str, str]) -> dict[str, str]:
+    """Return the parts of a rule. Raises InvalidOption for an unknown part."""
     for name in said:
         if name not in _PARTS:
             _refuse(text, f"there is no part {name}; there are FREQ, {', '.join(_PARTS)}")
@@ -108,7 +113,7 @@ def _known(text: str, said: dict[str, str]) -> dict[str, str]:
 
 
 def _check(text: str, rule: RruleText) -> None:
-    """Refuse what RFC 5545 forbids, and what asks for too much."""
+    """Raise InvalidOption for combinations that RFC 5545 forbids, and for too many times a day."""
     rank = FREQS.index(rule.freq)
     if rule.weeks and (rule.freq != "YEARLY" or not rule.weekdays):
         _refuse(text, "BYWEEKNO needs FREQ=YEARLY and a BYDAY")
@@ -131,7 +136,7 @@ def _check(text: str, rule: RruleText) -> None:
 
 
 def _when(text: str, value: str, tz: str) -> datetime:
-    """Return a date-time as a wall time of the zone. A date alone is its midnight."""
+    """Return a date-time as a wall time of the zone. A date alone means its midnight."""
     moment = _moment(text, value)
     if not EPOCH.year <= moment.year < HORIZON.year:
         _refuse(text, f"{value!r} is not in the years {EPOCH.year} to {HORIZON.year - 1}")
@@ -147,6 +152,7 @@ def _moment(text: str, value: str) -> datetime:
 
 
 def _until(text: str, name: str, value: str, tz: str) -> datetime:
+    """Return UNTIL as a wall time of the zone. A date alone means the end of its day."""
     year = _moment(text, value).year
     if not EPOCH.year <= year < HORIZON.year:  # calendars write 99991231 for no end
         return _BEFORE_ALL if year < EPOCH.year else _LAST
@@ -155,6 +161,8 @@ def _until(text: str, name: str, value: str, tz: str) -> datetime:
 
 
 def _whole(low: int, high: int) -> Callable[[str, str, str, str], int]:
+    """Return a parser for a whole number from `low` to `high`."""
+
     def read(text: str, name: str, value: str, tz: str) -> int:
         if not (value.isdigit() and len(value) < 9 and low <= int(value) <= high):
             _refuse(text, f"{name} is {value!r}; it must be from {low} to {high:,}")
@@ -164,7 +172,7 @@ def _whole(low: int, high: int) -> Callable[[str, str, str, str], int]:
 
 
 def _numbers(low: int, high: int) -> Callable[[str, str, str, str], tuple[int, ...]]:
-    """Read a list. Where `low` is negative, numbers count from the end and 0 is none."""
+    """Return a parser for a list of numbers. If `low` is negative, numbers may count from the end, and 0 is refused."""
 
     def read(text: str, name: str, value: str, tz: str) -> tuple[int, ...]:
         numbers = set()

@@ -1,11 +1,11 @@
-"""Recurrence rules on the wall.
+"""Search the occurrences of a recurrence rule in wall time, in both directions, with bounded work.
 
 dateutil walks every rule from its start, cannot look back, and searches a rule that never matches until the year 9999
-(5 s for a daily one that wants 30 February). A scheduler asks rules of unknown people for one occurrence at a time, so
-here the period around an instant is computed, and a search ends after a bounded number of periods, in both directions.
-dateutil is what the tests compare with.
+(5 s for a daily rule on 30 February). A scheduler asks untrusted rules for one occurrence at a time. So this module
+computes the period around an instant, and a search ends after a bounded number of periods. The tests compare it with
+dateutil.
 
-A period is one year, month, week, day, hour, minute or second of the rule, and its number counts from the start.
+A period is one year, month, week, day, hour, minute or second of the rule, numbered from the start.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tickwork.core.recurrence.rrule_parser import RruleText
 from tickwork.core.recurrence.zones.zone import TICK
 
 _PERIODS_LIMIT = 12_000
-_YEARS_LIMIT = 45  # 29 February on a given weekday is 40 years away at most ...
-_PERIODS_AT_LEAST = 60  # ... and farther only for a rule that skips years
+_YEARS_LIMIT = 45  # 29 February on a given weekday is at most 40 years away
+_PERIODS_AT_LEAST = 60  # farther away only for a rule that skips years: search at least this many periods
 _END = datetime.combine(date(8000, 1, 3), time())
 _UNITS = {
     "DAILY": timedelta(days=1),
@@ -42,7 +42,7 @@ _UNITS = {
 
 @lru_cache(maxsize=1024)
 def rrule_walls(rule: RruleText, start: datetime) -> RruleSearch | None:
-    """Return the wall times of a rule that begins at `start`, or None if there are none."""
+    """Return the search of a rule that begins at `start`; None if it is never due."""
     if is_hopeless(completed(rule, start), start):
         return None
     walls = RruleSearch(rule, start)
@@ -89,12 +89,13 @@ class RruleSearch:
         return None
 
     def _walk(self) -> Iterator[datetime]:
+        """Yield all wall times from the start."""
         wall: datetime | None = self._start - TICK
         while wall is not None and (wall := self.next(wall)) is not None:
             yield wall
 
     def _search(self, wall: datetime, direction: int) -> Iterator[datetime]:
-        """Yield where periods begin that may hold something, from that of `wall` on, as far as is sensible."""
+        """Yield the start of each period that may contain occurrences, beginning at `wall`, within the search bounds."""
         number = self._periods.number(max(wall, self._start) if direction > 0 else wall)
         for looked_at in range(_PERIODS_LIMIT):
             begin = self._periods.begin(number) if number >= 0 else None
@@ -109,7 +110,7 @@ class RruleSearch:
                 number = self._periods.beyond(number, empty, direction)
 
     def _empty_around(self, begin: datetime) -> tuple[datetime, datetime] | None:
-        """Return the month, day, hour or minute around a short period if the rule leaves it out altogether."""
+        """Return the month, day, hour or minute around a short period if the rule excludes all of it, else None."""
         rule = self._rule
         if rule.freq not in _UNITS:
             return None
@@ -129,7 +130,10 @@ class RruleSearch:
 
 
 class _DayTimes:
-    """Days times times of day, in order, without making them all. `indices` are those that BYSETPOS lets through."""
+    """The sorted product of days and times of day, not materialized.
+
+    `indices` are the positions that BYSETPOS selects.
+    """
 
     def __init__(self, days: list[date], times: Sequence[time], positions: tuple[int, ...]) -> None:
         self._days = days
@@ -139,19 +143,20 @@ class _DayTimes:
         self.indices: Sequence[int] = sorted(chosen & set(range(total))) if positions else range(total)
 
     def at(self, index: int) -> datetime:
+        """Return the wall time at an index."""
         day, moment = divmod(index, len(self._times))
         return datetime.combine(self._days[day], self._times[moment])
 
 
-@lru_cache(maxsize=1024)  # whoever asks for one occurrence of a period soon asks for the next one of it
+@lru_cache(maxsize=1024)  # a request for an occurrence is often followed by one for the next in the same period
 def _walls_in(rule: RruleText, begin: datetime) -> _DayTimes:
-    """Return what a completed rule gives in the period that begins there."""
+    """Return the wall times of a completed rule in the period that begins at `begin`."""
     days = [day for day in days_of(rule.freq, begin, rule.months) if day_matches(rule, day)]
     return _DayTimes(days, times_in(rule, begin), rule.positions)
 
 
 class _PeriodCounter:
-    """Numbers the periods of a rule, from the one that its start lies in."""
+    """Numbers the periods of a rule; 0 is the period that contains its start."""
 
     def __init__(self, freq: str, interval: int, start: datetime, week_start: int) -> None:
         self._freq = freq
@@ -161,14 +166,14 @@ class _PeriodCounter:
         self._stride = _UNITS.get(freq, timedelta(weeks=1)) * interval
 
     def number(self, wall: datetime) -> int:
-        """Return the number of the period that a wall time lies in, or of the last one before it."""
+        """Return the number of the period that contains a wall time, or of the last period before it."""
         if self._freq in {"YEARLY", "MONTHLY"}:
             months = (wall.year - self._base.year) * 12 + wall.month - self._base.month
             return months // (self._interval * (12 if self._freq == "YEARLY" else 1))
         return (wall - self._base) // self._stride
 
     def begin(self, number: int) -> datetime | None:
-        """Return where a period begins; None: beyond the end of the calendar."""
+        """Return the start of a period; None if it is beyond the range of datetime."""
         try:
             if self._freq not in {"YEARLY", "MONTHLY"}:
                 return self._base + self._stride * number
@@ -178,14 +183,14 @@ class _PeriodCounter:
             return None
 
     def beyond(self, number: int, empty: tuple[datetime, datetime], direction: int) -> int:
-        """Return the number of the nearest period, in that direction, that begins outside of `empty`."""
+        """Return the number of the nearest period in that direction that begins outside of `empty`."""
         if direction > 0:
             return max(number + 1, -((self._base - empty[1]) // self._stride))
         return min(number - 1, -((self._base - empty[0]) // self._stride) - 1)
 
 
 def _base(freq: str, start: datetime, week_start: int) -> datetime:
-    """Return where the period of the start begins."""
+    """Return the beginning of the period that contains the start."""
     midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
     match freq:
         case "YEARLY":

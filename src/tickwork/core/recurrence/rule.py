@@ -1,8 +1,8 @@
-"""What every rule can say: when it is next due, when it last was, and what it means in words.
+"""The base class of schedule rules: next and last occurrences, previews, and a description in words.
 
-A rule is a value: frozen, comparable, and stored as JSON. It never asks what time it is; whoever does hands an instant
-in. Named calendars live in the store, so that editing one moves the occurrences of every schedule that heeds it; they
-are handed in too.
+A rule is a value: immutable, comparable, and stored as JSON. It never reads a clock; callers pass an instant. Named
+calendars are in the store, so that editing a calendar moves the occurrences of every schedule that uses it; they are
+passed in too.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ _PREVIEW_LIMIT = 10_000
 
 
 class RuleValue(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
-    """A rule: which instants are its occurrences."""
+    """A rule, which defines the instants of its occurrences."""
 
     def first_after(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        """Return the first occurrence strictly after an instant, in UTC; None: there is none any more."""
+        """Return the first occurrence strictly after an instant, in UTC; None if the rule has ended."""
         raise NotImplementedError
 
     def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        """Return the last occurrence strictly before an instant, in UTC."""
+        """Return the last occurrence strictly before an instant, in UTC; None if there is none."""
         raise NotImplementedError
 
     def explain(self) -> str:
-        """Say in words when the rule is due."""
+        """Describe in words when the rule is due."""
         raise NotImplementedError
 
     @property
     def zone(self) -> str:
-        """The zone that its days are days of."""
+        """The time zone of its days."""
         return "UTC"
 
     @property
     def needs_name(self) -> bool:
-        """Whether nothing can be said of it before its schedule has a name."""
+        """Whether its occurrences depend on the name of a schedule that is not set yet."""
         return False
 
     @property
     def calendar_names(self) -> frozenset[str]:
-        """The calendars in the store that it heeds."""
+        """The stored calendars that it uses."""
         return frozenset()
 
     @property
     def idle_dst(self) -> str | None:
-        """Why a `dst` other than the usual one changes nothing; None: it does, or there is none."""
+        """Why a `dst` other than the default has no effect; None if it has, or `dst` is the default."""
         return None
 
     def of_schedule(self, name: str, start: datetime | None) -> RuleValue:
-        """Return this rule with what it leaves to its schedule: the name that H is spread by, and where it begins."""
+        """Return this rule with values from its schedule: the name for spreading H, and the start."""
         return self
 
     def next(self, n: int = 1, *, after: datetime, calendars: Calendars = NO_CALENDARS) -> list[datetime]:
@@ -67,7 +67,7 @@ class RuleValue(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
         return _take(n, read_instant("after", after), lambda instant: self.first_after(instant, calendars))
 
     def prev(self, n: int = 1, *, before: datetime, calendars: Calendars = NO_CALENDARS) -> list[datetime]:
-        """Return the last `n` occurrences before an instant, the latest first."""
+        """Return the last `n` occurrences before an instant, latest first."""
         return _take(n, read_instant("before", before), lambda instant: self.last_before(instant, calendars))
 
 
@@ -81,7 +81,7 @@ def _take(n: int, instant: datetime, step: Callable[[datetime], datetime | None]
 
 
 def read_instant(what: str, value: Any) -> datetime:
-    """Return an aware datetime in UTC. Raises InvalidOption for one without a zone, or outside of our years."""
+    """Return an aware datetime in UTC. Raises InvalidOption without a zone, or outside of the years 1970 to 7999."""
     if not isinstance(value, datetime):
         raise InvalidOption(f"{what} must be a datetime with a zone, not {value!r}.")
     if value.utcoffset() is None:

@@ -1,4 +1,4 @@
-"""Rules and calendars as they are kept in a store: JSON with a version, so that an old row can always be read."""
+"""JSON of rules and calendars in the store. Rules have a format version, so that old rows stay readable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encode_rule(rule: RuleValue) -> bytes:
 
 
 def decode_rule(data: bytes) -> AnyRule:
-    """Return the rule that `encode_rule` was given. Raises InvalidInput for anything else."""
+    """Return the rule that `encode_rule` encoded. Raises InvalidInput for anything else."""
     try:
         stored = _rules.decode(data)
     except msgspec.MsgspecError as error:
@@ -44,7 +44,7 @@ def encode_calendar(calendar: Calendar) -> bytes:
 
 
 def decode_calendar(data: bytes) -> Calendar:
-    """Return the calendar that `encode_calendar` was given. Raises InvalidInput for anything else."""
+    """Return the calendar that `encode_calendar` encoded. Raises InvalidInput for anything else."""
     try:
         return _calendars.decode(data)
     except msgspec.MsgspecError as error:

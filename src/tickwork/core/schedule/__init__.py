@@ -1,5 +1,5 @@
-"""When things are due: rules, zones, calendars and policies, as pure values.
+"""Schedules as pure values: definitions, policies, state, and decisions about due occurrences.
 
-Instants are aware and in UTC. A *wall* is a naive datetime: what the clock on the wall shows, in a zone that is known
-from elsewhere. One question is what schedulers live on: the first occurrence strictly after an instant.
+Instants are aware and in UTC. A *wall time* is a naive datetime: local time in a zone that is known from context.
+Schedulers rely on one operation: the first occurrence strictly after an instant.
 """

@@ -1,9 +1,9 @@
-"""What a schedule does at an instant: one pure decision.
+"""Decide what a schedule does at an instant: a pure function.
 
 The scheduler reads a schedule with its version, calls `decide`, and stores the decision, with the jobs that it starts,
-only where the version is still the same. A tick fires exactly once for two reasons: the new state includes every
-instant that was judged, so a later decision leaves it out; and of two schedulers that read the same version, one
-stores nothing. Nothing is locked while a decision is made.
+only if the version is still the same. An occurrence fires exactly once for two reasons: the new state includes every
+instant that was decided, so a later decision skips it; and of two schedulers that read the same version, one stores
+nothing. No lock is held while a decision is made.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence
 from tickwork.errors import InvalidOption
 
-RECHECK = timedelta(seconds=15)  # how soon it is noticed that a run which blocks the next ones has succeeded after all
+# delay until it is noticed that a failed run, which blocks the next ones, has succeeded after a rerun
+RECHECK = timedelta(seconds=15)
 Period = tuple[datetime, datetime] | None
 
 
 class FireAction(StrEnum):
     START = "start"
     SKIP = "skip"
-    QUEUE = "queue"  # it starts when what lives has ended
-    CANCEL_OLDER = "cancel_older"  # it starts when what lives has been cancelled and has ended
+    QUEUE = "queue"  # starts when the live runs have ended
+    CANCEL_OLDER = "cancel_older"  # starts when the live runs have been cancelled and have ended
 
 
 @dataclass(frozen=True, slots=True)
 class FireDecision:
-    """What becomes of one occurrence. One that waits comes again, to start or to be skipped after all.
+    """The decision about one occurrence. A waiting occurrence is decided again later, to start or to be skipped.
 
-    The run starts at `run_at`, which lies after `scheduled_for` by the jitter or its place in the window, and not after
-    `expires_at`. `interval` is the period that a run stands for. `reason` says why it is skipped.
+    The run starts at `run_at`, which is after `scheduled_for` by the jitter or its offset in the window, and not after
+    `expires_at`. `interval` is the period that the run covers. `reason` says why the occurrence is skipped.
     """
 
     scheduled_for: datetime
@@ -56,10 +57,10 @@ class FireDecision:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDecision:
-    """What to do now, how the schedule then stands, and when to look again.
+    """The fires of a schedule, its new state, and when to look again.
 
-    `wake_at` None: nothing more is due, unless `wakes_on_end`, when the end of a run is to be answered with another
-    look. `passed_over` are the first and last of the missed occurrences that the catch-up policy gave up.
+    `wake_at` None: nothing more is due, unless `wakes_on_end`, which asks for another look when a run ends.
+    `passed_over` are the first and last of the missed occurrences that the catch-up policy gave up.
     """
 
     fires: tuple[FireDecision, ...]
@@ -77,7 +78,7 @@ def decide(
     now: datetime,
     calendars: Calendars = NO_CALENDARS,
 ) -> ScheduleDecision:
-    """Judge everything that is due for a schedule at `now`, once."""
+    """Decide about everything that is due for a schedule at `now`."""
     if standing.paused:
         return ScheduleDecision((), standing, None)
     rule = rule_of(name, rule, policies.start, policies.calendars)
@@ -95,7 +96,7 @@ def decide(
     after = msgspec.structs.replace(judge.standing(), handled_at=dues.handled_at)
     wake_at = _if_allowed(dues.upcoming, policies, after)
     waits = bool(after.waiting)
-    if waits and standing.is_blocked:  # what it waits for has ended: a rerun is found by looking again
+    if waits and standing.is_blocked:  # no live run will wake it: a rerun is found by looking again
         wake_at, waits = min(filter(None, (wake_at, now + RECHECK))), False
     return ScheduleDecision(tuple(judge.fires), after, wake_at, waits, dues.passed_over)
 
@@ -103,7 +104,7 @@ def decide(
 def next_due(
     name: str, rule: RuleValue, policies: SchedulePolicies, standing: ScheduleState, calendars: Calendars = NO_CALENDARS
 ) -> datetime | None:
-    """Return the next occurrence of a schedule: from the last one that was handled, never from now."""
+    """Return the next occurrence after the last one that was handled, which may be before now."""
     rule = rule_of(name, rule, policies.start, policies.calendars)
     if isinstance(rule, After):
         due = _due_after_end(rule, policies, standing)
@@ -113,6 +114,7 @@ def next_due(
 
 
 def _if_allowed(due: datetime | None, policies: SchedulePolicies, standing: ScheduleState) -> datetime | None:
+    """Return `due` unless it is after the end of the schedule, or the schedule has had all its runs."""
     if due is None or (policies.end is not None and due > policies.end):
         return None
     return None if _has_all_runs(policies, standing.run_count + len(standing.waiting)) else due
@@ -124,7 +126,7 @@ def _has_all_runs(policies: SchedulePolicies, count: int) -> bool:
 
 @lru_cache(maxsize=16_384)
 def rule_of(name: str, rule: RuleValue, start: datetime | None, calendars: tuple[object, ...]) -> RuleValue:
-    """Return the rule as it holds for the schedule of that name, with the calendars that its policies name."""
+    """Return the rule of a schedule of that name, with its start and the calendars of its policies."""
     own = rule.of_schedule(name, start)
     if not calendars:
         return own
@@ -134,7 +136,7 @@ def rule_of(name: str, rule: RuleValue, start: datetime | None, calendars: tuple
 
 
 def _due_after_end(rule: After, policies: SchedulePolicies, standing: ScheduleState) -> datetime | None:
-    """Return when a fixed delay is over: nobody knows while a run lives, and the first run waits for nothing."""
+    """Return when a fixed delay is over; None while a run is live. The first run is due at once."""
     if standing.live_count:
         return None
     due = standing.active_since if standing.last_ended_at is None else standing.last_ended_at + rule.delay
@@ -142,7 +144,7 @@ def _due_after_end(rule: After, policies: SchedulePolicies, standing: ScheduleSt
 
 
 def _decide_after(rule: After, policies: SchedulePolicies, now: datetime, judge: _OccurrenceJudge) -> ScheduleDecision:
-    """Judge a fixed delay, which may be late but is never missed."""
+    """Decide about a fixed delay, which may be late but is never missed."""
     standing = judge.standing()
     if standing.is_blocked:
         return ScheduleDecision((), standing, now + RECHECK)
@@ -150,14 +152,14 @@ def _decide_after(rule: After, policies: SchedulePolicies, now: datetime, judge:
     if due is not None and due <= now:
         judge.judge(due, is_catchup=False)
         standing = msgspec.structs.replace(judge.standing(), handled_at=due)
-        if not standing.live_count:  # it was skipped: the next one counts from here
+        if not standing.live_count:  # it was skipped: the next delay counts from here
             standing = msgspec.structs.replace(standing, last_ended_at=now)
         due = _if_allowed(_due_after_end(rule, policies, standing), policies, standing)
     return ScheduleDecision(tuple(judge.fires), standing, due, wakes_on_end=standing.live_count > 0)
 
 
 class _OccurrenceJudge:
-    """Judges occurrence by occurrence, keeping count of what then lives and waits."""
+    """Decides about occurrences one by one, and counts the live runs and waiting occurrences."""
 
     def __init__(
         self,
@@ -178,6 +180,7 @@ class _OccurrenceJudge:
         self._waiting = list(standing.waiting)
 
     def standing(self) -> ScheduleState:
+        """Return the state after the decisions so far."""
         return msgspec.structs.replace(
             self._standing,
             run_count=self._run_count,
@@ -186,7 +189,7 @@ class _OccurrenceJudge:
         )
 
     def start_waiting(self) -> None:
-        """Start what waits, one after another unless runs may overlap."""
+        """Start waiting occurrences, one after another unless runs may overlap."""
         while self._waiting and not self._standing.is_blocked and self._may_start:
             one = self._waiting.pop(0)
             if _has_all_runs(self._policies, self._run_count):
@@ -199,6 +202,7 @@ class _OccurrenceJudge:
         return not self._live_count or self._policies.overlap == "allow"
 
     def judge(self, due: datetime, *, is_catchup: bool) -> None:
+        """Decide about one occurrence."""
         in_turn = self._is_in_turn(is_catchup)
         waiting = len(self._waiting) if in_turn else len(self._waiting) - len(self._replaceable())
         if due in self._standing.started or _has_all_runs(self._policies, self._run_count + waiting):
@@ -210,17 +214,17 @@ class _OccurrenceJudge:
         self._add(due, action, is_catchup, reason)
 
     def _is_in_turn(self, is_catchup: bool) -> bool:
-        """Whether it is one of the missed occurrences that all run, one after another."""
+        """Return whether an occurrence is one of the missed ones that all run, one after another."""
         return is_catchup and self._policies.catchup == "all"
 
     def _replaceable(self) -> list[WaitingOccurrence]:
-        """Return the occurrences that wait and give way to a later one."""
+        """Return the waiting occurrences that a later one replaces."""
         if self._policies.overlap != "cancel":
             return []
         return [one for one in self._waiting if not self._is_in_turn(one.is_catchup)]
 
     def _overlap(self, in_turn: bool) -> tuple[FireAction, str | None]:
-        """Return what the overlap policy says; `in_turn`: missed ones, which run one after another."""
+        """Return the action by the overlap policy, and the reason of a skip. `in_turn`: see `_is_in_turn`."""
         overlap = self._policies.overlap
         if overlap == "allow" or not (self._live_count or self._waiting or self._standing.is_blocked):
             return FireAction.START, None
@@ -237,6 +241,7 @@ class _OccurrenceJudge:
         return FireAction.SKIP, "an earlier run lives" if overlap == "skip" else "another one is queued already"
 
     def _add(self, due: datetime, action: FireAction, is_catchup: bool, reason: str | None = None) -> None:
+        """Add the fire of an occurrence and count it. An occurrence past its deadline is skipped."""
         run_at = due + self._delay(due)
         expires_at = None if self._policies.deadline is None else run_at + self._policies.deadline
         if action is not FireAction.SKIP and self._is_too_late(due):
@@ -252,9 +257,9 @@ class _OccurrenceJudge:
         self.fires.append(FireDecision(due, action, is_catchup, run_at, expires_at, interval, reason))
 
     def _give_way(self) -> None:
-        """Take back what this decision was to start, and skip what waits, for a later occurrence that cancels it.
+        """Cancel the starts of this decision, and skip waiting occurrences, for a later occurrence that replaces them.
 
-        An occurrence has one fire in a decision, the last. Missed ones that all run wait for their turn instead.
+        An occurrence has one fire in a decision, the last. Missed occurrences that all run are queued instead.
         """
         for fire in [fire for fire in self.fires if fire.action is FireAction.START]:
             self._run_count -= 1
@@ -269,11 +274,12 @@ class _OccurrenceJudge:
             self._add(one.due_at, FireAction.SKIP, one.is_catchup, "a later one came before it could start")
 
     def _is_too_late(self, due: datetime) -> bool:
+        """Return whether the deadline of an occurrence has passed."""
         deadline = self._policies.deadline
         return deadline is not None and due + self._delay(due) + deadline < self._now
 
     def _delay(self, due: datetime) -> timedelta:
-        """Return how long after its occurrence a run starts: another for each, or one place in the window for all."""
+        """Return the delay of a run after its occurrence: its own jitter, or the schedule's offset in the window."""
         if self._policies.window:
             return TICK * spread(f"{self._name}\0window", self._policies.window // TICK)
         if self._policies.jitter:

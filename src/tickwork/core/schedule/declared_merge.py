@@ -1,7 +1,7 @@
-"""Who owns what of a schedule that code declares: code owns what it says, run time owns what somebody edited.
+"""Three-way merge of a schedule that code declares: keep edits made at run time, apply changes made in code.
 
-Three values tell them apart, field by field: what code declared the last time, how the schedule is stored now, and what
-code declares today. What code has changed takes its new value; what somebody edited, and code did not touch, stays.
+Each field has three values: the last declaration, the stored value, and the new declaration. A field that code changed
+takes the new value; a field that was edited at run time, and that code did not change, keeps the stored value.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import msgspec
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidOption
 
-_NESTED = ("policies", "options")  # each of these is many fields
+_NESTED = ("policies", "options")  # structs, whose fields are merged one by one
 
 
 def merge(base: ScheduleSpec | None, current: ScheduleSpec, declared: ScheduleSpec) -> ScheduleSpec:
-    """Return what a stored schedule becomes when code declares it. Without a base, code declares it for the first time.
+    """Return a stored schedule merged with its new declaration. Without a base, it is the first declaration.
 
-    An edit and a declaration that do not go together, such as a jitter and a window, leave what code says.
+    If an edit and the declaration are not valid together, such as a jitter and a window, the declaration wins.
     """
     if base is None:
         return declared
@@ -27,7 +27,7 @@ def merge(base: ScheduleSpec | None, current: ScheduleSpec, declared: ScheduleSp
     try:
         merged = {name: _merge(before[name], stored[name], said[name], nested=name in _NESTED) for name in said}
         if merged["target"] != current.target:
-            merged["args"] = declared.args  # they belong to the target
+            merged["args"] = declared.args  # arguments belong to their target
         return ScheduleSpec(**merged)
     except InvalidOption:
         return declared

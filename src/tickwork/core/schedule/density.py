@@ -1,8 +1,8 @@
-"""How many occurrences fall in each minute of a day: what is crowded, before it comes.
+"""Occurrence density: how many occurrences fall in each minute of a day, to find crowded minutes in advance.
 
-Of a rate that is quicker than a minute they are counted by arithmetic. Of cron, each hour that has some has them in the
-same minutes, and each such minute has as many: so hours are walked, one hour and one minute. All else is walked from
-one occurrence to the next, and so many in all, whatever is asked.
+A rate of less than a minute is counted by arithmetic. For cron, every hour with occurrences has them in the same
+minutes, and every such minute has the same number: so the search walks the hours, one hour and one minute. All other
+rules are searched occurrence by occurrence. The total work is bounded for any input.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tickwork.core.schedule.upcoming import missing_calendars, upcoming
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 MINUTES = 24 * 60
-WALK = 8_000  # occurrences in all: less than a second
+WALK = 8_000  # occurrences searched in total: less than a second
 
-Counts = Tally[int]  # by the number of the minute; those without any are left out
+Counts = Tally[int]  # by the number of the minute; minutes without occurrences are left out
 
 
 class Counter:
-    """Counts the occurrences of schedules in the minutes of 24 hours. Equal rules are walked once."""
+    """Counts the occurrences of schedules in the minutes of 24 hours. Equal rules are searched once."""
 
     def __init__(self, start: datetime, now: datetime, calendars: Calendars, walk: int = WALK) -> None:
         self.schedules = 0
@@ -49,7 +49,7 @@ class Counter:
 
     @property
     def counts(self) -> list[int]:
-        """How many fall in each of the minutes."""
+        """The number of occurrences in each minute."""
         found = [self._bounded[place] for place in range(MINUTES)]
         for rule, often in self._often.items():
             for place, count in self._known[rule].items():
@@ -57,7 +57,10 @@ class Counter:
         return found
 
     def add(self, spec: ScheduleSpec, standing: ScheduleState) -> None:
-        """Count a schedule; not one that is paused, or that misses a calendar."""
+        """Count a schedule, unless it is paused or a calendar is missing.
+
+        When the work limit is reached, set `is_partial`.
+        """
         if standing.paused or missing_calendars(spec, self._calendars):
             return
         rule = None if isinstance(spec.rule, After) else self._rule(spec)
@@ -74,13 +77,14 @@ class Counter:
             self._bounded.update(self._within(self._known[rule], spec, standing))
 
     def _rule(self, spec: ScheduleSpec) -> RuleValue:
-        """The rule of a schedule, which is known from here on."""
+        """Return the rule of a schedule, and count it if it is new."""
         rule = rule_of(spec.name, spec.rule, spec.policies.start, spec.policies.calendars)
         if rule not in self._known:
             self._known[rule] = self._of_rule(rule)
         return rule
 
     def _within(self, counts: Counts, spec: ScheduleSpec, standing: ScheduleState) -> Counts:
+        """Return the counts within the start, end and `max_runs` of a schedule."""
         found = Tally({place: count for place, count in counts.items() if self._is_within(place, spec)})
         most = spec.policies.max_runs
         return found if most is None else _first(found, max(0, most - standing.run_count - len(standing.waiting)))
@@ -91,6 +95,7 @@ class Counter:
         return has_begun and (policies.end is None or minute <= policies.end)
 
     def _of_rule(self, rule: RuleValue) -> Counts:
+        """Count the occurrences of a rule."""
         match rule:
             case Every(months=0, times=None, step=step) if step < MINUTE:
                 return self._of_rate(rule)
@@ -104,11 +109,13 @@ class Counter:
                 return self._placed(self._walked(rule, self._start, self._end))
 
     def _of_rate(self, rule: Every) -> Counts:
-        self._left -= MINUTES // 10  # arithmetic is quicker than a walk
+        """Count a rate of less than a minute by arithmetic."""
+        self._left -= MINUTES // 10  # arithmetic is cheaper than a search
         before = [rule.count_before(self._start + MINUTE * place) for place in range(MINUTES + 1)]
         return Tally({place: before[place + 1] - before[place] for place in range(MINUTES)})
 
     def _of_cron(self, rule: Cron) -> Counts:
+        """Count a cron expression from one hour and one minute of it, unless clocks change."""
         first = rule.first_after(self._start - HOUR - TICK)
         if first is None or first >= self._end:
             return Tally()
@@ -116,7 +123,7 @@ class Counter:
         often = len(self._walked(rule, minute, minute + MINUTE))
         by_minutes = _beginning(rule, "0")
         stretch = stretch_at(rule.zone, first)
-        if self._start - HOUR < stretch.start or stretch.end < self._end:  # clocks change, and hours are not alike
+        if self._start - HOUR < stretch.start or stretch.end < self._end:  # clocks change, and hours differ
             dues = self._walked(by_minutes, self._start, self._end)
         else:
             hour = minute - MINUTE * stretch.wall(minute).minute
@@ -126,6 +133,7 @@ class Counter:
         return Tally({place: count * often for place, count in self._placed(dues).items()})
 
     def _walked(self, rule: RuleValue, since: datetime, until: datetime) -> list[datetime]:
+        """Return the occurrences of a rule from `since` until `until`, as far as the work limit allows."""
         found: list[datetime] = []
         due = rule.first_after(since - TICK, self._calendars)
         while due is not None and due < until and self._left >= 0:
@@ -143,14 +151,14 @@ class Counter:
 
 
 def _beginning(rule: Cron, *fields: str) -> Cron:
-    """The same expression with other fields at its beginning, of which the first are the seconds."""
+    """Return the expression with other first fields; the very first is the seconds."""
     parts = rule.expression.split()
     whole = parts if len(parts) > 5 else ["0", *parts]
     return msgspec.structs.replace(rule, expression=" ".join([*fields, *whole[len(fields) :]]))
 
 
 def _first(counts: Counts, most: int) -> Counts:
-    """The counts of the first so many."""
+    """Return the counts of the first `most` occurrences."""
     found: Counts = Tally()
     for place in sorted(counts):
         found[place] = min(counts[place], most)

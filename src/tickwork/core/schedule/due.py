@@ -1,7 +1,8 @@
-"""Which occurrences are due, and which of those that were missed are still to run.
+"""Due occurrences of a schedule: occurrences on time, and missed occurrences to catch up with.
 
-An occurrence was missed when nobody judged it within the grace: everything was down, or the schedule was paused or not
-yet there. Missed ones are computed, not walked: a year of minutes costs as much as an hour of them.
+An occurrence is missed if no scheduler decided about it within the grace period: all were down, or the schedule was
+paused or did not exist. Missed occurrences are computed, not walked: a year of minutes costs as much as an hour of
+them.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from tickwork.core.recurrence.zones.zone import TICK
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.state import ScheduleState
 
-GRACE = timedelta(seconds=30)  # longer than 10,000 schedules need that are due in the same second
+GRACE = timedelta(seconds=30)  # more than 10,000 schedules need that are due in the same second
 _BATCH_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class DueOccurrences:
-    """What is due: missed ones that are to run, then those that are on time, each in order.
+    """The due occurrences: missed ones to run, then those on time, each in order.
 
-    `passed_over` are the first and the last of the missed ones that do not run. `handled_at` is the last due instant
-    that this judges, and `upcoming` the first after it, which is due already if there were too many for one look.
+    `passed_over` are the first and the last of the missed occurrences that do not run. `handled_at` is the last due
+    instant that this covers, and `upcoming` the first after it, which is already due if there were too many for one
+    look.
     """
 
     missed: tuple[datetime, ...]
@@ -37,7 +39,7 @@ class DueOccurrences:
 def due_now(
     rule: RuleValue, policies: SchedulePolicies, standing: ScheduleState, now: datetime, calendars: Calendars
 ) -> DueOccurrences:
-    """Return what has come due since the last look."""
+    """Return the occurrences that came due since the last look."""
     low = look_from(policies, standing)
     high = now if policies.end is None else min(now, policies.end)
     missed_until = max(low, min(high, max(standing.active_since, now - GRACE)))
@@ -49,14 +51,14 @@ def due_now(
         return DueOccurrences((), on_time, None, on_time[-1] if on_time else standing.handled_at, upcoming)
     missed = _to_catch_up(rule, policies, low, newest, bool(on_time), now, calendars)
     last = rule.last_before(missed[0], calendars) if missed else newest
-    while first is not None and first in standing.started:  # a record of it is there
+    while first is not None and first in standing.started:  # its record exists
         first = rule.first_after(first, calendars)
     passed_over = (first, last) if first is not None and last is not None and last >= first else None
     return DueOccurrences(missed, on_time, passed_over, on_time[-1] if on_time else newest, upcoming)
 
 
 def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) -> tuple[datetime, datetime] | None:
-    """Return the period that an occurrence stands for: from the one before it to it. None: it is the first."""
+    """Return the period of an occurrence: from the one before it to it. None for the first occurrence."""
     if isinstance(rule, After):
         return None
     before = rule.last_before(due, calendars)
@@ -64,14 +66,14 @@ def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) 
 
 
 def look_from(policies: SchedulePolicies, standing: ScheduleState) -> datetime:
-    """Return the instant after which a schedule's next occurrence lies: the last handled one, or its start."""
+    """Return the instant after which the next occurrence is: the last handled one, or the start of the schedule."""
     return standing.handled_at if policies.start is None else max(standing.handled_at, policies.start - TICK)
 
 
 def _walk(
     rule: RuleValue, due: datetime | None, until: datetime, calendars: Calendars
 ) -> tuple[tuple[datetime, ...], datetime | None]:
-    """Return the occurrences from `due` to `until`, as many as one look may judge, and the one after them."""
+    """Return the occurrences from `due` to `until`, at most _BATCH_LIMIT, and the one after them."""
     found: list[datetime] = []
     while due is not None and due <= until and len(found) < _BATCH_LIMIT:
         found.append(due)
@@ -88,7 +90,7 @@ def _to_catch_up(
     now: datetime,
     calendars: Calendars,
 ) -> tuple[datetime, ...]:
-    """Return the missed occurrences that run after all. The latest does not when a newer one is on time."""
+    """Return the missed occurrences to run. The latest is not run if a newer one is on time."""
     if policies.catchup == "none" or (policies.catchup == "latest" and is_superseded):
         return ()
     limit = 1 if policies.catchup == "latest" else policies.catchup_limit

@@ -1,7 +1,7 @@
-"""The policies of a schedule: what becomes of occurrences that were missed, that overlap, that should be spread.
+"""The policies of a schedule: catch-up of missed occurrences, overlap of runs, jitter, windows, deadlines and limits.
 
-They are stored with the schedule. Each has a stated default, and all are read here, so a decorator, a call and a YAML
-file refuse the same things with the same words.
+They are stored with the schedule. All policies are read here, so that a decorator, a call and a YAML file refuse the
+same values with the same messages.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _LONGEST = timedelta(days=365_000)
 
 
 class SchedulePolicies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a schedule does besides following its rule.
+    """The policies of a schedule, besides its rule.
 
-    - `catchup`: of the occurrences that were missed, run "all" (the newest `catchup_limit` of those not older than
-      `catchup_age`), only the "latest", or "none".
-    - `overlap`: when one comes due while an earlier run lives, "allow" both, "skip" it, "queue" one, or "cancel" the
-      older run. Missed ones under "all" run one after another unless overlaps are allowed.
-    - `jitter`: each run starts up to so much later, by a hash of the schedule's name and the instant.
-    - `window`: runs are spread evenly over so much time after the occurrence, each schedule at its own place in it.
+    - `catchup`: of missed occurrences, run "all" (the newest `catchup_limit` not older than `catchup_age`), only the
+      "latest", or "none".
+    - `overlap`: when an occurrence is due while an earlier run is live, "allow" both, "skip" it, "queue" one, or
+      "cancel" the older run. Missed occurrences under "all" run one after another unless overlaps are allowed.
+    - `jitter`: each run is delayed by up to this time, by a hash of the schedule's name and the instant.
+    - `window`: the time after an occurrence over which schedules are spread evenly, each at its own offset.
     - `start`, `end`: the first and the last instant at which it may be due. `max_runs`: how many runs it may start.
-    - `deadline`: a run that could not start within so much time does not start at all.
+    - `deadline`: a run that could not start within this time is skipped.
     - `calendars`: days without occurrences, by name or as values.
-    - `wait_for_previous`: a run starts when the one before it has succeeded. Occurrences wait for that in their order,
-      up to `catchup_limit` of them; a run that failed holds them until it is rerun and succeeds, or is discarded.
+    - `wait_for_previous`: a run starts when the run before it has succeeded. Up to `catchup_limit` occurrences wait for
+      that, in order; a failed run holds them until it is rerun and succeeds, or is discarded.
     """
 
     catchup: Catchup = "latest"
@@ -67,7 +67,7 @@ class SchedulePolicies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def read_policies(given: Mapping[str, Any]) -> SchedulePolicies:
-    """Check policies as a caller gives them; None means the default. Raises InvalidOption, which names the policy."""
+    """Check policies given by a caller; None means the default. Raises InvalidOption, which names the policy."""
     read = {}
     for name, value in given.items():
         if name not in _READERS:
@@ -80,6 +80,8 @@ def read_policies(given: Mapping[str, Any]) -> SchedulePolicies:
 
 
 def _one_of(kind: Any) -> Callable[[str, Any], Any]:
+    """Return a reader that accepts the values of a Literal type."""
+
     def read(name: str, value: Any) -> Any:
         if value not in get_args(kind):
             raise InvalidOption(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, not {value!r}.")
@@ -89,6 +91,8 @@ def _one_of(kind: Any) -> Callable[[str, Any], Any]:
 
 
 def _whole(low: int, high: int) -> Callable[[str, Any], int]:
+    """Return a reader for a whole number from `low` to `high`."""
+
     def read(name: str, value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidOption(f"{name} must be a whole number from {low} to {high:,}, not {value!r}.")

@@ -1,4 +1,4 @@
-"""Looking ahead: the next occurrences as people read them, with the days on which clocks change marked."""
+"""Previews: the next occurrences in local time, with clock changes on their days."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tickwork.core.recurrence.zones.zone import day_start, local_date, stretch_a
 
 @dataclass(frozen=True, slots=True)
 class PreviewedOccurrence:
-    """An occurrence; `local` is what the clock of its zone shows, `clock_change` what happens to it on that day."""
+    """An occurrence. `local` is its wall time, `clock_change` describes a clock change on that day."""
 
     due_at: datetime
     local: datetime
@@ -23,17 +23,17 @@ class PreviewedOccurrence:
 def preview(
     rule: RuleValue, n: int, *, after: datetime, zone: str | None = None, calendars: Calendars = NO_CALENDARS
 ) -> list[PreviewedOccurrence]:
-    """Return the next `n` occurrences, on the clock of a zone; without one, of the rule's."""
+    """Return the next `n` occurrences, in local time of a zone, by default the zone of the rule."""
     zone = zone or rule.zone
     dues = rule.next(n, after=after, calendars=calendars)
     return [PreviewedOccurrence(due, due.astimezone(ZoneInfo(zone)), clock_change(zone, due)) for due in dues]
 
 
 def clock_change(zone: str, instant: datetime) -> str | None:
-    """Say how the clocks of a zone change on the day of an instant: "02:00 -> 03:00, 1h forward"."""
+    """Describe the clock change on the day of an instant: "02:00 -> 03:00, 1h forward". None: there is none."""
     day = local_date(zone, instant.astimezone(UTC))
     end = day_start(zone, day + timedelta(days=1))
-    # A change at the very midnight belongs to the day that it opens or repeats, whichever is asked for.
+    # A change exactly at midnight belongs to both days: the day that it begins, and the day that it repeats.
     stretch = stretch_at(zone, day_start(zone, day))
     while stretch.start <= end:
         if stretch.change and day in {stretch.wall(stretch.start).date(), (stretch.start + stretch.before).date()}:

@@ -1,8 +1,8 @@
-"""A Spec: everything that defines a schedule, as one value.
+"""Schedule specs: the complete definition of a schedule as one value.
 
-Decorators, `app.schedule(...)`, YAML files and importers all make Specs, and stores keep them as JSON. What is said of
-the schedule's jobs are only the options that differ from those of their task: the task's own, which may change, hold
-for the rest when a job is made.
+Decorators, `app.schedule(...)`, YAML files and importers all produce specs, and stores keep them as JSON. The options
+of the schedule's jobs include only those that differ from their task; all others are taken from the task, which may
+change, when a job is made.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VERSION = 1
 
 
 class ScheduledJobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a schedule says of its jobs. None: as their task has it."""
+    """Options of a schedule's jobs. None: the option of their task applies."""
 
     queue: str | None = None
     priority: int | None = None
@@ -51,10 +51,10 @@ TargetKind = Literal["task", "dag"]
 
 
 class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a schedule is.
+    """The definition of a schedule.
 
-    `target` is the name of what it starts, which is a task or a dag; `args` are its arguments as the JSON that jobs
-    carry. `paused` says how it begins; from then on, pausing and resuming do.
+    `target` is the name of the task or dag that it starts; `args` are its arguments as JSON, as jobs carry them.
+    `paused` is the initial state; afterwards pausing and resuming change it.
     """
 
     name: str
@@ -69,24 +69,25 @@ class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         schedule_name(self.name)
-        rule_of(self.name, self.rule, self.policies.start, self.policies.calendars)  # refuses what does not go together
+        # raises InvalidOption for values that are not valid together
+        rule_of(self.name, self.rule, self.policies.start, self.policies.calendars)
 
     @property
     def timing(self) -> bytes:
-        """What decides when it is due. Where only the rest of a Spec changes, nothing that is due is lost or moved."""
+        """The fields that determine when it is due. A change of other fields moves and loses no occurrences."""
         policies = self.policies
         return _encoder.encode((self.rule, policies.start, policies.end, policies.calendars))
 
     @property
     def calendar_names(self) -> tuple[str, ...]:
-        """The calendars in the store that it heeds."""
+        """The stored calendars that it uses."""
         return tuple(sorted(named(self.policies.calendars) | self.rule.calendar_names))
 
 
 def new_spec(
     name: str, target: str, rule: RuleValue, args: bytes = b"{}", kind: TargetKind = "task", /, **given: Any
 ) -> ScheduleSpec:
-    """Make a Spec from policies and job options as a caller gives them, all by name. Raises InvalidOption."""
+    """Return a spec from policies and job options given by a caller. Raises InvalidOption."""
     paused = read_paused(given.pop("paused", None))
     description = given.pop("description", None)
     if description is not None and not isinstance(description, str):
@@ -106,13 +107,13 @@ def new_spec(
 
 
 def split_policies(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is given of policies, and the rest. No policy shares its name with an option of jobs."""
+    """Split options into policies and the rest. No policy has the name of a job option."""
     policies = {name: value for name, value in given.items() if name in POLICIES}
     return policies, {name: value for name, value in given.items() if name not in POLICIES}
 
 
 def read_job_options(given: Mapping[str, Any]) -> ScheduledJobOptions:
-    """Check options for the jobs of a schedule. Raises InvalidOption, also for those that only one job can have."""
+    """Check options for the jobs of a schedule. Raises InvalidOption, also for options of a single job."""
     read = {}
     for name, value in given.items():
         checked = read_option(name, value)
@@ -128,25 +129,25 @@ def read_job_options(given: Mapping[str, Any]) -> ScheduledJobOptions:
 
 
 def read_paused(value: Any) -> bool:
-    """Check whether a schedule is to begin paused."""
+    """Return whether a schedule begins paused. Raises InvalidOption."""
     if value is not None and not isinstance(value, bool):
         raise InvalidOption(f"paused must be True or False, not {value!r}.")
     return bool(value)
 
 
 def template(spec: ScheduleSpec, definition: TaskDefinition | None) -> NewJob:
-    """Return what all jobs of a schedule have in common; each gets its id, its times and its tick."""
+    """Return the template of all jobs of a schedule; each job gets its own id, times and occurrence."""
     return job_template(spec.target, spec.args, spec.options, definition)
 
 
 @lru_cache(maxsize=16_384)
 def job_template(target: str, args: str, said: ScheduledJobOptions, definition: TaskDefinition | None) -> NewJob:
-    """Return a job of a task or a dag with the options that differ from its own; it has no id yet."""
+    """Return a job of a task or dag with overriding options; it has no id yet."""
     over = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
-    over["key_for"] = None  # the overlap policy says how many may live; these jobs have no key
+    over["key_for"] = None  # the overlap policy bounds the number of live runs; these jobs have no key
     options = replace(Options.of_task(target, definition), **over)
     flow = decode_task_flow(None if definition is None else definition.flow)
-    stamp = options.stamp(target, msgspec.structs.replace(flow, habit=None))  # a habit is a key, too
+    stamp = options.stamp(target, msgspec.structs.replace(flow, habit=None))  # debounce and throttle are keys, too
     (job,) = options.new_jobs(target, [(JobId(""), args.encode())], stamp)
     if definition is None:
         return job
@@ -154,7 +155,7 @@ def job_template(target: str, args: str, said: ScheduledJobOptions, definition: 
     return msgspec.structs.replace(job, policy=policy, version=definition.version)
 
 
-# -- as it is stored
+# -- JSON in the store
 
 
 class _StoredSpec(msgspec.Struct, frozen=True):
@@ -167,7 +168,7 @@ _decoder = msgspec.json.Decoder(_StoredSpec)
 
 
 def spec_json(spec: ScheduleSpec) -> dict[str, Any]:
-    """Return a Spec in JSON's own types, with all policies and the rule in words, to be looked at."""
+    """Return a spec as JSON types for display, with all policies and the rule in words."""
     said = msgspec.to_builtins(spec)
     return {
         "name": spec.name,
@@ -182,13 +183,13 @@ def spec_json(spec: ScheduleSpec) -> dict[str, Any]:
 
 
 def encode_spec(spec: ScheduleSpec) -> str:
-    """Return a Spec as JSON, the same text for equal ones."""
+    """Return a spec as JSON; equal specs give the same text."""
     return _encoder.encode({"version": _VERSION, "spec": spec}).decode()
 
 
 @lru_cache(maxsize=16_384)
 def decode_spec(text: str) -> ScheduleSpec:
-    """Return the Spec that `encode_spec` was given. Raises InvalidInput for anything else."""
+    """Return the spec that `encode_spec` encoded. Raises InvalidInput for anything else."""
     try:
         stored = _decoder.decode(text)
     except msgspec.MsgspecError as error:

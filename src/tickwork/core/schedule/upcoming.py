@@ -1,4 +1,4 @@
-"""What is still to come of a schedule, for people who ask: occurrences after now, and whether there are any."""
+"""Upcoming occurrences and the displayed state of a schedule."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tickwork.core.schedule.state import ScheduleState
 def upcoming(
     spec: ScheduleSpec, standing: ScheduleState, n: int, now: datetime, calendars: Calendars = NO_CALENDARS
 ) -> list[datetime]:
-    """Return the next `n` occurrences, fewer if it ends. Of a fixed delay only the next, once it is known.
+    """Return the next `n` occurrences, fewer if the schedule ends. For a fixed delay only the next, once it is known.
 
-    None of them is known while a calendar that it heeds is missing.
+    Empty while a calendar that the schedule uses is missing.
     """
     policies = spec.policies
     if missing_calendars(spec, calendars):
@@ -36,7 +36,7 @@ def upcoming(
 
 
 def state_of(spec: ScheduleSpec, standing: ScheduleState, now: datetime, calendars: Calendars = NO_CALENDARS) -> str:
-    """Return "active", "paused", "troubled" while a calendar is missing, or "ended" when nothing is due any more."""
+    """Return "active", "paused", "troubled" while a calendar is missing, or "ended" if nothing is due any more."""
     if standing.paused:
         return "paused"
     if missing_calendars(spec, calendars):
@@ -46,5 +46,5 @@ def state_of(spec: ScheduleSpec, standing: ScheduleState, now: datetime, calenda
 
 
 def missing_calendars(spec: ScheduleSpec, calendars: Calendars) -> list[str]:
-    """Return the names of calendars that it heeds and that are not there."""
+    """Return the names of missing calendars that the schedule uses."""
     return [name for name in spec.calendar_names if name not in calendars]

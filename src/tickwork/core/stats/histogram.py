@@ -1,4 +1,4 @@
-"""Histograms of durations with logarithmic buckets of about an eighth, from a microsecond to centuries.
+"""Histograms of durations with buckets that grow by about an eighth, from a microsecond to centuries.
 
 A bucket is identified by the number of decimal digits of a duration in microseconds and by the first two of them. Every
 database can compute both from a row, so rows are counted where they are stored. Histograms are added bucket by bucket.

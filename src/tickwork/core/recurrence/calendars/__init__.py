@@ -1,1 +1,1 @@
-"""Calendars: days and times that schedules include or leave out."""
+"""Calendars: days that schedules leave out."""

@@ -1,7 +1,7 @@
 """Calendars: days on which schedules do not fire.
 
-A calendar is a value: dates, days of every year, days of the week. Kept in the store under a name, it is shared by many
-schedules, and editing it moves the occurrences of all of them.
+A calendar is a value: dates, days of every year, days of the week. Stored under a name, it is shared by many schedules,
+and editing it moves the occurrences of all of them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ def calendar(
     ics: str | None = None,
     tz: str | tzinfo | None = None,
 ) -> Calendar:
-    """Days to leave out: `calendar(dates=["2026-12-31"], yearly=["12-25"], weekdays=["sat", "sun"])`.
+    """Return a calendar of days to exclude.
 
-    `ics` is the text of an iCalendar file with whole-day events. The days are those of `tz`, or else of the zone of the
-    rule that heeds the calendar. Raises InvalidOption.
+    `calendar(dates=["2026-12-31"], yearly=["12-25"], weekdays=["sat", "sun"])`. `ics` is the text of an iCalendar file
+    with all-day events. The days are days of `tz`, or else of the zone of the rule that uses the calendar. Raises
+    InvalidOption.
     """
     listed = [_date(value) for value in dates]
     days = [*yearly]
@@ -69,7 +70,7 @@ def _weekday(day: str) -> int:
 
 
 class Calendar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Days that are left out."""
+    """Days that are excluded."""
 
     dates: tuple[date, ...] = ()
     yearly: tuple[str, ...] = ()
@@ -89,16 +90,16 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             zone_name(self.tz)
 
     def leaves_out(self, day: date) -> bool:
-        """Whether nothing fires on that day."""
+        """Return whether a day is excluded."""
         if _WEEKDAYS[day.weekday()] in self.weekdays or f"{day:%m-%d}" in self.yearly:
             return True
         at = bisect_left(self.dates, day)
         return at < len(self.dates) and self.dates[at] == day
 
     def closed_until(self, instant: datetime, zone: str) -> datetime | None:
-        """Return an instant up to which all are left out, beginning with `instant`; None if that one itself is not.
+        """Return the last instant of the excluded time that contains `instant`; None if `instant` is not excluded.
 
-        It does not reach beyond a change of the clocks, which could bring an earlier day back for an hour.
+        It ends at a clock change, which could repeat an hour of an earlier day.
         """
         zone = self.tz or zone
         day = local_date(zone, instant)
@@ -109,7 +110,7 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return min(day_start(zone, day), stretch_at(zone, instant).end) - TICK
 
     def closed_since(self, instant: datetime, zone: str) -> datetime | None:
-        """Return an instant from which on all are left out, up to `instant`; None if that one itself is not."""
+        """Return the first instant of the excluded time that contains `instant`; None if `instant` is not excluded."""
         zone = self.tz or zone
         day = local_date(zone, instant)
         if not self.leaves_out(day):
@@ -119,13 +120,14 @@ class Calendar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return max(day_start(zone, day), stretch_at(zone, instant).start)
 
     def explain(self) -> str:
-        """Say in words which days are left out."""
+        """Describe the excluded days in words."""
         said = [*self.weekdays, *self.yearly, *(day.isoformat() for day in self.dates)]
         more = f" and {len(said) - 5} more" if len(said) > 5 else ""
         return f"{', '.join(said[:5])}{more}" if said else "no day"
 
 
 def _yearly(day: str) -> date:
+    """Return a day of the year, in a leap year. Raises InvalidOption."""
     try:
         return date.fromisoformat(f"2000-{day}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Reading lists of days from iCalendar files: whole-day events, once or every year."""
+"""Import of days from iCalendar files: all-day events, once or every year."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _EVENT_DAYS_LIMIT = 366
 
 
 class IcsDays(NamedTuple):
-    """The days of a file: single dates, and month and day of what comes every year."""
+    """The days of a file: single dates, and month and day of yearly events."""
 
     dates: list[date]
     yearly: list[str]
 
 
 def read_ics(text: str) -> IcsDays:
-    """Return the days of all events. Raises InvalidOption, with the number of the line."""
+    """Return the days of all events. Raises InvalidOption, with the line number."""
     if len(text) > _SIZE_LIMIT:
         raise InvalidOption(f"ics: the text is longer than {_SIZE_LIMIT:,} characters; keep only the events you need.")
     events = IcsDays([], [])
@@ -43,7 +43,7 @@ def read_ics(text: str) -> IcsDays:
 
 
 def _unfolded(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines with their numbers; one that begins with a space goes on with the line before it."""
+    """Yield lines with their numbers; a line that begins with a space or tab continues the line before it."""
     number, whole = 1, ""
     for at, line in enumerate(text.splitlines(), 1):
         if line[:1] in {" ", "\t"}:
@@ -55,6 +55,7 @@ def _unfolded(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _add(events: IcsDays, number: int, event: dict[str, tuple[int, str]]) -> None:
+    """Add the days of an event. Raises InvalidOption for an event that is not all-day, or recurs other than yearly."""
     if "DTSTART" not in event:
         _refuse(number, "an event without DTSTART")
     first = _day(*event["DTSTART"])

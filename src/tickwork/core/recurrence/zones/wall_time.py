@@ -1,17 +1,17 @@
-"""From wall times to instants: one rule for what happens when the clocks change, for cron and RRULE alike.
+"""Daylight saving time: convert wall times of cron and RRULE to instants, with one policy for clock changes.
 
-Between two changes a zone's clocks run like UTC, so a search goes from stretch to stretch and asks the rule only what
-the wall says. What falls into a gap or comes twice is settled where a stretch begins:
+Between two changes the offset of a zone is constant, so a search goes from offset period to offset period and asks the
+rule only for wall times. Wall times that are skipped or repeated are handled at the start of a period:
 
-| dst     | a fixed time in the gap          | a fixed time that comes twice |
+| dst     | a fixed time in the gap          | a fixed time that is repeated |
 | ------- | -------------------------------- | ----------------------------- |
 | "once"  | once, right after the gap        | the first time                |
 | "skip"  | not at all                       | the first time                |
 | "both"  | once, right after the gap        | both times                    |
 | "shift" | later, by as much as was skipped | the first time                |
 
-Rules with a wildcard for the hour or for something smaller follow real time: they are due whenever the wall says so.
-A change by more than three hours is a correction, as for Debian's cron: a date that was skipped has no occurrences.
+Rules with a wildcard for the hour or a smaller unit follow real time: they are due whenever the wall time matches. A
+change of more than three hours is a correction, as in Debian's cron: a date that was skipped has no occurrences.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Dst = Literal["once", "skip", "both", "shift"]
 
 _CORRECTION = timedelta(hours=3)
 _DAY = timedelta(days=1)  # no clock was ever put back by more
-_FARTHEST = timedelta(hours=26)  # no wall is farther from UTC, and no gap is longer
-_STRETCHES_LIMIT = 300  # some hundred years of a rule whose every time falls into the gap of its year
+_FARTHEST = timedelta(hours=26)  # no offset from UTC is larger, and no gap is longer
+_STRETCHES_LIMIT = 300  # at least a hundred years, for a rule whose every time is in the gap of its year
 
 
 class WallTimes(Protocol):
-    """A rule without a zone: which wall times it means. A search that finds nothing ends, after bounded work."""
+    """A rule without a zone, as a search for its wall times. A search without a match ends after bounded work."""
 
     @property
     def follows_real_time(self) -> bool: ...
@@ -54,7 +54,7 @@ class WallTimes(Protocol):
 
 
 def check_dst(value: object) -> None:
-    """Raise InvalidOption for a policy that there is not."""
+    """Raise InvalidOption for an unknown policy."""
     if value not in get_args(Dst):
         raise InvalidOption(f"dst must be one of {', '.join(map(repr, get_args(Dst)))}, not {value!r}.")
 
@@ -73,7 +73,7 @@ def first_after(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> dat
         if found:
             return min(found)
         if stretch.end - instant <= _DAY:
-            instant = stretch.end - TICK  # the wall may yet go back to before where this search began
+            instant = stretch.end - TICK  # the wall time may be set back to before the start of this search
         elif wall is None:
             return None
         else:
@@ -94,7 +94,7 @@ def last_before(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> dat
         if found:
             return max(found)
         if instant - stretch.start <= _DAY:
-            instant = stretch.start  # before it, the wall may have been ahead of where this search began
+            instant = stretch.start  # before it, the wall time may have been ahead of the start of this search
         elif wall is None:
             return None
         else:
@@ -103,23 +103,24 @@ def last_before(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> dat
 
 
 def _search_from(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: datetime) -> datetime:
-    """Return the wall time after which this stretch is to be searched."""
+    """Return the wall time after which this period is searched."""
     return max(stretch.wall(instant), _search_to(walls, dst, stretch) - TICK)
 
 
 def _search_to(walls: WallTimes, dst: Dst, stretch: OffsetPeriod) -> datetime:
-    """Return the first wall time that counts in this stretch: those that come again mostly do not."""
+    """Return the first wall time that counts in this period: repeated wall times mostly do not."""
     if walls.follows_real_time or dst == "both" or not -_CORRECTION <= stretch.change < timedelta(0):
         return stretch.wall(stretch.start)
     return wall_of(stretch.start, stretch.before)
 
 
 def _fills_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod) -> bool:
+    """Return whether skipped wall times at the start of this period have occurrences."""
     return timedelta(0) < stretch.change <= _CORRECTION and dst != "skip" and not walls.follows_real_time
 
 
 def _first_of_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: datetime) -> Iterator[datetime]:
-    """Yield the first instant after this one that stands for a wall time skipped when the stretch began."""
+    """Yield the first instant after this one that replaces a wall time skipped at the start of the period."""
     if not _fills_gap(walls, dst, stretch) or (dst != "shift" and instant >= stretch.start):
         return
     gap_start = wall_of(stretch.start, stretch.before)
@@ -129,7 +130,7 @@ def _first_of_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: da
 
 
 def _last_of_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: datetime) -> Iterator[datetime]:
-    """Yield the last instant before this one that stands for a wall time skipped when the stretch began."""
+    """Yield the last instant before this one that replaces a wall time skipped at the start of the period."""
     if not _fills_gap(walls, dst, stretch):
         return
     gap_end = stretch.wall(stretch.start)
@@ -139,7 +140,7 @@ def _last_of_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: dat
 
 
 def idle_dst(zone: str, dst: Dst, follows_real_time: bool) -> str | None:
-    """Return why a `dst` that somebody chose has no effect; None: it has one, or it is the usual one."""
+    """Return why a `dst` other than the default has no effect; None if it has, or `dst` is the default."""
     if dst == "once":
         return None
     if not has_changes(zone):
@@ -150,7 +151,7 @@ def idle_dst(zone: str, dst: Dst, follows_real_time: bool) -> str | None:
 
 
 def dst_in_words(zone: str, dst: Dst, follows_real_time: bool) -> str:
-    """Say what happens when the clocks change, as the end of a sentence."""
+    """Describe what happens when the clocks change, as the end of a sentence."""
     if zone == "UTC":
         return ""
     if follows_real_time:
