@@ -131,6 +131,7 @@ class NamedBlobs:
 
     @cached_property
     def _blobs(self) -> Blobs:
+        """The imported object. Raises BlobError if it cannot be imported or is no Blobs."""
         module, _, attribute = self._name.partition(":")
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))

@@ -293,6 +293,7 @@ class DagRegistry(TaskRegistry):
             dag.forget()
 
     def _add_dag(self, dag: Dag[Any, Any]) -> Dag[Any, Any]:
+        """Register a dag. Raises InvalidOption if another function has its name."""
         self._refuse_twin(dag.name, dag.function, {**self.tasks, **self.dags})
         self.dags[dag.name] = dag
         return dag

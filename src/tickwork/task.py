@@ -179,6 +179,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._new_jobs([encoded])[0]
 
     def _jobs(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None) -> list[NewJob]:
+        """Return the jobs for rows of arguments. Raises InvalidOption if they would share one key."""
         if options is not None:
             return self._jobs_with(list(rows), list(options))
         if self.defaults.key is not None:
@@ -440,6 +441,7 @@ class TaskRegistry:
         self._bounds.update({name: (owner, bound) for name, bound in found.items()})
 
     def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
+        """Register a task. Raises InvalidOption if another function has its name."""
         known = self.tasks.get(task.name)
         if known is not None and origin_of(known.function) != origin_of(task.function):
             raise InvalidOption(

@@ -191,6 +191,7 @@ class Steps(Mapping[str, "Step"]):
         self._states: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Step:
+        """Return a step, or an instance such as `transform[3]`. Raises KeyError."""
         graph, base = self._run.graph, name
         idx = None
         if name not in graph.by_name and name.endswith("]"):

@@ -55,6 +55,7 @@ class PlaceholderExtractor:
         return value
 
     def _text(self, value: str, where: Path) -> str | None:
+        """Return a text; None, and record a placeholder, if it contains references."""
         text = self._origin.read(value)
         if isinstance(text, str):
             return text

@@ -87,7 +87,7 @@ class OrderedSteps:
     _tolerant: bool
 
     def after(self, *others: Any) -> Any:
-        """Make these steps wait for other steps whose results they may not use. Returns itself.
+        """Make these steps wait for other steps, even if they do not use their results. Returns itself.
 
         `load(x).after(check, [lock, mount])`. A step after a whole group, a nested dag or a loop runs when none of its
         steps failed, unless its `run_if` is set.

@@ -82,6 +82,7 @@ class Traceable:
         return self._mapped(over, arguments, product=True)
 
     def _mapped(self, over: tuple[Any, ...], arguments: dict[str, Any], *, product: bool) -> Any:
+        """Record the step of `map` or `product`. Raises InvalidDag outside of a dag, or if no argument is mapped."""
         trace = needed_trace(f"{self.name}.map(...)")
         if not over and not any(isinstance(value, MappedElement) for value in arguments.values()):
             raise trace.origin.refusal(

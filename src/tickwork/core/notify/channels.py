@@ -118,7 +118,7 @@ def _check_reference(text: str | None, what: str) -> None:
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One case in a message. `text` quotes data, such as errors of jobs; `link` is an URL of Tickwork's server."""
+    """One case in a message. `text` quotes data, for example errors of jobs; `link` is a URL of Tickwork's server."""
 
     text: str
     link: str | None = None
@@ -182,6 +182,7 @@ def _one_line(text: str) -> str:
 
 
 def _post(url: str, body: Mapping[str, Any], secrets: dict[str, str]) -> dict[str, Any]:
+    """Return the arguments of the task `http` for a POST. An URL with a secret in it is passed as a secret."""
     given: dict[str, Any] = {"method": "POST", "json": body}
     if _SECRET.search(url):
         secrets = {**secrets, "url": url}

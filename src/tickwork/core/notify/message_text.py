@@ -45,7 +45,7 @@ def message_of(digest: AlertDigest, whys: Mapping[str, str], link: str | None) -
 
 
 def trial_message(notification: Notification, now: datetime) -> Message:
-    """Return a test message, which says that it is a test."""
+    """Return a test message, marked as a test."""
     text = f"this is a test of the notification {notification.name}; nothing has happened"
     body = {
         "notification": notification.name,
@@ -60,6 +60,7 @@ def trial_message(notification: Notification, now: datetime) -> Message:
 
 
 def _headline(notification: Notification, count: int) -> str:
+    """Return the subject: the count and kind of the cases, and the filters of the notification."""
     one, many = _ONE_MANY[notification.on]
     said = one if count == 1 else many.format(f"{count:,}")
     which = [f"{field} {getattr(notification, field)}" for field in FILTERS if getattr(notification, field) is not None]

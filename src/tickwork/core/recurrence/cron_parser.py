@@ -43,6 +43,8 @@ _LABELS = {"quartz": "Quartz", "aws": "AWS EventBridge"}
 
 
 class _Field(NamedTuple):
+    """A field of a cron expression: its name in messages, its range, and its names of values."""
+
     label: str
     low: int
     high: int
@@ -229,6 +231,7 @@ class _CronReader:
         return low % 7 if field is _WEEKDAY and high < low else low, high, self._step(field, step)
 
     def _step(self, field: _Field, n: str | None) -> int:
+        """Return a step, by default 1. Raises InvalidOption if it exceeds the size of the field."""
         step = 1 if n is None else int(n)
         size = field.high - field.low + 1
         if not 1 <= step <= size:

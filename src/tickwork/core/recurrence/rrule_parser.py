@@ -190,6 +190,7 @@ def _numbers(low: int, high: int) -> Callable[[str, str, str, str], tuple[int, .
 
 
 def _weekdays(text: str, name: str, value: str, tz: str) -> tuple[Weekday, ...]:
+    """Parse BYDAY. Raises InvalidOption."""
     days = set()
     for item in value.split(","):
         found = _DAY.fullmatch(item)
@@ -211,6 +212,8 @@ def _refuse(text: str, reason: str) -> NoReturn:
 
 
 class _RulePart(NamedTuple):
+    """A part of a rule: the field of RruleText that it sets, and its parser."""
+
     field: str
     read: Callable[[str, str, str, str], object]
 

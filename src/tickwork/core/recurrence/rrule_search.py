@@ -95,7 +95,7 @@ class RruleSearch:
             yield wall
 
     def _search(self, wall: datetime, direction: int) -> Iterator[datetime]:
-        """Yield the start of each period that may contain occurrences, beginning at `wall`, within the search bounds."""
+        """Yield the start of each period that may contain occurrences, beginning at `wall`, within the bounds."""
         number = self._periods.number(max(wall, self._start) if direction > 0 else wall)
         for looked_at in range(_PERIODS_LIMIT):
             begin = self._periods.begin(number) if number >= 0 else None

@@ -72,6 +72,7 @@ class RuleValue(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
 
 def _take(n: int, instant: datetime, step: Callable[[datetime], datetime | None]) -> list[datetime]:
+    """Return up to `n` occurrences by repeated steps. Raises InvalidOption if `n` is out of range."""
     if not 0 <= n <= _PREVIEW_LIMIT:
         raise InvalidOption(f"n must be from 0 to {_PREVIEW_LIMIT:,}, not {n!r}.")
     found: list[datetime] = []

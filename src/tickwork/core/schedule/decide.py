@@ -32,6 +32,8 @@ Period = tuple[datetime, datetime] | None
 
 
 class FireAction(StrEnum):
+    """The action that a decision takes for an occurrence."""
+
     START = "start"
     SKIP = "skip"
     QUEUE = "queue"  # starts when the live runs have ended

@@ -34,6 +34,7 @@ def merge(base: ScheduleSpec | None, current: ScheduleSpec, declared: ScheduleSp
 
 
 def _merge(before: Any, stored: Any, said: Any, *, nested: bool) -> Any:
+    """Merge one value; with `nested`, merge each field of a struct."""
     if not nested:
         return stored if said == before else said
     fields = {

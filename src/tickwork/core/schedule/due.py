@@ -16,7 +16,7 @@ from tickwork.core.recurrence.zones.zone import TICK
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.state import ScheduleState
 
-GRACE = timedelta(seconds=30)  # more than 10,000 schedules need that are due in the same second
+GRACE = timedelta(seconds=30)  # more than the time to fire 10,000 schedules that are due in the same second
 _BATCH_LIMIT = 1000
 
 

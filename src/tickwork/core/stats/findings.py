@@ -21,7 +21,8 @@ Page = Literal["jobs", "queues", "workers", "schedules", "dead", "runs", "limits
 
 LIMIT = 50
 LATELY = timedelta(minutes=15)  # failures are reported for this long
-LATE, VERY_LATE = timedelta(minutes=5), timedelta(minutes=30)  # for how long due jobs may wait
+# due jobs that wait longer than this are reported, as a warning or as an error
+LATE, VERY_LATE = timedelta(minutes=5), timedelta(minutes=30)
 UNSERVED = timedelta(minutes=1)
 OVERDUE = timedelta(seconds=30)  # for schedules that no scheduler has looked at
 SILENT = timedelta(seconds=20)  # without a heartbeat, which is sent every few seconds

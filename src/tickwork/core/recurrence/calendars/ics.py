@@ -72,6 +72,7 @@ def _add(events: IcsDays, number: int, event: dict[str, tuple[int, str]]) -> Non
 
 
 def _day(number: int, value: str) -> date:
+    """Parse a date. Raises InvalidOption for a date with a time of day."""
     if "T" in value:
         _refuse(number, f"{value!r} has a time of day; a calendar leaves out whole days, so give dates alone")
     try:
