@@ -70,6 +70,7 @@ class Rule:
 
 
 def _now() -> datetime:
+    """Return the time of the system clock."""
     return EPOCH + timedelta(microseconds=SystemClock().wall_us())
 
 
@@ -94,12 +95,12 @@ rrule = _held(core_rrule.rrule)
 
 
 def any_of(*rules: Rule) -> Rule:
-    """Due when any of the rules is due; once at an instant that several rules share."""
+    """Return a rule that is due when any of the rules is due; once at an instant that several rules share."""
     return Rule(combine.any_of(*(_value("any_of", rule) for rule in rules)))
 
 
 def all_of(*parts: Rule | ExceptOn) -> Rule:
-    """Due when all of the rules are due: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
+    """Return a rule that is due when all of them are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
     values = (part if isinstance(part, ExceptOn) else _value("all_of", part) for part in parts)
     return Rule(combine.all_of(*values))
 

@@ -70,8 +70,8 @@ class Reaper:
 class Expirer:
     """Ends queued jobs whose deadline has passed, which no claim takes, and answers approvals that timed out.
 
-    While a transaction holds an old snapshot open on PostgreSQL, a scan reads the dead rows of everything claimed
-    since. It then scans less often, so that this takes at most a fiftieth of the time.
+    While a transaction holds a snapshot open on PostgreSQL, a scan walks over everything that was claimed since. It
+    then scans less often, so that this takes at most a fiftieth of the time.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:

@@ -157,7 +157,10 @@ def _run(made: NewJob, id: JobId, schedule: str, fire: FireDecision, now: dateti
 
 
 def _wake_at(spec: ScheduleSpec, decision: ScheduleDecision, now: datetime) -> datetime | None:
-    """Return when to look again. If a time zone decides, within an hour: its rules may change by an update."""
+    """Return when to look again.
+
+    For a rule in a time zone, within an hour: an update of the time zone database may move its occurrences.
+    """
     if decision.wake_at is None or spec.rule.zone == "UTC":
         return decision.wake_at
     return min(decision.wake_at, now + ZONES_LOOK)

@@ -25,19 +25,19 @@ _LEAPS_LIMIT = 1000
 
 
 def any_of(*rules: RuleValue) -> AnyOf:
-    """Due when any of the rules is due; once at an instant that several rules share."""
+    """Return a rule that is due when any of the rules is due; once at an instant that several rules share."""
     return AnyOf(rules=cast("tuple[AnyRule, ...]", rules))
 
 
 def all_of(*parts: RuleValue | ExceptOn) -> AllOf:
-    """Due when all of the rules are due: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
+    """Return a rule that is due when all of them are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
     rules = tuple(part for part in parts if not isinstance(part, ExceptOn))
     calendars = tuple(given for part in parts if isinstance(part, ExceptOn) for given in part.calendars)
     return AllOf(rules=cast("tuple[AnyRule, ...]", rules), calendars=calendars)
 
 
 def except_on(*calendars: str | Calendar) -> ExceptOn:
-    """Never due on the days of these calendars: a part of `all_of`."""
+    """Exclude the days of these calendars: a part of `all_of`."""
     return ExceptOn(calendars)
 
 

@@ -25,7 +25,7 @@ def cron(
     dialect: Dialect = "standard",
     name: str | None = None,
 ) -> Cron:
-    """Due when the clock of a zone matches: `cron("30 2 * * MON-FRI", tz="Europe/Berlin")`.
+    """Return a rule that is due when the clock of a zone matches: `cron("30 2 * * MON-FRI", tz="Europe/Berlin")`.
 
     5 fields, or 6 with seconds before them; "quartz" has 6 or 7, "aws" 6 with a year, in `cron(...)` or without. `H` is
     spread by the name of the schedule, so a preview of it needs `name`. Raises InvalidOption for an expression that

@@ -24,7 +24,7 @@ _INSTANTS_LIMIT = 1000
 
 
 def every(interval: str | timedelta, *, start: datetime | None = None) -> Every:
-    """Due at a fixed rate: `every("200ms")`, or an ISO 8601 repeating interval, `every("R5/2026-01-01T00:00Z/PT10M")`.
+    """Return a rule with a fixed rate: `every("200ms")`, or `every("R5/2026-01-01T00:00Z/PT10M")` (ISO 8601).
 
     The first occurrence is at `start`; without it, at the schedule's start, or else the interval is counted from 1970.
     Raises InvalidOption.
@@ -37,12 +37,12 @@ def every(interval: str | timedelta, *, start: datetime | None = None) -> Every:
 
 
 def after(delay: str | timedelta) -> After:
-    """Due after a delay since the last run ended: `after("5m")`. The first run is due at once."""
+    """Return a rule with a delay after the end of the last run: `after("5m")`. The first run is due at once."""
     return After(delay=_interval("after", delay))
 
 
 def at(*instants: datetime) -> At:
-    """Due once at each of these instants: `at(datetime(2026, 12, 24, 18, tzinfo=ZoneInfo("Europe/Berlin")))`."""
+    """Return a rule for single instants: `at(datetime(2026, 12, 24, 18, tzinfo=ZoneInfo("Europe/Berlin")))`."""
     return At(instants=tuple(sorted({read_instant("at", instant) for instant in instants})))
 
 

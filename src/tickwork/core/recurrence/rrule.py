@@ -20,7 +20,7 @@ _EPOCH_WALL = EPOCH.replace(tzinfo=None)
 
 
 def rrule(text: str, *, start: datetime | None = None, tz: str | tzinfo = "UTC", dst: Dst = "once") -> Rrule:
-    """Due by an RFC 5545 rule: `rrule("FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", tz="Europe/Berlin")`.
+    """Return an RFC 5545 rule: `rrule("FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", tz="Europe/Berlin")`.
 
     The text may contain a DTSTART line. Without it and without `start`, the rule begins at the schedule's start, or
     else at the first midnight of 1970. Raises InvalidOption for a text that cannot be parsed, and for a rule that is
