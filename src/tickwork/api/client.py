@@ -159,7 +159,7 @@ class Client:
         )
 
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
-        """Wait until at least one of these jobs has ended, in any state; return those. A deleted job has ended."""
+        """Wait until at least one of these jobs has ended, in any state; return those. Deleted jobs count as ended."""
         wait_s = _FIRST_LOOK_S
         while jobs:
             views = self.store.get_jobs([job.id for job in jobs])
