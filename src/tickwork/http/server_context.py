@@ -55,7 +55,7 @@ class ServerContext:
 
     `began` is the start of the process on the monotonic clock. `stopping` is set when the server stops, and ends long
     waits. `ticks` are the last ticks of its services. `refused` records refused calls, `refusals` refused deliveries of
-    hooks. `bodies` and `unauthenticated_bodies` bound the request bodies in memory, of authenticated and of other callers;
+    hooks. `bodies` and `unauthenticated_bodies` bound request bodies in memory, of authenticated and other callers;
     `large_bodies` bounds how many large ones are decoded at a time. `listeners` and `followers` bound the open streams
     of changes and of logs.
     """
