@@ -64,33 +64,33 @@ class Settings:
     can see data of another namespace, even one that forgets a filter.
     """
 
-    url: str = setting(DEFAULT_URL, "URL", "Where the store is: `sqlite:///FILE` or `postgresql://...`.")
-    driver: str = setting("apsw", "text", "What opens a SQLite file: `apsw` or `sqlite3`.")
+    url: str = setting(DEFAULT_URL, "URL", "The address of the store: `sqlite:///FILE` or `postgresql://...`.")
+    driver: str = setting("apsw", "text", "The library that opens a SQLite file: `apsw` or `sqlite3`.")
     schema: str = setting("tickwork", "text", "The schema of the tables in a PostgreSQL database.")
     listen_url: str | None = setting(
-        None, "URL", "A direct way to PostgreSQL for LISTEN, where `url` leads to a pooler that does not pass it on."
+        None, "URL", "A direct connection to PostgreSQL for LISTEN, if `url` names a pooler that does not support it."
     )
     blobs: str | None = setting(
         None, "text", "A folder for results that are too large for the store, or `module:object`."
     )
     http_allow: str | None = setting(
-        None, "text", "Hosts and networks that the tasks `http` and `smtp` may reach besides public ones."
+        None, "text", "Hosts and networks that the tasks `http` and `smtp` may reach in addition to public ones."
     )
     http_ca: str | None = setting(None, "text", "A file with the certificates that these tasks trust.")
     command_env: str | None = setting(
-        None, "text", "Variables of a worker that its commands (the task `shell`) see besides the usual ones."
+        None, "text", "Variables of a worker that its commands (the task `shell`) get besides the usual ones."
     )
-    public_url: str | None = setting(None, "URL", "Where people find the server, for links in messages.")
+    public_url: str | None = setting(None, "URL", "The address of the server for people, used in links in messages.")
     audit_sink: str | None = setting(
-        None, "URL", "Where a server copies the audit log as JSON lines: `file:///PATH`, `syslog:` or `https://...`."
+        None, "URL", "The target of a copy of the audit log as JSON lines: `file:///PATH`, `syslog:` or `https://...`."
     )
     trusted_proxies: str = setting(
         "127.0.0.1, ::1",
         "text",
-        "Addresses and networks of proxies whose `X-Forwarded-For` and `-Proto` a server believes, or `none`.",
+        "Addresses and networks of proxies whose `X-Forwarded-For` and `-Proto` a server accepts, or `none`.",
     )
     secret_env: str | None = setting(
-        None, "text", "Variables of the environment that pass for secrets: names, or how they begin, as in `SMTP_*`."
+        None, "text", "Environment variables that may be used as secrets: names, or prefixes as in `SMTP_*`."
     )
     builtin_off: str | None = setting(
         None, "text", "Built-in tasks that workers do not run: `http`, `smtp`, `shell`; of one namespace: `red:http`."
@@ -98,18 +98,18 @@ class Settings:
     canary: str | None = setting(
         None, "duration", "How often a server enqueues a job that does nothing, to measure how soon it starts."
     )
-    namespace: str | None = setting(None, "text", "A store of its own beside the others at the same URL.")
+    namespace: str | None = setting(None, "text", "The name of a separate store at the same URL.")
     lease: str = setting(
         "30s",
         "duration",
-        "How long a worker holds its jobs without a heartbeat; at least 2 s. After that others take them. "
+        "How long a worker holds its jobs without a heartbeat; at least 2 s. After that other workers take them. "
         "Also the default for leases over REST.",
     )
     heartbeat: str | None = setting(
         None, "duration", "How often a worker renews its lease; less than half of it. By default a third."
     )
     reap_interval: str = setting(
-        "2s", "duration", "How often workers and servers look for leases that ran out; at least 100 ms."
+        "2s", "duration", "How often workers and servers look for expired leases; at least 100 ms."
     )
     retention: str = setting(
         "7d, failed=30d", "rules", "How long ended jobs are kept, by state, queue and task: see Retention below."
@@ -121,13 +121,13 @@ class Settings:
         "20", "number", "How many PostgreSQL connections one process may have for `app.connection()`."
     )
     pool_idle: str = setting(
-        "10s", "duration", "After how long without use a PostgreSQL connection is closed; from 1 s to 1 day."
+        "10s", "duration", "How long an unused PostgreSQL connection stays open; from 1 s to 1 day."
     )
     connections: str | None = setting(
         None,
         "number",
         "How many clients may be connected to a server at once: at most the limit of open files less 128. "
-        "By default that, but not more than 2000.",
+        "By default that, but not more than 2,000, or 1,000 if the server speaks TLS itself.",
     )
     connections_per_address: str | None = setting(
         None, "number", "How many of them may come from one address. By default half of `connections`."
