@@ -1,7 +1,8 @@
-"""How a run goes on: which steps an end releases, skips or ends, and when the run itself is over.
+"""Advance a run of a dag: release, skip or end steps when other steps end, and decide when the run is over.
 
-Pure but for `look`, which fetches rows of the run as they are needed: of the steps that ended and of their children, so
-that the cost follows the out-degree. Whoever calls has locked the run, and stores what was touched.
+The module is pure except for `look`, which fetches rows of the run when they are needed: the rows of the steps that
+ended and of their children. The cost therefore follows the out-degree of the steps. The caller has locked the run, and
+stores the rows that were touched.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ WAITING, OPEN, SKIPPED = "waiting", "open", "skipped"
 
 
 class StepState(msgspec.Struct):
-    """A step of a run as it stands.
+    """The state of a step of a run.
 
-    `state` is waiting, open, or an end. Of its parents `pending` have not ended, and the others so; of its instances
-    there are `total`, of which `ended` have, `bad` of them without success. `reason` is why it ended without having
-    run; `blocked`: because something upstream failed. `result` is that of an approval.
+    `state` is waiting, open, or how the step ended. `pending` is the number of its parents that have not ended;
+    `succeeded`, `failed` and `skipped` are the numbers of parents that ended in that way. `total` is the number of its
+    instances, `ended` how many of them have ended, and `bad` how many of those ended without success. `reason` says why
+    the step ended without running. `blocked`: it was skipped because a step upstream failed. `result` is the answer to
+    an approval.
     """
 
     step: str
@@ -63,14 +66,14 @@ class StepState(msgspec.Struct):
 
     @property
     def ending(self) -> StepEnd:
-        """What its end counts for."""
+        """How the end of this step counts for its children."""
         if self.state == JobState.SUCCEEDED:
             return StepEnd.SUCCEEDED
         return StepEnd.SKIPPED if self.state == SKIPPED and not self.blocked else StepEnd.FAILED
 
 
 class StepJob(NamedTuple):
-    """A job that a step needs now. `inputs` are the holes that are filled when it is claimed."""
+    """A job that a step needs now. `inputs` are the placeholders that are filled when the job is claimed."""
 
     step: Step
     idx: int
@@ -79,22 +82,29 @@ class StepJob(NamedTuple):
 
 
 class RunSnapshot(Protocol):
-    """How a run stands in the store, and what is in blobs of it."""
+    """Read access to the stored rows of a run. `load` reads blobs."""
 
     load: Load
 
     def steps(self, names: Sequence[str]) -> list[StepState]:
-        """The rows of these steps."""
+        """Return the rows of these steps."""
 
     def results(self, names: Iterable[str], touched: Mapping[str, StepState]) -> StepResults:
-        """What steps came to; a list for a mapped one. What is `touched` counts, and is not stored yet."""
+        """Return the results of steps; the result of a mapped step is a list.
+
+        States in `touched` override stored ones.
+        """
 
     def job(self, one: StepJob, touched: Mapping[str, StepState]) -> NewJob:
-        """The job to store for an instance. Raises Unfillable when its limits cannot read its arguments."""
+        """Return the job to store for an instance. Raises Unfillable if its limits cannot read its arguments."""
 
 
 class RunState(msgspec.Struct):
-    """A run as it stands. `open` steps have not ended; `failed` ones have, not by being skipped, and none may fail."""
+    """The state of a run.
+
+    `open` is the number of steps that have not ended. `failed` is the number of steps whose failure fails the run:
+    steps that were skipped or that may fail do not count.
+    """
 
     id: str
     dag: str
@@ -106,7 +116,11 @@ class RunState(msgspec.Struct):
 
 
 class Advance:
-    """One move of a run: what it touches, `jobs` that must be released, and assets that its steps have `produced`."""
+    """One advance of a run.
+
+    `touched` are the step states that changed, `jobs` the jobs to release, `approvals` the approval steps that were
+    opened, and `produced` the assets that its steps have produced.
+    """
 
     def __init__(self, graph: Graph, run: RunState, look: RunSnapshot) -> None:
         self.graph = graph
@@ -132,15 +146,16 @@ class Advance:
         self._release()
 
     def _fresh(self, name: str, pending: int, ends: Sequence[StepEnd] = ()) -> StepState:
+        """Return a waiting step state whose parents that are not `pending` ended as in `ends`."""
         counts = (ends.count(StepEnd.SUCCEEDED), ends.count(StepEnd.FAILED), ends.count(StepEnd.SKIPPED))
         return StepState(name, WAITING, pending, *counts, mapped=self.graph.by_name[name].map is not None)
 
     def begin_again(
         self, standings: Iterable[StepState], names: Iterable[str], kept: Mapping[str, Mapping[int, bool]]
     ) -> None:
-        """Start anew with these steps and what depends on them; what else there is stays as it ended.
+        """Restart these steps and all steps that depend on them. All other steps keep their end.
 
-        `kept`: instances of mapped steps that stay as well, and whether each has succeeded.
+        `kept` lists, by mapped step, the instances that are not run again, and whether each succeeded.
         """
         known = {one.step: one for one in standings}
         anew = self.graph.below(names)
@@ -159,7 +174,7 @@ class Advance:
         return name in self.touched and not self.touched[name].pending
 
     def end(self, endings: Iterable[tuple[str, JobState]]) -> None:
-        """Note instances of steps that have ended, and go on from there."""
+        """Count instances that have ended, and advance the run."""
         counted: dict[str, list[JobState]] = {}
         for name, state in endings:
             counted.setdefault(name, []).append(state)
@@ -175,7 +190,7 @@ class Advance:
         self._release()
 
     def answer(self, name: str, state: JobState, result: str | None, reason: str | None) -> bool:
-        """End an approval; False when it does not wait for an answer."""
+        """End an approval, and advance the run. Return False if the approval does not wait for an answer."""
         (one,) = self._standings([name])
         if one.state != OPEN or self.graph.by_name[name].approval is None:
             return False
@@ -185,7 +200,7 @@ class Advance:
         return True
 
     def result(self) -> bytes:
-        """What the run gives back, once it has succeeded. Raises Unfillable."""
+        """Return the result of a run that has succeeded. Raises Unfillable."""
         names = wanted_by(self.graph.result.holes)
         results = self._look.results(names, self.touched) if names else NO_RESULTS
         return filled(self.graph.result, self.run.params, results)
@@ -193,6 +208,7 @@ class Advance:
     # -- ends
 
     def _state_of(self, one: StepState, last: JobState) -> str:
+        """Return the state of a step whose instances have all ended, the last of them in state `last`."""
         if not one.bad:
             return JobState.SUCCEEDED
         if self.graph.by_name[one.step].map is None:
@@ -200,7 +216,7 @@ class Advance:
         return JobState.CANCELLED if self.run.is_cancelled else JobState.FAILED
 
     def _settle(self, over: Sequence[StepState]) -> None:
-        """Tell the children of steps that have ended; those that wait for nobody any more are judged."""
+        """Count ended steps for the run and for their children; judge children that have no pending parents left."""
         while over:
             told: dict[str, list[StepEnd]] = {}
             for one in over:
@@ -213,10 +229,11 @@ class Advance:
             over = self._judge(self._told(told))
 
     def _fails_run(self, one: StepState) -> bool:
-        """Whether the end of a step makes its run end as failed. Its children see a failure either way."""
+        """Return whether the end of a step makes its run fail. Its children see a failure either way."""
         return one.ending is StepEnd.FAILED and one.state != SKIPPED and not self.graph.by_name[one.step].may_fail
 
     def _told(self, told: Mapping[str, Sequence[StepEnd]]) -> list[StepState]:
+        """Count the ends of parents, and return the waiting steps that have no pending parents left."""
         free = []
         for one in self._standings(list(told)):
             for ending in told[one.step]:
@@ -227,7 +244,7 @@ class Advance:
         return free
 
     def _judge(self, free: Iterable[StepState]) -> list[StepState]:
-        """Skip those that may not run, and return them; the others are ready."""
+        """Skip the steps that may not run, and return them; the other steps are ready."""
         skipped = []
         for one in free:
             run_if = self.graph.by_name[one.step].run_if
@@ -244,6 +261,7 @@ class Advance:
         return skipped
 
     def _standings(self, names: Sequence[str]) -> list[StepState]:
+        """Return the states of these steps, reading the ones that are not loaded yet."""
         unknown = [name for name in names if name not in self.touched]
         if unknown:
             self.touched.update((one.step, one) for one in self._look.steps(unknown))
@@ -252,7 +270,11 @@ class Advance:
     # -- releases
 
     def _release(self) -> None:
-        """Open what is ready. That may end a step at once (an empty map, a condition), which may make others ready."""
+        """Open the steps that are ready.
+
+        Opening a step may end it at once (an empty map, a condition that does not hold), which may make other steps
+        ready.
+        """
         while self._ready:
             ready = [self._ready.popleft() for _ in range(len(self._ready))]
             wanted = {name for one in ready for name in _wanted_at_once(self.graph.by_name[one.step])}
@@ -260,7 +282,7 @@ class Advance:
             self._settle([one for one in ready if not self._open(one, self.graph.by_name[one.step], results)])
 
     def _open(self, one: StepState, step: Step, results: StepResults) -> bool:
-        """Begin a step; False when it has ended by that."""
+        """Open a step. Return False if it has ended at once."""
         kept = self._kept.get(step.name, {})
         try:
             if not all(holds(condition, self.run.params, results) for condition in step.when):
@@ -285,7 +307,7 @@ class Advance:
         return True
 
     def _asked(self, step: Step, results: StepResults) -> str | None:
-        """What a person is asked to approve, where that is not known before. Raises Unfillable."""
+        """Return the text to approve if it depends on values of the run, else None. Raises Unfillable."""
         if not step.args.holes:
             return None
         args = read(Raw(filled(step.args, self.run.params, results)), self._look.load)
@@ -293,6 +315,7 @@ class Advance:
         return asked if asked is None or isinstance(asked, str) else msgspec.json.encode(asked).decode()
 
     def _instances_of(self, step: Step, results: StepResults) -> list[StepJob]:
+        """Return a job for each instance, with all values filled in that are known before any step has run."""
         params, load = self.run.params, self._look.load
         nothing = NO_RESULTS._replace(load=load)
         now = [hole for hole in step.args.holes if not any(steps_in(hole.value))]
@@ -307,7 +330,7 @@ class Advance:
 
 
 def _wanted_at_once(step: Step) -> set[str]:
-    """The steps whose results decide whether a step runs, and how often."""
+    """Return the steps whose results are needed to decide whether a step runs, and with how many instances."""
     names = {name for condition in step.when for name in steps_in(condition.value)}
     if step.approval is not None:
         names |= wanted_by(step.args.holes)
@@ -318,5 +341,5 @@ def _wanted_at_once(step: Step) -> set[str]:
 
 
 def failed_steps(standings: Iterable[StepState]) -> list[str]:
-    """Those that a rerun begins with: what failed, or was kept from running."""
+    """Return the steps that a rerun starts with: those that failed, expired, or were cancelled or dropped."""
     return [one.step for one in standings if one.is_over and one.ending is StepEnd.FAILED and one.state != SKIPPED]

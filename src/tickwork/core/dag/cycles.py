@@ -1,6 +1,6 @@
-"""The cycles of a graph that should have none, one for each knot of steps that wait for each other.
+"""Find cycles in a graph of steps: one short cycle for each strongly connected component.
 
-Nothing recurses, so a chain of any length can be looked at.
+Nothing here is recursive, so a chain of any length can be checked.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-Parents = Mapping[str, Sequence[str]]  # whom each step waits for; all of them are keys
+Parents = Mapping[str, Sequence[str]]  # the parents of each step; every step is a key
 
 
 def find_cycles(parents: Parents) -> list[list[str]]:
-    """Return a short cycle of each knot, such as ["a", "b", "a"], in which each waits for the one before it."""
+    """Return a short cycle of each component, such as ["a", "b", "a"]: each step waits for the one before it."""
     place = {name: at for at, name in enumerate(parents)}
     found = []
     for knot in _knots(parents):
@@ -23,7 +23,7 @@ def find_cycles(parents: Parents) -> list[list[str]]:
 
 
 def _knots(parents: Parents) -> Iterator[list[str]]:
-    """The strongly connected parts, by Kosaraju's algorithm."""
+    """Yield the strongly connected components, by Kosaraju's algorithm."""
     children: dict[str, list[str]] = {name: [] for name in parents}
     for name, waits_for in parents.items():
         for one in waits_for:
@@ -35,7 +35,7 @@ def _knots(parents: Parents) -> Iterator[list[str]]:
 
 
 def _done_last(graph: Parents) -> list[str]:
-    """All steps, in the order in which a walk in depth is done with them."""
+    """Return all steps in the order in which a depth-first search finishes them (postorder)."""
     seen: set[str] = set()
     done: list[str] = []
     for root in graph:
@@ -52,7 +52,7 @@ def _done_last(graph: Parents) -> list[str]:
 
 
 def _reached(first: str, graph: Parents, taken: set[str]) -> list[str]:
-    """What can be reached from a step without those that are taken; it is taken from now on."""
+    """Return the steps that can be reached from `first` without passing through `taken`, and add them to `taken`."""
     taken.add(first)
     reached = [first]
     for name in reached:
@@ -64,9 +64,9 @@ def _reached(first: str, graph: Parents, taken: set[str]) -> list[str]:
 
 
 def _cycle(first: str, parents: Parents, knot: Collection[str]) -> list[str]:
-    """The shortest cycle through a step of a knot."""
+    """Return the shortest cycle through a step of a component, found by breadth-first search."""
     within = set(knot)
-    next_of: dict[str, str] = {}  # who is nearer to the first of those that wait for a step
+    next_of: dict[str, str] = {}  # for each step, the next step on a shortest way to `first`
     seen = deque([first])
     while first not in next_of:
         name = seen.popleft()

@@ -1,4 +1,4 @@
-"""What is said of a dag and of its steps, as facts for people; and which of them differ between two versions."""
+"""Describe a dag and its steps as readable facts, and compare two versions of a dag."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Facts = dict[str, Any]  # JSON's own types
 
 
 class DagChange(NamedTuple):
-    """A step that was `added` or `removed`, or a field that is `changed`, of a step or of the dag itself (None)."""
+    """A difference between two versions of a dag.
+
+    `what` is "added" or "removed" (a step), or "changed" (a field). `step` None: the field belongs to the dag itself.
+    """
 
     what: str
     step: str | None
@@ -31,7 +34,7 @@ class DagChange(NamedTuple):
 
 
 def changes(old: Graph, new: Graph) -> list[DagChange]:
-    """What became of each step, in the order of the new version, and of the dag itself."""
+    """Return the differences of two versions: of the dag, of its steps in the order of `new`, then removed steps."""
     found = [DagChange("changed", None, *one) for one in _differences(dag_facts(old), dag_facts(new))]
     for step in new.steps:
         before = old.by_name.get(step.name)
@@ -51,7 +54,7 @@ def _differences(old: Facts, new: Facts) -> Iterator[tuple[str, Any, Any]]:
 
 
 def dag_facts(graph: Graph) -> Facts:
-    """What is said of a dag besides its steps. What is not said is not there."""
+    """Return the facts about a dag without its steps. Empty values are left out."""
     facts = {
         "description": graph.description,
         "params": graph.params.get("properties", {}),
@@ -64,7 +67,7 @@ def dag_facts(graph: Graph) -> Facts:
 
 
 def step_facts(step: Step) -> Facts:
-    """What is said of a step. What is not said is not there."""
+    """Return the facts about a step. Empty values are left out."""
     facts = {
         **({} if step.job is None else template_facts(step.job)),
         "after": list(step.parents),
@@ -81,7 +84,7 @@ def step_facts(step: Step) -> Facts:
 
 
 def template_facts(job: Template) -> Facts:
-    """What is said of jobs, under the names that options have."""
+    """Return the facts about the jobs of a template, under the names of the job options."""
     policy = _plain(job.policy)
     retry = policy.pop("retry")
     flow = decode_task_flow(job.flow)
@@ -101,7 +104,7 @@ def template_facts(job: Template) -> Facts:
 
 
 def shown(template: JsonTemplate) -> Any:
-    """A value with the expressions in its holes, as a file says them."""
+    """Return the value of a template with its expressions written in their places, as in a YAML file."""
     value = msgspec.json.decode(template.json)
     for hole in template.holes:
         value = _put(value, hole.where, hole)
@@ -122,7 +125,7 @@ def _map_facts(map: Map) -> Facts:
 
 
 def _plain(value: Any) -> Any:
-    """A value in JSON's own types, durations as they are written."""
+    """Return a value in JSON's own types; durations as users write them."""
     match value:
         case timedelta():
             return format_duration(value)

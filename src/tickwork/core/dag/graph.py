@@ -1,10 +1,11 @@
-"""What a dag is once it is declared: steps, whom they wait for, and what they are called with.
+"""The declared form of a dag: its steps, the parents of each, and the arguments they are called with.
 
 A Graph is plain data. Python functions are traced into one, YAML is read into one, and it is stored as JSON under a
-version. A step is a job; a mapped step is as many jobs as its input has elements, its *instances*.
+version number. A step is a job; a mapped step has as many jobs as its input has elements, its *instances*.
 
-What is not known before the run is an *expression*: a value that stands for a parameter of the run, its occurrence, the
-result of a step, or the element that an instance is for. Arguments are JSON with *holes*, each filled by an expression.
+A value that is not known before the run is an *expression*: it refers to a parameter of the run, to its occurrence, to
+the result of a step, or to the element of an instance. Arguments are JSON with *placeholders*, each of which an
+expression fills.
 """
 
 from __future__ import annotations
@@ -33,34 +34,34 @@ class Param(msgspec.Struct, frozen=True, tag="param", tag_field="is", omit_defau
 
 
 class RunValue(msgspec.Struct, frozen=True, tag="run", tag_field="is"):
-    """What a run knows of itself: `scheduled_for`, `schedule`, `is_catchup`, and `interval` with `from` and `to`."""
+    """A value of the run itself: `scheduled_for`, `schedule`, `is_catchup`, or `interval` with `from` and `to`."""
 
     path: Path
 
 
 class Result(msgspec.Struct, frozen=True, tag="result", tag_field="is", omit_defaults=True):
-    """The result of a step, or the list of results of a mapped one. None where it did not succeed."""
+    """The result of a step, or the list of results of a mapped step. It is null if the step did not succeed."""
 
     step: str
     path: Path = ()
 
 
 class Item(msgspec.Struct, frozen=True, tag="item", tag_field="is", omit_defaults=True):
-    """The element of a mapped parameter that an instance stands for."""
+    """The element of a mapped parameter that this instance is called with."""
 
     name: str
     path: Path = ()
 
 
 class Last(msgspec.Struct, frozen=True, tag="last", tag_field="is", omit_defaults=True):
-    """The result of the last of these steps that succeeded: what a loop came to."""
+    """The result of the last of these steps that succeeded. It is the value of a loop."""
 
     steps: tuple[str, ...]
     path: Path = ()
 
 
 class Text(msgspec.Struct, frozen=True, tag="text", tag_field="is"):
-    """A text with expressions in it, as an f-string has them. What is no text in there is written as JSON."""
+    """A text that contains expressions, like an f-string. Values that are not text are written into it as JSON."""
 
     parts: tuple[str | Param | RunValue | Result | Item | Last, ...]
 
@@ -69,23 +70,26 @@ Expression = Param | RunValue | Result | Item | Last | Text
 
 
 class Placeholder(msgspec.Struct, frozen=True, array_like=True):
-    """A place in a value, and what goes there. In arguments, the first part of `where` is the name of one."""
+    """A place in a JSON value and the expression that fills it.
+
+    In arguments, the first part of `where` is the name of a parameter.
+    """
 
     where: Path
     value: Expression
 
 
 class JsonTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """JSON, and the holes in it, where it has null."""
+    """A JSON value with null in the places of its placeholders."""
 
     json: msgspec.Raw
     holes: tuple[Placeholder, ...] = ()
 
 
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What must hold of a value: that it is true in Python's sense, or how it compares with another one.
+    """A test of a value: whether it is true in Python's sense, or how it compares with `other`.
 
-    Of a step that did not succeed there is no value, and nothing holds of it; "succeeded" asks for no more than that.
+    The value of a step that did not succeed is missing, and no condition on it holds. "succeeded" tests only for that.
     """
 
     value: Expression
@@ -94,10 +98,10 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Map(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which parameters of a step take one element each. Several go side by side, or as a `product`.
+    """The parameters of a step that take one element each. Several are combined in parallel (zip), or as a `product`.
 
-    What is mapped over is an expression, or a list that is known already. Of one run's instances at most `max_parallel`
-    run at once.
+    Each parameter maps over an expression, or over a list that is known already. At most `max_parallel` instances of
+    one run are running at once.
     """
 
     over: dict[str, Expression | list[Any]]
@@ -106,9 +110,11 @@ class Map(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ApprovalStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step that a person ends. `who`: only they may; empty: anybody. After `timeout` it is answered by `default`.
+    """A step that a person approves or rejects.
 
-    Where the text has expressions in it, `text` shows their places and the step's argument `text` is the whole one.
+    `who` lists the users who may answer; empty: any user. After `timeout` the answer is `default`.
+
+    If the text contains expressions, `text` shows their places, and the step's argument `text` is the complete text.
     """
 
     text: str
@@ -118,9 +124,9 @@ class ApprovalStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Template(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the jobs of a step are like, apart from their arguments. What is None they have from their run.
+    """The options of the jobs of a step, apart from their arguments. Options that are None come from the run.
 
-    `flow` is the TaskFlow that stamps them, as it is stored.
+    `flow` is the stored form of the TaskFlow from which the jobs get their limits.
     """
 
     task: str
@@ -134,10 +140,10 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One step: either jobs (`job`) or an approval. `parents` are those it waits for, data or not, each once.
+    """A step: either jobs (`job`) or an approval. `parents` are the steps it waits for, each named once.
 
-    `when`: conditions that must all hold once its rule does; where one does not, the step is skipped. `may_fail`: its
-    failure does not fail the run.
+    `when`: conditions that must all hold once `run_if` is met; if one does not hold, the step is skipped. `may_fail`: a
+    failure of this step does not fail the run.
     """
 
     name: str
@@ -154,9 +160,9 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=True):
-    """A dag. `run` is what its runs are like, `params` the JSON Schema of its parameters, `result` what one gives.
+    """A dag. `run` has the options of its runs, `params` the JSON Schema of its parameters, `result` a run's result.
 
-    `on` are assets, any of which starts a run; those that stand together all have to be there.
+    `on` lists the assets that start a run: any group of them does, once all assets of that group are there.
     """
 
     name: str
@@ -174,7 +180,7 @@ class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=
 
     @cached_property
     def children(self) -> dict[str, list[str]]:
-        """Who waits for each step."""
+        """The children of each step."""
         waiting: dict[str, list[str]] = {step.name: [] for step in self.steps}
         for step in self.steps:
             for parent in step.parents:
@@ -183,11 +189,11 @@ class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=
 
     @cached_property
     def defaults(self) -> dict[str, msgspec.Raw]:
-        """What parameters are that a run was not given."""
+        """The default values of the parameters."""
         return {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in defaults_of(self.params).items()}
 
     def below(self, names: Iterable[str]) -> set[str]:
-        """These steps and all that depend on them."""
+        """Return these steps and all steps that depend on them."""
         found: set[str] = set()
         stack = list(names)
         while stack:
@@ -202,7 +208,7 @@ _GRAPHS = msgspec.json.Decoder(Graph)
 
 
 def definition_of(graph: Graph, version: int) -> TaskDefinition:
-    """What is stored of a dag so that it can be started by its name, as a task can."""
+    """Return the stored task definition by which a dag can be started by name, like a task."""
     run = graph.run
     priority = PRIORITIES["normal"] if run.priority is None else run.priority
     schema = msgspec.json.encode(graph.params)
@@ -210,27 +216,28 @@ def definition_of(graph: Graph, version: int) -> TaskDefinition:
 
 
 def encode_graph(graph: Graph) -> bytes:
-    """A graph as it is stored."""
+    """Return the stored form of a graph."""
     return msgspec.json.encode(graph)
 
 
 def decode_graph(data: bytes | str) -> Graph:
-    """The graph that `encode_graph` was given."""
+    """Return the graph from its stored form."""
     return _GRAPHS.decode(data)
 
 
 def digest(graph: Graph) -> str:
-    """What tells two definitions apart: a new one is a new version.
+    """Return a short hash of a graph. A graph with a new hash becomes a new version.
 
-    It is that of the graph as it is read back. An Encoder omits a default by its identity, so that a graph which says
-    "reject" or "all_succeeded" with a text of its own would differ from the same graph in the store.
+    The hash covers the graph as it is read back from the store. An Encoder compares with defaults by identity, so a
+    graph with its own string object "reject" or "all_succeeded" would otherwise differ from the same graph in the
+    store.
     """
     stored = decode_graph(encode_graph(graph))
     return hashlib.sha256(msgspec.json.encode(stored, order="deterministic")).hexdigest()[:16]
 
 
 def steps_in(value: Expression | list[Any]) -> Iterator[str]:
-    """The steps whose results an expression wants."""
+    """Yield the steps whose results an expression needs."""
     if isinstance(value, Result):
         yield value.step
     elif isinstance(value, Last):

@@ -1,4 +1,4 @@
-"""A graph to look at: as Mermaid, and as nodes and edges for those who draw it themselves."""
+"""Draw a graph: as a Mermaid flowchart, or as nodes and edges in JSON."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _STYLES = {
 
 
 def mermaid(graph: Graph, states: Mapping[str, str] | None = None) -> str:
-    """A flowchart. Mapped steps have double sides, approvals are hexagons; dotted arrows lead to conditions.
+    """Return a Mermaid flowchart. Mapped steps have double sides, approvals are hexagons, conditions are dotted arrows.
 
-    With `states`, by step, each is coloured by how it stands.
+    `states`, by step, colours each step by its state.
     """
     ids = {step.name: f"s{at}" for at, step in enumerate(graph.steps)}
     lines = ["flowchart TD", *_boxes(graph, ids)]
@@ -92,9 +92,9 @@ def _colours(ids: Mapping[str, str], states: Mapping[str, str]) -> Iterator[str]
 
 
 def graph_json(graph: Graph) -> dict[str, Any]:
-    """Nodes and edges. `level` is how many steps at most come one after another before a node.
+    """Return the nodes and edges of a graph. `level` is the length of the longest path that leads to a node.
 
-    An edge is "data" where the child wants the result of its parent, otherwise "order".
+    An edge is "data" if the child uses the result of its parent, otherwise "order".
     """
     levels = _levels(graph)
     edges = []
@@ -121,13 +121,14 @@ def _node(step: Step, level: int) -> dict[str, Any]:
 
 
 def _wanted(step: Step) -> Iterator[str]:
-    """The steps whose results a step wants: in its arguments, to be mapped over, to be judged by."""
+    """Yield the steps whose results a step uses in its arguments, its map and its conditions."""
     over = [] if step.map is None else [one for one in step.map.over.values() if not isinstance(one, list)]
     for value in (*(hole.value for hole in step.args.holes), *over, *(one.value for one in step.when)):
         yield from steps_in(value)
 
 
 def _levels(graph: Graph) -> dict[str, int]:
+    """Return for each step the length of the longest path that leads to it."""
     levels = {step.name: 0 for step in graph.steps}
     waits_for = {step.name: len(step.parents) for step in graph.steps}
     free = [name for name, count in waits_for.items() if not count]
@@ -141,7 +142,7 @@ def _levels(graph: Graph) -> dict[str, int]:
 
 
 def condition_text(condition: Condition) -> str:
-    """A condition as a file says it."""
+    """Return a condition in the syntax of a YAML file."""
     value = expression_text(condition.value)
     if condition.is_ == "true":
         return value
@@ -152,7 +153,7 @@ def condition_text(condition: Condition) -> str:
 
 
 def expression_text(expression: Expression) -> str:
-    """An expression as a file says it; `Last`, which none can say, by its first step."""
+    """Return an expression in the syntax of a YAML file. `Last` has no such syntax, and is shown as its first step."""
     match expression:
         case Text(parts):
             return "".join(

@@ -1,7 +1,7 @@
-"""When a step may run, given how its parents ended: judged once, when all of them have.
+"""Decide whether a step may run, from how its parents ended. Called once, when all parents have ended.
 
-An end is one of three: succeeded, failed, or skipped. Failed counts for whatever kept a step from its work: failed,
-expired, cancelled, dropped, and skipped because something upstream failed. A step that a branch or a rule skipped
+An end counts as succeeded, failed or skipped. Failed covers every reason why a step did not do its work: failed,
+expired, cancelled, dropped, and skipped because a step upstream failed. A step that a branch or its own rule skipped
 counts as skipped.
 """
 
@@ -13,7 +13,7 @@ from tickwork.core.dag.graph import RunIf
 
 
 class StepEnd(StrEnum):
-    """What an end counts for, for those who wait for it."""
+    """How the end of a step counts for its children."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -21,7 +21,10 @@ class StepEnd(StrEnum):
 
 
 def judge(run_if: RunIf, succeeded: int, failed: int, skipped: int) -> StepEnd | None:
-    """None: the step may run. Otherwise it is skipped, and counts for this; with so many parents that ended so."""
+    """Return None if a step may run, else how its skip counts for its children.
+
+    `succeeded`, `failed` and `skipped` are the numbers of its parents that ended in that way.
+    """
     match run_if:
         case "all_done" | "always":
             return None

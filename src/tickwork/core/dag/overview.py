@@ -1,4 +1,4 @@
-"""How the steps of a run stand, each on one line: from their standings and the times of their jobs."""
+"""Summarize the steps of a run, a line for each, from the stored step states and the times of their jobs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tickwork.core.job import JobState
 
 
 class StepTimes(NamedTuple):
-    """The jobs of a step: how many wait in the queue and how many run, when the first started and the last ended.
+    """Counts and times of the jobs of a step: how many are queued and running, the first start, and the last end.
 
-    `ends` are how many ended how. `job_id` is the first one, `attempt` the number of tries of the one with the most.
-    `changed_at`: nothing of them has changed since; of what is to be tried again, that is not known, and it is now.
+    `ends` counts the ended jobs by state. `job_id` is the first job, and `attempt` the highest number of attempts of
+    any job. `changed_at`: no job has changed since; for a job that waits for a retry this is not known, and it is now.
     """
 
     step: str
@@ -35,15 +35,15 @@ ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.DROPPE
 
 
 def counted(*counts: int) -> dict[str, int]:
-    """How many jobs ended how, of those ends that there are, from counts in the order of ENDS."""
+    """Return the counts by state, without zeros, from counts in the order of ENDS."""
     return {state.value: count for state, count in zip(ENDS, counts, strict=True) if count}
 
 
 class GridCell(NamedTuple):
-    """A step of one run beside the same step of others: its row, and what its first instances tell.
+    """A step of one run in a grid of runs and steps: its row, and a summary of its first instances.
 
-    `since` is when its state last changed, `jobs` how many of its instances were looked at, `running` how many of those
-    run, `attempt` the number of tries of the one with the most.
+    `standing` is its stored state and `since` when that last changed. `jobs` is the number of its instances that were
+    examined, `running` how many of those run, and `attempt` the highest number of attempts of any of them.
     """
 
     run: str
@@ -61,7 +61,7 @@ class GridCell(NamedTuple):
 
     @property
     def state(self) -> str:
-        """As that of a step is told: what is open without a job is an approval."""
+        """The state to show. An open step without a job is an approval, and counts as waiting."""
         if self.standing != OPEN:
             return self.standing
         if not self.jobs:
@@ -69,7 +69,7 @@ class GridCell(NamedTuple):
         return JobState.RUNNING.value if self.running or (self.mapped and self.ended) else JobState.QUEUED.value
 
     def took(self, now: datetime) -> timedelta | None:
-        """How long it has run, until now if it has not ended; None: it has not started."""
+        """Return how long the step has run, until now if it has not ended. None: it has not started."""
         if self.started_at is None or self.standing in (WAITING, SKIPPED):
             return None
         return max(timedelta(0), (now if self.standing == OPEN else self.since) - self.started_at)
@@ -77,10 +77,10 @@ class GridCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """A step of a run as it stands. `state` is waiting, queued, running, or how it ended.
+    """A step of a run, as shown to users. `state` is waiting, queued, running, or how it ended.
 
-    Of a mapped one `total` is how many instances it has, of which `ended` have, `bad` of them without success.
-    `counts` are how many of its jobs are in which state, `changed_at` as in StepTimes.
+    For a mapped step, `total` is the number of its instances, `ended` how many have ended, and `bad` how many of those
+    ended without success. `counts` are its jobs by state; `changed_at` is as in StepTimes.
     """
 
     name: str
@@ -105,11 +105,11 @@ class StepLine:
 
     @property
     def is_asking(self) -> bool:
-        """An approval that waits for its answer, and for nothing else."""
+        """Whether this is an approval that waits for nothing but its answer."""
         return self.is_approval and self.state == WAITING and self.total > 0
 
     def took(self, now: datetime) -> timedelta | None:
-        """How long it has run, until now if it has not ended; None: it has not started."""
+        """Return how long the step has run, until now if it has not ended. None: it has not started."""
         if self.started_at is None:
             return None
         return max(timedelta(0), ((self.ended_at if self.is_over else None) or now) - self.started_at)
@@ -118,7 +118,7 @@ class StepLine:
 def overview(
     graph: Graph, standings: Iterable[StepState], times: Iterable[StepTimes], since: Mapping[str, datetime] = _NEVER
 ) -> list[StepLine]:
-    """A line for each step, in the order of the graph. Before a run has begun, all of them wait.
+    """Return a line for each step, in the order of the graph. Before a run has begun, all steps are waiting.
 
     `since` is when the state of each step last changed.
     """
@@ -136,7 +136,10 @@ def overview(
 
 
 def state_of(step: Step, one: StepState, times: StepTimes) -> str:
-    """The state of a step in the words that jobs have. A mapped one runs from its first start to its last end."""
+    """Return the state of a step in the terms of job states.
+
+    A mapped step runs from its first start to its last end.
+    """
     if one.state != OPEN:
         return one.state
     if step.approval is not None:

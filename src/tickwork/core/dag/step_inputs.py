@@ -1,9 +1,9 @@
-"""What goes into the holes of a step's arguments: parameters and elements when it is released, results when it is
-claimed.
+"""Fill the placeholders in a step's arguments.
 
-Values stay JSON as it was stored, and are cut out and put in without being read further than a path leads, so that
-nothing is changed on its way from one step to the next. A result that is in a blob stays there: a reference to it, or
-to a part of it, is put in. Only what a text, a condition or a map has to look at is loaded here.
+Parameters and elements are filled in when the step is released, results when its job is claimed. Values stay JSON as it
+was stored: they are extracted and inserted without decoding them deeper than a path leads, so a value does not change
+on its way from one step to the next. A result in a blob stays there: a reference to it, or to a part of it, is
+inserted. Only a value that a text, a condition or a map must read is loaded here.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from tickwork.core.occurrence import Occurrence, decode_tick
 from tickwork.errors import BlobError
 
 MOST_INSTANCES = 100_000
-OF_RUN = "$run"  # what a run knows of itself, among the values of its parameters
-Values = Mapping[str, Raw]  # JSON by name: of parameters, of elements, of results by step
+OF_RUN = "$run"  # the key of the run's own values among the values of its parameters
+Values = Mapping[str, Raw]  # JSON values by name: of parameters, of elements, of results by step
 
 _COMPARISONS: dict[Comparison, Callable[[Any, Any], Any]] = {
     "succeeded": lambda value, other: True,
@@ -76,14 +76,14 @@ _ARRAY = msgspec.json.Decoder(list[Raw])
 
 
 def no_blobs(reference: BlobRef) -> bytes:
-    """Stands where nothing is in blobs."""
+    """Refuse to load a blob. This is the loader for values that contain no references."""
     raise BlobError(f"blob {reference.key} cannot be read here.")
 
 
 class StepResults(NamedTuple):
-    """What steps came to: their values, where they have one, who succeeded, and a way to load what is in blobs.
+    """The results of steps: their values, the steps that succeeded, and a function that loads blobs.
 
-    A mapped step that failed has one, too: a list with null in the place of each instance that did not succeed.
+    A mapped step that failed has a value, too: a list with null in the place of each instance that did not succeed.
     """
 
     values: Values
@@ -95,7 +95,7 @@ NO_RESULTS = StepResults({}, frozenset())
 
 
 def run_values(tick: str | None, due_at: datetime) -> Raw:
-    """What a run knows of itself, as JSON. Without a schedule it is the instant at which it was due, and no period."""
+    """Return the run's own values as JSON. Without a schedule: the instant at which it was due, and no interval."""
     known = Occurrence("", due_at) if tick is None else decode_tick(tick)
     start, end = known.interval or (None, None)
     return Raw(
@@ -119,12 +119,12 @@ def decode_holes(data: bytes | str) -> tuple[Placeholder, ...]:
 
 
 def wanted_by(holes: Iterable[Placeholder]) -> set[str]:
-    """The steps whose results are to be put in."""
+    """Return the steps whose results the placeholders need."""
     return {step for hole in holes for step in steps_in(hole.value)}
 
 
 def fill(json: Raw | bytes, holes: Iterable[Placeholder], value_of: Callable[[Expression], Raw]) -> bytes:
-    """JSON with its holes filled. Raises Unfillable."""
+    """Return JSON with its placeholders filled. Raises Unfillable."""
     filled = Raw(json)
     for hole in holes:
         filled = _put(filled, hole.where, value_of(hole.value))
@@ -132,7 +132,7 @@ def fill(json: Raw | bytes, holes: Iterable[Placeholder], value_of: Callable[[Ex
 
 
 def partly_filled(hole: Placeholder, params: Values, items: Values, load: Load) -> Placeholder:
-    """A hole that results go into, with all else that its text has in it. Raises Unfillable."""
+    """Return a placeholder that needs results, with all other values of its text filled in. Raises Unfillable."""
     if not isinstance(hole.value, Text):
         return hole
     known = (Param, RunValue, Item)
@@ -144,7 +144,7 @@ def partly_filled(hole: Placeholder, params: Values, items: Values, load: Load) 
 
 
 def value_of(expression: Expression, params: Values, items: Values, results: StepResults) -> Raw:
-    """What an expression comes to. Raises Unfillable."""
+    """Return the value of an expression. Raises Unfillable."""
     match expression:
         case Param(name, path):
             return part_of(params.get(name, NULL), path, f"parameter {name!r}")
@@ -163,13 +163,15 @@ def value_of(expression: Expression, params: Values, items: Values, results: Ste
 
 
 def filled(template: JsonTemplate, params: Values, results: StepResults) -> bytes:
-    """A template with all of its holes filled, outside of any map."""
+    """Return a template with all placeholders filled. It may not refer to elements of a map."""
     return fill(template.json, template.holes, lambda one: value_of(one, params, {}, results))
 
 
 def holds(condition: Condition, params: Values, results: StepResults) -> bool:
-    """Whether a condition holds. Nothing does of steps that did not succeed, and what cannot be compared is not less,
-    equal, or contained. Raises Unreadable for what is in a blob that cannot be read: nobody knows then.
+    """Return whether a condition holds.
+
+    No condition on a step that did not succeed holds. A value that cannot be compared is not less than, equal to or
+    contained in the other. Raises Unreadable if a blob cannot be read, because the answer is not known then.
     """
     steps = () if isinstance(condition.value, Text) else tuple(steps_in(condition.value))
     if steps and results.succeeded.isdisjoint(steps):
@@ -187,8 +189,10 @@ def holds(condition: Condition, params: Values, results: StepResults) -> bool:
 
 
 def elements(map: Map, params: Values, results: StepResults) -> list[dict[str, Raw]]:
-    """For each instance its element of each mapped parameter. Raises Unfillable for what is no list, for lists that are
-    to go side by side and differ in length, and for too many instances.
+    """Return for each instance its element of each mapped parameter.
+
+    Raises Unfillable for a value that is not a list, for lists of different lengths without `product`, and for too many
+    instances.
     """
     lists = {name: _elements_of(name, over, params, results) for name, over in map.over.items()}
     lengths = {name: len(values) for name, values in lists.items()}
@@ -206,7 +210,7 @@ def elements(map: Map, params: Values, results: StepResults) -> list[dict[str, R
 def _elements_of(name: str, over: Expression | list[Any], params: Values, results: StepResults) -> list[Raw]:
     value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
     with _telling_what_is_lost():
-        value = opened(value, results.load)  # its elements may be references, and stay so
+        value = opened(value, results.load)  # the elements may be references, and stay references
     if is_null(value):
         return []
     try:
@@ -216,13 +220,14 @@ def _elements_of(name: str, over: Expression | list[Any], params: Values, result
 
 
 def read(value: Raw, load: Load) -> Raw:
-    """A value without any references in it. Raises Unfillable."""
+    """Return a value with all its references replaced by what they refer to. Raises Unfillable."""
     with _telling_what_is_lost():
         return Raw(whole(bytes(value), load))
 
 
 @contextmanager
 def _telling_what_is_lost() -> Iterator[None]:
+    """Turn a BlobError into Unreadable."""
     try:
         yield
     except BlobError as error:
@@ -243,7 +248,7 @@ def _put(json: Raw, where: Path, value: Raw) -> Raw:
 
 
 def _shown(value: Raw, load: Load) -> str:
-    """A value inside a text: a text as it is, anything else as JSON."""
+    """Return a value for insertion into a text: a string as it is, any other value as JSON."""
     found = read(value, load)
     decoded = _decode(found)
     return decoded if isinstance(decoded, str) else bytes(found).decode()

@@ -1,4 +1,4 @@
-"""When the jobs of a run ran, and which chain of them determined when it ended: plain data, for whoever draws it."""
+"""Compute the timeline of a run: when its jobs ran, and the critical path that determined when it ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tickwork.core.dag.graph import Graph
 
 
 class LastAttempt(NamedTuple):
-    """The last attempt of an instance of a step. Without an end it runs."""
+    """The last attempt of an instance of a step. `ended_at` None: it is running."""
 
     step: str
     idx: int
@@ -19,7 +19,7 @@ class LastAttempt(NamedTuple):
 
 
 def timeline(graph: Graph, ran: Iterable[LastAttempt], *, began_at: datetime, now: datetime) -> dict[str, Any]:
-    """A bar for each instance, in the order of their starts, and the critical path. What runs reaches until now."""
+    """Return a bar for each instance, ordered by start, and the critical path. Running instances extend to `now`."""
     rows = sorted(ran, key=lambda one: (one.started_at, one.step, one.idx))
     path = critical_path(graph, rows, now)
     critical = {(one.step, one.idx) for one in path}
@@ -35,7 +35,7 @@ def timeline(graph: Graph, ran: Iterable[LastAttempt], *, began_at: datetime, no
 
 
 def critical_path(graph: Graph, ran: Iterable[LastAttempt], now: datetime) -> list[LastAttempt]:
-    """The chain of instances that ends last: before each comes the one that ended last of those that it waited for."""
+    """Return the chain of instances that ends last: before each instance, its parent instance that ended last."""
     latest: dict[str, LastAttempt] = {}
     for one in ran:
         known = latest.get(one.step)
@@ -51,7 +51,7 @@ def critical_path(graph: Graph, ran: Iterable[LastAttempt], now: datetime) -> li
 
 
 def _parents_that_ran(graph: Graph, step: str, latest: Mapping[str, LastAttempt]) -> set[str]:
-    """The nearest steps above that have run: a skipped one is looked through."""
+    """Return the nearest steps upstream that have run. The parents of a step that did not run are searched instead."""
     found: set[str] = set()
     seen: set[str] = set()
     above = list(graph.by_name[step].parents)
@@ -68,7 +68,7 @@ def _parents_that_ran(graph: Graph, step: str, latest: Mapping[str, LastAttempt]
 
 
 def _links(path: Iterable[LastAttempt], began_at: datetime, now: datetime) -> list[dict[str, Any]]:
-    """Each link with how long it waited after the one before it had ended."""
+    """Return each instance of the path with how long it waited after the one before it had ended."""
     links, free_at = [], began_at
     for one in path:
         waited_s = max(0.0, (one.started_at - free_at).total_seconds())

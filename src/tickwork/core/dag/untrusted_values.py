@@ -1,7 +1,7 @@
-"""Where values that come from outside may stand: what a run computes, what its parameters are, what a message says.
+"""Check where untrusted values may be used in arguments: results of steps, parameters of runs, data of messages.
 
-Anyone who may start a run, or send a message, may choose these values. In the arguments of a built-in task they can be
-data. They cannot say which program runs, which secret a task is given, or where a secret is sent.
+Any caller who may start a run or send a message may choose these values. In the arguments of a built-in task they may
+be data. They may not decide which program runs, which secret a task gets, or where a secret is sent.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tickwork.core.web.url import literal_origin
 
 SHELL, HTTP, SMTP = "shell", "http", "smtp"
 _SECRETS = "secrets"
-_OF_SMTP = ("host", "port", "tls", "user")  # to whom the password goes, and how
-# Variables by which interpreters, loaders and usual programs find what they run, and to whom they send credentials.
+_OF_SMTP = ("host", "port", "tls", "user")  # they decide which server gets the password, and how
+# Environment variables that decide which code interpreters, loaders and common programs run, or where they send
+# credentials.
 _LOADING = frozenset(
     {
         *("PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "CDPATH", "HOME", "PS4", "PROMPT_COMMAND", "ZDOTDIR", "FPATH"),
@@ -36,7 +37,7 @@ _LOADING_BEGINNINGS = (
 
 
 def misplaced(task: str, holes: Iterable[Placeholder], arguments: Any) -> str | None:
-    """What is wrong with the places of values in the arguments of a task; None when nothing is."""
+    """Return what is wrong with the places of untrusted values in the arguments of a task; None: nothing is."""
     if task not in (SHELL, HTTP, SMTP):
         return None
     holes = list(holes)
@@ -47,9 +48,9 @@ def misplaced(task: str, holes: Iterable[Placeholder], arguments: Any) -> str | 
 
 
 def misplaced_in(step: Step) -> str | None:
-    """What is wrong with the places of values in the arguments of a step.
+    """Return what is wrong with the places of untrusted values in the arguments of a step; None: nothing is.
 
-    Elements that it is mapped over do not count as values from outside where its definition writes them all.
+    Mapped elements are trusted if the definition of the dag lists them all.
     """
     if step.job is None or not step.args.holes or step.job.task not in (SHELL, HTTP, SMTP):
         return None
@@ -60,7 +61,10 @@ def misplaced_in(step: Step) -> str | None:
 
 
 def pinned(task: str, args: JsonTemplate) -> JsonTemplate:
-    """Arguments that tell a request with credentials the origin that its definition writes, to be checked again."""
+    """Return arguments to which a request with credentials adds the origin written in its definition.
+
+    The http task checks that origin again before it sends the request.
+    """
     origin = next((_origin(hole) for hole in args.holes if hole.where == ("url",)), None)
     if task != HTTP or origin is None:
         return args
@@ -109,6 +113,6 @@ def _is_loading(name: str) -> bool:
 
 
 def _origin(hole: Placeholder) -> str | None:
-    """The origin that the definition of a URL with a hole writes out; None when it leaves any of it to values."""
+    """Return the origin that a definition spells out in a URL; None if a value may change any part of it."""
     first = hole.value.parts[0] if isinstance(hole.value, Text) else None
     return literal_origin(first) if isinstance(first, str) else None

@@ -1,6 +1,6 @@
-"""What is wrong with a graph: found before anything runs, in a time that follows its size.
+"""Validate a graph before it runs, in time proportional to its size.
 
-Nothing here is recursive, so that a chain of 10,000 steps is as good as any other graph.
+Nothing here is recursive, so a chain of 10,000 steps is accepted like any other graph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEED_A_PARENT = ("any_failed", "any_succeeded")
 
 
 def checked(graph: Graph) -> Graph:
-    """Return a graph that can run. Raises InvalidDag, which says everything that is wrong with any other."""
+    """Return the graph if it is valid. Raises InvalidDag, which lists the problems."""
     problems = check(graph)
     if not problems:
         return graph
@@ -38,12 +38,12 @@ def checked(graph: Graph) -> Graph:
 
 
 def check(graph: Graph) -> list[str]:
-    """What is wrong with a graph, as sentences: the first 20 of them."""
+    """Return the problems of a graph as sentences, at most 20."""
     return list(islice(_problems(graph), PROBLEM_LIMIT))
 
 
 class _KnownNames(NamedTuple):
-    """What the names in a graph may name. Of parameters, None: it does not say which there are."""
+    """The names that expressions may refer to. `params` None: the graph does not declare its parameters."""
 
     steps: dict[str, Step]
     params: Collection[str] | None
@@ -73,6 +73,7 @@ def _problems(graph: Graph) -> Iterator[str]:
 
 
 def _wrong_in(step: Step, known: _KnownNames) -> Iterator[str]:
+    """Yield the problems of one step."""
     what = f"step {step.name!r}"
     if not step.name or len(step.name) > NAME_LIMIT or not step.name.isprintable() or {"[", "]"} & set(step.name):
         yield f"{what}: a name is a printable text of 1 to {NAME_LIMIT} characters without brackets"
@@ -112,7 +113,7 @@ def _wrong_map(what: str, map: Map, *, is_approval: bool) -> Iterator[str]:
 
 
 def _wrong_values(step: Step, known: _KnownNames) -> Iterator[str]:
-    """What is wrong with what a step is called with, what it is mapped over, and what its conditions look at."""
+    """Yield the problems of the expressions in a step's arguments, map and conditions."""
     parents, mapped = set(step.parents), step.map.over if step.map is not None else {}
     for hole in step.args.holes:
         what = f"argument {hole.where[0]!r} of step {step.name!r}"
@@ -131,7 +132,7 @@ def _wrong_value(
     mapped: Collection[str] = (),
     parents: Collection[str] | None = None,
 ) -> Iterator[str]:
-    """What is wrong with an expression. `parents`: whose results there are by then; None: those of all steps."""
+    """Yield the problems of an expression. `parents`: the steps whose results it may use; None: all steps."""
     for part in _parts(value):
         match part:
             case Param(name) if known.params is not None and name not in known.params:
