@@ -1,1 +1,1 @@
-"""Which job starts next among several that may: fair turns of tenants, and bounds on starvation."""
+"""Fairness between jobs that may start: fair turns of tenants, and protection from starvation."""

@@ -1,10 +1,10 @@
 """Fair turns between tenants, by weight (stride scheduling).
 
-Each tenant stands at a *position*, and whoever stands furthest back takes the next turn and moves on by a stride, which
-is shorter for a larger weight. So over any time in which two tenants wait, what they get is as their weights, to within
-one job. The *clock* of the turns is the position of the last turn: a tenant that comes back from a pause starts there,
-so nobody saves up turns while there is nothing to do, and one with 100,000 jobs is as far away as one with a single
-job.
+Each tenant has a *position*. The tenant with the lowest position takes the next turn and moves on by a stride, which is
+shorter for a larger weight. Over any time in which two tenants wait, their shares follow their weights, to within one
+job. The *clock* of the turns is the position of the last turn. A tenant that returns after a pause starts there, so no
+tenant saves up turns while it has nothing to do, and a tenant with 100,000 jobs is served no sooner or later than a
+tenant with one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from heapq import heapify, heappop, heapreplace
 from tickwork.core.option_parsing import read_whole
 
 HEAVIEST = 100
-# Divisible by 1 to 16: their turns are exact, those of other weights to one in 7,000. 64 bits last for 10^13 turns.
+# Divisible by 1 to 16: turns of these weights are exact, those of other weights to one in 7,000. 64 bits last for 10^13
+# turns.
 _STRIDE = 720_720
 
 
 @dataclass(frozen=True, slots=True)
 class TenantTurns:
-    """How a tenant stands: its weight, how many of its jobs wait, and its position (0: it was not here before)."""
+    """The state of a tenant: its weight, how many of its jobs wait, and its position (0: it has none yet)."""
 
     name: str
     waiting: int
@@ -32,10 +33,10 @@ class TenantTurns:
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """How many jobs of each tenant are next, the new positions of those who took a turn, and the new clock.
+    """The number of turns of each tenant, the new positions of the tenants that took turns, and the new clock.
 
-    A position that is not beyond the clock says nothing any more, and its row can be forgotten. `order` names the
-    tenant of each turn.
+    A position that is not beyond the clock has no effect any more, and its row can be deleted. `order` names the tenant
+    of each turn.
     """
 
     counts: dict[str, int]
@@ -50,7 +51,7 @@ def read_weight(value: object) -> int:
 
 
 def take_turns(tenants: Iterable[TenantTurns], count: int, clock: int = 0) -> TurnPlan:
-    """Give `count` turns to the tenants that wait, or as many as there are jobs."""
+    """Give `count` turns to the tenants with waiting jobs, or as many as there are jobs."""
     line = [(max(tenant.position, clock), tenant.name, tenant) for tenant in tenants if tenant.waiting > 0]
     if len(line) == 1:
         return _alone(*line[0], count)
@@ -73,7 +74,7 @@ def take_turns(tenants: Iterable[TenantTurns], count: int, clock: int = 0) -> Tu
 
 
 def _alone(position: int, name: str, tenant: TenantTurns, count: int) -> TurnPlan:
-    """All turns go to the only one who waits."""
+    """Give all turns to the only tenant that waits."""
     taken, stride = min(count, tenant.waiting), _STRIDE // tenant.weight
     if not taken:
         return TurnPlan({}, {}, position)

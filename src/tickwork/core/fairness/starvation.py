@@ -1,10 +1,10 @@
-"""Ageing: what is least urgent starts too, in bounded time, and what is urgent keeps at least half of the claims.
+"""Protection from starvation: every due job starts in bounded time, and urgent jobs keep at least half of the claims.
 
-A job that has been due for longer than AGE is *aged*. While a worker finds aged jobs, every other of its claims takes
-them before all others: of the priority whose turn it is, and then of the next ones, each with the job that was due
-first. So a job waits for AGE, and then for what was due before it of its own priority, which gets at least a twentieth
-of the claims (half of them over ten priorities), however much comes in of the others. Where nothing is aged, one claim
-in a second finds that out, and nothing else changes.
+A job that has been due for longer than AGE is *aged*. While a worker finds aged jobs, every second claim of it takes
+them before all others: first those of the priority whose turn it is, then those of the next priorities, each in the
+order in which they were due. A job therefore waits for AGE, and then for the jobs of its own priority that were due
+before it. Each priority gets at least a twentieth of the claims (half of them over ten priorities), whatever load the
+others have. If no job is aged, one claim per second checks that, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def aged_before_us(now_us: int) -> int:
 
 
 class StarvationGuard:
-    """What one worker remembers of it from one claim to the next."""
+    """The state of ageing that a worker keeps between its claims."""
 
     def __init__(self) -> None:
         self._look_at = 0.0
@@ -33,14 +33,14 @@ class StarvationGuard:
         self._priority = LOWEST_PRIORITY
 
     def turn(self, now: float) -> list[int] | None:
-        """Return the priorities in the order in which a claim takes aged jobs; None: this one goes by urgency."""
+        """Return the priorities in the order in which this claim takes aged jobs; None: it claims by urgency."""
         if self._was_last or now < self._look_at:
             self._was_last = False
             return None
         return [(self._priority - step) % _PRIORITIES for step in range(_PRIORITIES)]
 
     def took(self, first: int | None, now: float) -> None:
-        """That claim took some, the first of this priority; None: there were none."""
+        """Record what a claim of aged jobs found: the priority of its first job; None: there were no aged jobs."""
         self._was_last = True
         if first is None:
             self._look_at = now + LOOK_S

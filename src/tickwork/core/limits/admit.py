@@ -1,9 +1,9 @@
-"""Which of the candidates of a claim may start now, exactly, and what holds the others.
+"""Decide which candidates of a claim may start now, and which limit holds each of the others.
 
-The claim has locked the limits that they name, read what is live under each key, and hands all of it in; so what is
-decided here is true until it commits. A candidate takes all of its slots or none of them, so nothing waits while it
-holds something. One that is refused closes the turnstile that it will wait at for those behind it: light jobs never
-keep a heavy one out.
+The claim has locked the limit states that the candidates use and read the live leases under each key, so the decision
+stays true until the claim commits. A candidate takes all of its limit uses or none of them, so no job waits while it
+holds part of its limits. A refused candidate closes the limit that it waits for, also for candidates behind it: light
+jobs cannot starve a heavy one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwork.core.limits.limits import Bound, Concurrency, LimitKey, LimitUse, 
 
 
 class AdmitRequest(NamedTuple):
-    """A job that is next in its queue's order."""
+    """A candidate: a job that is next in the order of its queue."""
 
     id: JobId
     slots: tuple[LimitUse, ...]
@@ -26,11 +26,11 @@ class AdmitRequest(NamedTuple):
 
 
 class LimitSnapshot(NamedTuple):
-    """How a limit stands for one key, under its lock.
+    """The state of a limit for one key, read under its lock.
 
-    `live` is the weight that live leases hold, and `arrival_us` what the last claim returned for a rate. `first` is,
-    for a sequence, the (run_at, id) of the first job of the key that waits, parked or not; None: the claim saw all.
-    `head` is one that has started, waits for its next attempt, and goes before all others.
+    `live` is the weight held by live leases, and `arrival_us` the stored arrival of a rate. For a sequence, `first` is
+    the (run_at, id) of the first waiting job of the key, parked or not; None: the claim saw all of them. `head` is a
+    job that has started, waits for its next attempt, and goes before all others.
     """
 
     bound: Bound
@@ -40,7 +40,7 @@ class LimitSnapshot(NamedTuple):
     head: JobId | None = None
 
     def room(self, now_us: int) -> int:
-        """Return how much weight may start now: so much of what is parked here is worth bringing back."""
+        """Return how much weight may start now; that much parked weight is worth returning to the queue."""
         if isinstance(self.bound, Concurrency):
             return max(0, self.bound.capacity - self.live)
         return gcra.room(self.arrival_us, self.bound.interval_us, self.bound.burst, now_us)
@@ -48,7 +48,11 @@ class LimitSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What holds a candidate. `opens_at_us` None: it opens when a lease ends; `never`: when the limit is raised."""
+    """The limit key that holds a candidate.
+
+    `opens_at_us` None: it opens when a lease ends. `never`: the candidate is too heavy and can start only after the
+    limit is raised.
+    """
 
     id: JobId
     held_by: LimitKey
@@ -58,7 +62,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who may start, in order, who may not, and the arrivals of rates that are to be stored."""
+    """The jobs that may start, in order, the refused ones, and the arrivals of rates to store."""
 
     admitted: tuple[JobId, ...]
     refused: tuple[Refusal, ...]
@@ -71,9 +75,9 @@ def admit(
     now_us: int,
     takes: Callable[[AdmitRequest], bool] = lambda candidate: True,
 ) -> Admission:
-    """Judge candidates in their order. A limit that is not among the turnstiles was removed, and holds nobody.
+    """Decide on candidates in their order. A limit that is not in `turnstiles` was removed, and holds no job.
 
-    `takes` says of one that may start whether it is wanted; if not, it is neither admitted nor refused.
+    `takes` decides whether a candidate that may start is wanted; if not, it is neither admitted nor refused.
     """
     keepers = {name: _LimitAdmission(name, turnstile, now_us) for name, turnstile in turnstiles.items()}
     wants = [(candidate, _wanted(candidate.slots, keepers)) for candidate in candidates]
@@ -98,7 +102,7 @@ def admit(
 
 
 class _LimitAdmission:
-    """A turnstile while candidates pass through it."""
+    """The state of a limit key while candidates are admitted."""
 
     __slots__ = (
         "_bound",
@@ -133,7 +137,7 @@ class _LimitAdmission:
         self._closed_until_us = now_us
 
     def hold(self, candidate: AdmitRequest, weight: int) -> Refusal | None:
-        """Say what holds a candidate here; None: nothing does."""
+        """Return the refusal of a candidate under this limit; None: nothing holds it."""
         if weight > self._bound.heaviest:
             return Refusal(candidate.id, self.name, None, never=True)
         if isinstance(self._bound, Concurrency):
@@ -146,7 +150,7 @@ class _LimitAdmission:
         return None if fits and not self._is_closed else Refusal(candidate.id, self.name, opens_at_us)
 
     def close(self, refusal: Refusal, candidate: AdmitRequest) -> None:
-        """Let nobody pass a candidate that waits here; but one that came before its turn is in nobody's way."""
+        """Make a refused candidate block later ones, unless it is out of sequence or too heavy ever to start."""
         if not refusal.never and self._is_first(candidate):
             self._is_closed = True
             self._closed_until_us = max(refusal.opens_at_us or 0, self._closed_until_us)
@@ -168,7 +172,7 @@ _Wanted = list[tuple[_LimitAdmission, int]]
 
 
 def _wanted(slots: Sequence[LimitUse], keepers: Mapping[LimitKey, _LimitAdmission]) -> _Wanted:
-    """Return each turnstile on the way once, with all that is wanted of it."""
+    """Return each limit once, with the total weight that a candidate uses of it."""
     if len(slots) == 1:
         keeper = keepers.get(slots[0].passage)
         return [] if keeper is None else [(keeper, slots[0].weight)]
@@ -179,7 +183,7 @@ def _wanted(slots: Sequence[LimitUse], keepers: Mapping[LimitKey, _LimitAdmissio
 
 
 def _line_up(wants: Iterable[tuple[AdmitRequest, _Wanted]]) -> None:
-    """Tell each sequence who is first: whoever is, also when a priority put another before it here."""
+    """Set the first job of each sequence to the earliest by (run_at, id), whatever the priorities of candidates."""
     for candidate, wanted in wants:
         for keeper, _ in wanted:
             if keeper.is_in_order:
@@ -188,7 +192,7 @@ def _line_up(wants: Iterable[tuple[AdmitRequest, _Wanted]]) -> None:
 
 
 def _lasts(refusal: Refusal) -> tuple[int, int]:
-    """Order what holds a candidate by how long it may: for ever, until a lease ends, until an instant."""
+    """Order refusals by how long they may last: until the limit is raised, until a lease ends, until an instant."""
     if refusal.never:
         return 2, 0
     return (1, 0) if refusal.opens_at_us is None else (0, refusal.opens_at_us)

@@ -1,9 +1,9 @@
-"""A circuit breaker: when a task keeps failing, it is paused, and then tried with one job.
+"""Circuit breaker: pause a task that keeps failing, then test it with one job.
 
-Closed, it counts failures alone, so a task that works writes nothing. At the last failure that is too many it opens and
-nothing starts for the pause. After that it is half-open: one job is the probe. If the probe succeeds the breaker
-closes; if it fails, another pause begins; if nothing is heard of it for as long as a pause, another job becomes the
-probe. Jobs that were running when it opened say nothing about later, so their ends do not count.
+While closed, the breaker counts failures only, so a task that works writes nothing. The failure that reaches the limit
+opens it, and no job starts during the pause. After the pause it is half-open: one job is the probe. If the probe
+succeeds, the breaker closes; if it fails, another pause begins; if it reports nothing for the length of a pause,
+another job becomes the probe. Ends of jobs that were running when the breaker opened do not count.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LONGEST = timedelta(days=1)
 def breaker(
     failures: int = 50, window: str | timedelta = "1m", pause: str | timedelta = "5m", *, key: str | None = None
 ) -> Breaker:
-    """Pause a task (or a key of it) when so many attempts fail within a window: `breaker(failures=50, window="1m")`.
+    """Pause a task (or one key of it) after `failures` failed attempts in a window: `breaker(50, window="1m")`.
 
-    After `pause` one job tries whether it works again. Raises InvalidOption.
+    After `pause`, one job tests whether the task works again. Raises InvalidOption.
     """
     return Breaker(
         failures=failures,
@@ -41,7 +41,7 @@ def breaker(
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="breaker"):
-    """When to open and for how long."""
+    """The settings of a circuit breaker: when it opens, and for how long."""
 
     failures: int
     window: timedelta
@@ -57,13 +57,13 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def said(self) -> str:
-        """The breaker in a few words."""
+        """The breaker as a short text."""
         window, pause = format_duration(self.window), format_duration(self.pause)
         return f"{self.failures:,} failures in {window} pause {pause}"
 
 
 class BreakerState(msgspec.Struct, frozen=True, array_like=True):
-    """How a breaker stands; `open_until_us` None: closed."""
+    """The state of a breaker. `open_until_us` None: it is closed."""
 
     failed: SlidingCounter = SlidingCounter()
     open_until_us: int | None = None
@@ -76,7 +76,7 @@ class BreakerState(msgspec.Struct, frozen=True, array_like=True):
         return "open" if now_us < self.open_until_us else "half-open"
 
     def opens_at_us(self, now_us: int) -> int | None:
-        """Return when the next job may start, or become the probe; None: now."""
+        """Return when the next job may start or become the probe; None: now."""
         if self.open_until_us is None:
             return None
         until_us = self.open_until_us if self.probe is None else self.probe_until_us
@@ -88,7 +88,7 @@ BREAKER_STATES = VersionedJson("breaker_state", msgspec.json.Decoder(BreakerStat
 
 
 def start(rule: Breaker, state: BreakerState, job: JobId, now_us: int) -> BreakerState | None:
-    """Return how the breaker stands when a job starts now; None: it may not start."""
+    """Return the state of the breaker after a job starts now; None: the job may not start."""
     if state.opens_at_us(now_us) is not None:
         return None
     if state.open_until_us is None:
@@ -97,7 +97,7 @@ def start(rule: Breaker, state: BreakerState, job: JobId, now_us: int) -> Breake
 
 
 def end(rule: Breaker, state: BreakerState, job: JobId, now_us: int, *, failed: bool) -> BreakerState:
-    """Return how the breaker stands after an attempt ended; the same object where nothing is to be stored."""
+    """Return the state of the breaker after an attempt ended, or `state` itself if there is nothing to store."""
     if state.open_until_us is not None:
         if job != state.probe:
             return state
@@ -115,4 +115,4 @@ def _opened(rule: Breaker, now_us: int) -> BreakerState:
 
 
 Rule = Bound | Breaker
-"""What bounds the jobs of a limit or of a task."""
+"""Any rule that limits the jobs of a limit or of a task."""

@@ -1,12 +1,12 @@
-"""Debounce and throttle: two habits of keys, told as the options and limits that they stand for.
+"""Debounce and throttle, translated into the job options and limits that implement them.
 
-*Debounce*: a burst of calls becomes one job, which starts when no call has come for a while, with the arguments of the
-last call. *Throttle*: the first call runs at once, and calls while it lives and for a while after its end become no job
-of their own; with `trailing`, the last of them runs when the while is over.
+*Debounce*: a burst of calls becomes one job, which starts when no call has come for `wait`, with the arguments of the
+last call. *Throttle*: the first call runs at once; calls while its job is alive, and for `period` after it ended, make
+no job of their own. With `trailing`, the last of those calls runs when the period is over.
 
-A call must not be lost because the job of an earlier one has just started. So such a job follows the one that runs: it
-is stored beside it, takes over the key, and starts when that one has ended for good, by a sequence of its key. Calls
-that come before it starts replace its arguments. Each habit has keys and limits of its own for each task.
+A call must not be lost because the job of an earlier call has just started. Its job therefore follows the running one:
+it is stored beside it, takes over the key, and starts after the running job has ended for good, held by a sequence on
+its key. Calls that come before it starts replace its arguments. Keys and limits are separate for each task.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tickwork.core.versioned_json import VersionedJson
 
 _SHORTEST = timedelta(milliseconds=1)
 _LONGEST = timedelta(days=365)
-_LONGEST_TRAILING = timedelta(days=31)  # as of any rate
+_LONGEST_TRAILING = timedelta(days=31)  # the longest period of any rate
 
 
 def debounce(wait: str | timedelta, *, key: str | None = None) -> Debounce:
-    """One job for a burst of calls, when it has been quiet for `wait`: `debounce("5s", key="account")`."""
+    """Make one job of a burst of calls, after no call has come for `wait`: `debounce("5s", key="account")`."""
     return Debounce(wait=read_span("debounce", wait, _SHORTEST, _LONGEST), key=key)
 
 
 def throttle(period: str | timedelta, *, key: str | None = None, trailing: bool = False) -> Throttle:
-    """No second job until `period` after the first one ended: `throttle("1m", key="account")`.
+    """Make no second job until `period` after the first one ended: `throttle("1m", key="account")`.
 
-    With `trailing=True` at most one job starts in any `period`, counted from start to start, and the last call always
-    runs: calls that come before the period is over become one more job, with the arguments of the last of them. Raises
+    With `trailing=True`, at most one job starts in any `period`, counted from start to start, and the last call always
+    runs: calls that come before the period is over become one more job, with the arguments of the last call. Raises
     InvalidOption.
     """
     longest = _LONGEST_TRAILING if trailing else _LONGEST
@@ -44,7 +44,7 @@ def throttle(period: str | timedelta, *, key: str | None = None, trailing: bool 
 
 
 class Debounce(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="debounce", forbid_unknown_fields=True):
-    """The last of a burst, when it has been quiet for `wait`."""
+    """Settings of a debounce: the last call of a burst runs after no call has come for `wait`."""
 
     wait: timedelta
     key: str | None = None
@@ -54,7 +54,10 @@ class Debounce(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class Throttle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="throttle", forbid_unknown_fields=True):
-    """The first, and no other until `period` after it ended. `trailing`: one more, with the last arguments."""
+    """Settings of a throttle: no second job until `period` after the first ended.
+
+    `trailing`: the last call runs, too.
+    """
 
     period: timedelta
     key: str | None = None
@@ -74,7 +77,10 @@ def options_of(
     tenant: str | None = None,
     labels: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the options that a habit stands for, for one call. Raises InvalidArguments for a key that is none."""
+    """Return the job options that implement a debounce or throttle for one call.
+
+    Raises InvalidArguments if the value of the key cannot be a key.
+    """
     text = key_text(habit.key, arguments, tenant, labels)
     if isinstance(habit, Debounce):
         return {"key": shortened(f"debounce:{task}:{text}"), "if_exists": "follow", "delay": habit.wait}
@@ -84,7 +90,7 @@ def options_of(
 
 
 def limits_of(habit: Debounce | Throttle | None, task: str) -> tuple[Bound, ...]:
-    """Return the limits that a habit stands for: jobs that follow each other run one at a time and in order."""
+    """Return the limits that implement a debounce or throttle: following jobs run one at a time, in order."""
     if habit is None or (isinstance(habit, Throttle) and not habit.trailing):
         return ()
     kind = "debounce" if isinstance(habit, Debounce) else "throttle"

@@ -1,8 +1,8 @@
-"""Gates: somebody's order to hold, drop, slow down or divert some of the work, until an instant or until it is lifted.
+"""Gates: orders by an operator to drop, pause, divert or slow down some of the jobs, until an instant or until lifted.
 
-A gate selects by task, queue, tenant, collection and label; where it names several, all must match. Several gates may
-match a job: the one that drops comes before one that pauses, then one that diverts, then one that slows down. A gate
-ends by itself at `until`, and nobody has to be there for it.
+A gate selects jobs by task, queue, tenant, collection and label; if it names several, all of them must match. If
+several gates match a job, drop comes before pause, then divert, then slow. A gate ends by itself at `until`; no process
+has to lift it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from tickwork.core.recurrence.zones.zone import EPOCH
 from tickwork.core.versioned_json import VersionedJson
 from tickwork.errors import InvalidOption
 
-Kind = Literal["drop", "pause", "divert", "slow"]  # the first one that matches a job is the one that holds
+Kind = Literal["drop", "pause", "divert", "slow"]  # in order of precedence: the first kind with a matching gate decides
 SELECTORS = ("task", "queue", "tenant", "collection", "label")
 _LONGEST = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What gates see of a job. One that was diverted is not diverted again, so no two gates play ping-pong with it."""
+    """The facts about a job by which gates select it.
+
+    A job that was diverted is not diverted again, so two gates cannot send it back and forth.
+    """
 
     task: str
     queue: str
@@ -39,7 +42,10 @@ class JobFacts:
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One order. `by` and `reason` are for those who find their job held; `pace` is of "slow" and `to` of "divert"."""
+    """A gate.
+
+    `by` and `reason` are shown to users whose job is held. Only "slow" has a `pace`, only "divert" has `to`.
+    """
 
     kind: Kind
     task: str | None = None
@@ -65,24 +71,24 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def selects(self) -> dict[str, str]:
-        """What it is for, by selector."""
+        """The values that the gate selects jobs by, by selector."""
         return {name: value for name in SELECTORS if (value := getattr(self, name)) is not None}
 
     @property
     def name(self) -> str:
-        """What it is known by, also as a turnstile: "pause task=mail collection=campaign-7"."""
+        """The name of the gate, also as a limit key: "pause task=mail collection=campaign-7"."""
         return " ".join([self.kind, *(f"{name}={value}" for name, value in self.selects.items())])
 
     @property
     def until(self) -> datetime | None:
-        """When it ends by itself."""
+        """When the gate ends by itself; None: never."""
         return None if self.until_us is None else EPOCH + timedelta(microseconds=self.until_us)
 
     def is_live(self, now_us: int) -> bool:
         return self.until_us is None or now_us < self.until_us
 
     def matches(self, job: JobFacts) -> bool:
-        """Whether the gate is for this job."""
+        """Return whether the gate applies to this job."""
         if self.kind == "divert" and (job.diverted or job.queue == self.to):
             return False
         return all(
@@ -95,7 +101,7 @@ GATES = VersionedJson("gate", msgspec.json.Decoder(Gate))
 
 
 def read_gate(kind: str, given: Mapping[str, Any], now_us: int) -> Gate:
-    """Return a gate as callers give it: `read_gate("pause", {"task": mail, "until": "2h", "reason": "..."}, now)`.
+    """Return the gate that is described: `read_gate("pause", {"task": mail, "until": "2h", "reason": "..."}, now)`.
 
     `until` is an instant, or a duration from now. Raises InvalidOption, which says what to give instead.
     """
@@ -111,7 +117,7 @@ def read_gate(kind: str, given: Mapping[str, Any], now_us: int) -> Gate:
 
 
 def read_selectors(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return what `resume(...)` is for. It lifts the gates that select exactly this. Raises InvalidOption."""
+    """Return the selectors given to `resume(...)`, which lifts the gates with exactly these. Raises InvalidOption."""
     if wrong := next((name for name in given if name not in SELECTORS), None):
         raise InvalidOption(f"resume has no {wrong!r}; {nearest(wrong, SELECTORS)}")
     found = {name: _named(name, value, 0) for name, value in given.items() if value is not None}
@@ -121,7 +127,10 @@ def read_selectors(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_until(text: str | None) -> str | datetime | None:
-    """Return what somebody typed as the end of a gate: an instant, or a duration that is read as such."""
+    """Return the end of a gate as a user typed it: a datetime for an instant, or the text of a duration unchanged.
+
+    Raises InvalidOption for a text that looks like an instant and is none.
+    """
     if text is None or not text[:4].isdecimal() or "-" not in text:
         return text
     try:
@@ -133,23 +142,23 @@ def read_until(text: str | None) -> str | datetime | None:
 
 
 def gate_for(job: JobFacts, gates: Iterable[Gate], now_us: int) -> Gate | None:
-    """Return the gate that decides about a job now; None: none does.
+    """Return the gate that applies to a job now; None: no gate does.
 
-    Of several of its kind it is the one that lasts longest, the slowest, or the one that says most exactly what it is
-    for; whatever the order of the gates.
+    Among gates of one kind, the gate that lasts longest decides, the slowest gate, or the gate with the most selectors.
+    The order of `gates` does not matter.
     """
     matching = [gate for gate in gates if gate.is_live(now_us) and gate.matches(job)]
     return min(matching, key=_rank, default=None)
 
 
 def next_end_us(gates: Iterable[Gate], now_us: int) -> int | None:
-    """Return when the next gate ends by itself, and what it parked may come back."""
+    """Return when the next gate ends by itself, so that the jobs it parked may return; None: no gate has an end."""
     ends = (gate.until_us for gate in gates if gate.until_us is not None and gate.until_us > now_us)
     return min(ends, default=None)
 
 
 def _rank(gate: Gate) -> tuple[int, float, int, str]:
-    """Order gates by how much they have to say; the first decides."""
+    """Return a sort key by precedence; the first gate decides."""
     lasts_us = float("inf") if gate.until_us is None else float(gate.until_us)
     slowest = 0 if gate.pace is None else gate.pace.interval_us
     first = slowest if gate.kind == "slow" else len(gate.selects) if gate.kind == "divert" else lasts_us

@@ -1,24 +1,25 @@
-"""An even pace with some slack, kept in one number (the generic cell rate algorithm).
+"""Generic cell rate algorithm (GCRA): a rate limit with a burst, kept in one number.
 
-The *arrival* is when the next start would be due if all came evenly. One may come `burst` intervals ahead of it, and
-each start moves it on by an interval for each unit of weight. So of starts at s1 <= s2 <= ..., the k-th lies no earlier
-than `s1 + (k - 1 - burst) * interval`: in any stretch of n intervals there are at most n + burst, whatever was done
-before.
+The *arrival* is the instant at which the next start would be due if all starts came evenly. A start may come up to
+`burst` intervals ahead of it, and moves it on by one interval for each unit of weight. For starts at s1 <= s2 <= ...,
+the k-th is therefore no earlier than `s1 + (k - 1 - burst) * interval`: in any stretch of n intervals there are at most
+n + burst starts, whatever happened before.
 """
 
 from __future__ import annotations
 
 
 def settled(arrival_us: int, interval_us: int, burst: int, now_us: int) -> int:
-    """Return the arrival, but no further ahead than it is right after a whole burst.
+    """Return the arrival, but no further ahead than it is right after a full burst.
 
-    It is further only after the pace was raised or the clock was set back, and nobody shall wait for the old one then.
+    It is further ahead only after the rate was raised or the clock was set back, and jobs must not wait for the old
+    rate then.
     """
     return min(arrival_us, now_us + (burst + 1) * interval_us)
 
 
 def opens_at_us(arrival_us: int, weight: int, interval_us: int, burst: int) -> int:
-    """Return the first instant at which `weight` units may start, if weight is at most burst + 1."""
+    """Return the first instant at which `weight` units may start. `weight` is at most burst + 1."""
     return arrival_us + (weight - 1 - burst) * interval_us
 
 

@@ -1,4 +1,4 @@
-"""What holds a waiting job: a turnstile with its rule, or a gate."""
+"""The reason why a waiting job is held: a limit key with its rule, or a gate."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from tickwork.core.limits.limits import LimitKey
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What holds a waiting job; when it opens by itself; and who is inside.
+    """A hold on a waiting job: the limit key, its rule, when it opens by itself, and its current holders.
 
-    `live` is the weight of the leases, and `holders` are some of their jobs. `ahead` is how many wait before it. `head`
-    is the job of a sequence that comes before it, has started, and waits for its next attempt, due at `head_due`.
+    `live` is the weight of the live leases, and `holders` are some of their jobs. `ahead` is the number of jobs that
+    wait before this one. `head` is the job of a sequence that goes before it, has started, and waits for its next
+    attempt, due at `head_due`.
     """
 
     held_by: LimitKey

@@ -1,8 +1,9 @@
-"""What a job carries with it for flow control, and where it stands for it.
+"""Lanes: the parts of a queue's order, and the flow-control data that a job carries.
 
-A *lane* is a stretch of the queue's order. A plain job stands in the lane that has its queue's name. A job with a flow
-has a lane by its queue, needs, group and tenant, so that claims can choose between these. A job that something holds
-stands in a lane of that turnstile, out of everybody's way. (Names of queues have no colon, so that lanes can.)
+A *lane* is a section of the queue's order, stored by name. A plain job is in the lane that has its queue's name. A job
+with a Flow has a lane by its queue, needs, sticky group and tenant, so that claims can choose between these. A held job
+is in a lane of the limit key that holds it, where it delays no other job. Names of queues have no colon, so that names
+of lanes can.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ _RETURNED_PRIORITY = 4
 
 
 class Broadcast(msgspec.Struct, frozen=True, array_like=True):
-    """Which of the workers of a broadcast a job is for: one of 0 to `total` - 1."""
+    """The number of a job within a broadcast: `index` is from 0 to `total` - 1."""
 
     index: int
     total: int
 
 
 class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The limits that a job passes, with their keys; whose it is; what it needs of a worker (see placement).
+    """The flow-control data of a job: its limit uses, its tenant, and its needs (see placement).
 
-    `sequence`: one of the limits wants its jobs in order. `diverted`: a gate has sent it to another queue, as happens
-    once. `broadcast`: it is one of many, for a worker each. `spot`: that of its key, if it sticks (see sticky).
+    `sequence`: one of the limits runs its jobs in order. `diverted`: a gate has moved it to another queue, which
+    happens once. `broadcast`: it is one job of a broadcast. `spot`: the spot of its sticky key, if it has one (see
+    sticky).
     """
 
     slots: tuple[LimitUse, ...] = ()
@@ -47,11 +49,11 @@ class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Lane(NamedTuple):
-    """The parts of a lane's name. `held_by`: the turnstile that holds the jobs in it.
+    """The parts of a lane's name. `held_by` is the limit key that holds the jobs in it.
 
-    In a lane `in_order` time alone counts, not priority, and one claim at a time takes from it. Jobs that came back
-    after an attempt stand before the others. All of a sequence stand there together, wherever they stick. `group` is
-    that of the others that do.
+    In a lane that is `in_order`, only time counts, not priority, and one claim at a time takes from it. Jobs that
+    returned after an attempt go before the others. All jobs of sequences share that lane, whatever their sticky groups;
+    `group` is the sticky group of other jobs.
     """
 
     queue: str
@@ -63,12 +65,12 @@ class Lane(NamedTuple):
 
     @property
     def is_strict(self) -> bool:
-        """Whether none may be passed by for a moment: order counts, or others come in before those that stand there."""
+        """Whether a claim may not skip jobs of this lane: it is in order, or jobs may enter it ahead of others."""
         return self.in_order or self.held_by is not None
 
 
 def home_lane(queue: str, flow: Flow | None) -> str:
-    """Return the lane of a job that nothing holds."""
+    """Return the lane of a job that is not held."""
     if flow is None:
         return queue
     needs = flow.needs
@@ -80,35 +82,35 @@ def home_lane(queue: str, flow: Flow | None) -> str:
 
 
 def row_priority(priority: int, flow: Flow | None) -> int:
-    """Return the priority by which a job stands in its lane: in a sequence all are alike."""
+    """Return the priority of a job within its lane; in a sequence all jobs have the same."""
     return SEQUENCE_PRIORITY if flow is not None and flow.sequence else priority
 
 
 def returned_priority(priority: int, lane: str) -> int:
-    """Return the priority by which a job goes back to its home lane after an attempt.
+    """Return the priority with which a job returns to its home lane after an attempt.
 
-    In a sequence it goes before all that have not started: they may not start before it, and must not hide it.
+    In a sequence it goes before all jobs that have not started: they may not start before it, and must not hide it.
     """
     return _RETURNED_PRIORITY if read_lane(lane).in_order else priority
 
 
 def held_lane(held_by: LimitKey, home: str) -> str:
-    """Return the lane of a job that a turnstile holds."""
+    """Return the lane of a job that a limit key holds."""
     return f"{held_prefix(held_by)}{home}"
 
 
 def held_prefix(held_by: LimitKey) -> str:
-    """Return how the lanes of a turnstile begin."""
+    """Return the prefix of all lanes of a limit key."""
     return f":{turnstile_name(held_by)}{_HOME_SIGN}"
 
 
 def turnstile_name(passage: LimitKey) -> str:
-    """Return the name by which a turnstile is stored."""
+    """Return the text under which a limit key is stored."""
     return f"{passage.limit}{_KEY_SIGN}{passage.key}"
 
 
 def passage_of(name: str) -> LimitKey:
-    """Return the turnstile that has this name."""
+    """Return the limit key that is stored under this text."""
     limit, _, key = name.rpartition(_KEY_SIGN)
     return LimitKey(limit, key)
 
@@ -128,5 +130,5 @@ def read_lane(lane: str) -> Lane:
 
 
 def lane_range(prefix: str) -> tuple[str, str]:
-    """Return from where to before where the names lie that begin with this prefix, compared byte by byte."""
+    """Return the range (from, before) of all names that begin with this prefix, compared byte by byte."""
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)

@@ -1,10 +1,9 @@
-"""Keys and weights that a job brings along: where a limit finds them, and how a key is written.
+"""Limit keys and weights: find their values in a job's arguments, tenant and labels, and write keys as text.
 
-A key is said in one of three forms: `"order.customer.id"` is a path into the arguments by parameter name (digits count
-in lists; `"arg:order.customer.id"` says the same), `"tenant"` is the job's tenant, and `"label:region"` is what follows
-`region:` in one of its labels. The text of a key is what people read in lists, so a text stays as it is and 7 and "7"
-are one key. A job without the value shares the key `null` with all others without: a limit never silently does not
-apply.
+A key has one of three forms: `"order.customer.id"` is a path into the arguments by parameter name (digits index into
+lists; `"arg:order.customer.id"` is the same), `"tenant"` is the job's tenant, and `"label:region"` is the text after
+`region:` in one of its labels. The text of a key is shown to users, so a string stays as it is, and 7 and "7" are one
+key. All jobs without the value share the key `null`, so a limit never fails to apply without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _EXACT = 2**53
 
 
 def read_key(what: str, value: Any) -> str:
-    """Return a key's form after checking it. Raises InvalidOption, which names `what`."""
+    """Return a key after checking its form. Raises InvalidOption, which names `what`."""
     if not all(_parsed(read_text(what, value))[1]):
         raise InvalidOption(f"{what}: {value!r} names nothing. Say 'param', 'param.field', 'tenant' or 'label:name'.")
     return str(value)
@@ -36,9 +35,9 @@ def parameter_of(key: str) -> str | None:
 
 
 def bound_key(owner: str, said: str, parameters: Collection[str]) -> str:
-    """Return a key or a weight as it reads the arguments of a task with these parameters.
+    """Return a key or weight in the form that reads the arguments of a task with these parameters.
 
-    `"tenant"` is a parameter where there is one of that name, and else the job's tenant. Raises InvalidOption, which
+    `"tenant"` is a parameter if the task has one of that name, otherwise the job's tenant. Raises InvalidOption, which
     names `owner`, for a parameter that the task does not have.
     """
     if said == "tenant" and "tenant" in parameters:
@@ -50,9 +49,9 @@ def bound_key(owner: str, said: str, parameters: Collection[str]) -> str:
 
 
 def key_text(key: str | None, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> str:
-    """Return the text of a job's key; without a key, all jobs share the empty one.
+    """Return the text of a job's key. Without a key, all jobs share the empty text.
 
-    Raises InvalidArguments for an object or a list, which are no keys.
+    Raises InvalidArguments for an object or a list, which cannot be keys.
     """
     if key is None:
         return ""
@@ -60,7 +59,7 @@ def key_text(key: str | None, arguments: Mapping[str, Any], tenant: str | None, 
 
 
 def shortened(text: str) -> str:
-    """Return a text as a key: one that is long or cannot be shown keeps its beginning, and gets a hash of all of it."""
+    """Return a text as a key. A text that is long or not printable is cut and gets a hash of the whole text."""
     if len(text) <= _TEXT_LIMIT and text.isprintable():
         return text
     kept = "".join(letter for letter in text[:_KEPT] if letter.isprintable())
@@ -68,7 +67,7 @@ def shortened(text: str) -> str:
 
 
 def weight_of(weight: int | str, arguments: Mapping[str, Any]) -> int:
-    """Return what a job weighs. Raises InvalidArguments where its arguments do not say."""
+    """Return the weight of a job. Raises InvalidArguments if its arguments have no valid weight."""
     if isinstance(weight, int):
         return weight
     value = _at(_parsed(weight)[1], arguments)
@@ -82,7 +81,7 @@ def weight_of(weight: int | str, arguments: Mapping[str, Any]) -> int:
 
 @lru_cache(maxsize=1024)
 def _parsed(key: str) -> tuple[str, tuple[str, ...]]:
-    """Return the source of a key (arg, label, tenant) and the path in it."""
+    """Return the source of a key (arg, label, tenant) and the path in that source."""
     if key == "tenant":
         return "tenant", ()
     if key.startswith("label:"):
@@ -101,7 +100,7 @@ def _found(key: str, arguments: Mapping[str, Any], tenant: str | None, labels: S
 
 
 def _at(path: Sequence[str], value: Any) -> Any:
-    """Follow a path into JSON; None where it leads nowhere."""
+    """Follow a path into a JSON value. Return None if it leads nowhere."""
     for step in path:
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -124,7 +123,7 @@ def _text(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)).startswith("$"):
-        return _text(key, next(iter(value.values())))  # a value without a hint, such as {"$uuid": "..."}
+        return _text(key, next(iter(value.values())))  # a value without a type hint, such as {"$uuid": "..."}
     kind = "an object" if isinstance(value, Mapping) else "a list"
     raise InvalidArguments(
         f"the key {key!r} of this job is {kind}, {shown(value)}; a key is a text, a number or a bool. Name a field in "

@@ -1,12 +1,12 @@
-"""Limits: how many jobs may run at once, and how many may start in a while, for each key.
+"""Concurrency and rate limits: how many jobs may run at once or start within a period, for each key.
 
-A limit is a value that is declared with a task or a queue and stored, so that it can be changed while jobs wait. Each
-job is stamped at enqueue with its *slots*: which limits it passes, under which key, and what it weighs there. What is
-taken is derived from live leases, never counted in a number that could leak.
+A limit is a value that is declared with a task or a queue and stored, so that it can be changed while jobs wait. At
+enqueue, a job gets its *limit uses* (`slots`): the limits that apply to it, its key under each, and its weight there.
+Usage is derived from live leases and never kept in a counter that could drift.
 
-A limit without a name is its owner's own, `task:sync_account#1`; limits of one name are one limit, which tasks share.
-`sequence="key"` is `sequence(...)` here: one at a time for each key, by (run_at, id) whatever the priority. A job that
-has started keeps its place until it has ended for good.
+A limit without a name belongs to its owner, as `task:sync_account#1`; limits with the same name are one limit, which
+tasks share. `sequence="key"` means `sequence(...)`: one job at a time for each key, by (run_at, id) whatever the
+priority. A job of a sequence that has started keeps its place until it has ended for good.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ OnRetry = Literal["wait", "pass"]
 
 
 def concurrency(n: int, *, key: str | None = None, name: str | None = None, weight: int | str = 1) -> Concurrency:
-    """At most `n` at once, for each key: `concurrency(2, key="tenant")`. A job may take more: `weight=3`.
+    """Run at most `n` jobs at once for each key: `concurrency(2, key="tenant")`. `weight=3`: a job counts as three.
 
-    `key` and a `weight` in quotes are found in the arguments (`"order.customer.id"`). Raises InvalidOption.
+    `key` and a `weight` given as text are read from the arguments (`"order.customer.id"`). Raises InvalidOption.
     """
     return Concurrency(capacity=n, key=key, name=name, weight=weight)
 
@@ -42,11 +42,11 @@ def concurrency(n: int, *, key: str | None = None, name: str | None = None, weig
 def rate(
     pace: str, *, key: str | None = None, burst: int | None = None, name: str | None = None, weight: int | str = 1
 ) -> Rate:
-    """At most so many starts in a while, for each key: `rate("10/s")`, `rate("100/15m", key="tenant", burst=20)`.
+    """Limit the starts per period for each key: `rate("10/s")`, `rate("100/15m", key="tenant", burst=20)`.
 
-    Starts come evenly, and after a pause up to `burst` come ahead of that: in any 15 minutes there are at most 100 +
-    burst. Without `burst` it is what 100 ms let through, so that workers that look a moment late lose nothing. Raises
-    InvalidOption.
+    Starts come evenly, and after a pause up to `burst` of them come early: in any 15 minutes there are at most 100 +
+    burst. The default of `burst` is the number of starts in 100 ms, so that workers that claim a moment late lose no
+    capacity. Raises InvalidOption.
     """
     count, period = _read_pace(pace)
     return Rate(
@@ -55,16 +55,16 @@ def rate(
 
 
 def sequence(key: str, *, on_retry: OnRetry = "wait") -> Concurrency:
-    """One at a time for each key, in the order of (run_at, id) whatever the priority: `sequence("account")`.
+    """Run one job at a time for each key, in the order of (run_at, id) whatever the priority: `sequence("account")`.
 
-    A job that has started keeps its place until it has ended for good: the next one waits also while it waits for a
-    retry. With `on_retry="pass"` later ones may start until the retry is due. Raises InvalidOption.
+    A job that has started keeps its place until it has ended for good: later jobs also wait while it waits for a retry.
+    With `on_retry="pass"`, later jobs may start until the retry is due. Raises InvalidOption.
     """
     return Concurrency(capacity=1, key=key, in_order=True, on_retry=on_retry)
 
 
 class LimitValue(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True):
-    """What all limits say: whose they are, where the key is found, and what a job weighs."""
+    """The fields that all limits have: their name, the key, and the weight of a job."""
 
     name: str | None = None
     key: str | None = None
@@ -82,12 +82,15 @@ class LimitValue(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", fo
 
     @property
     def heaviest(self) -> int:
-        """The most that one job may weigh here."""
+        """The largest weight that a job may have under this limit."""
         return LARGEST
 
 
 class Concurrency(LimitValue, frozen=True, tag="concurrency", kw_only=True):
-    """At most `capacity` at every instant. `in_order`: a sequence, whose jobs `on_retry` wait or pass each other."""
+    """At most `capacity` weight at any instant.
+
+    `in_order` makes it a sequence: with `on_retry` "wait", later jobs wait for a retry; with "pass", they may pass it.
+    """
 
     capacity: int
     in_order: bool = False
@@ -108,7 +111,7 @@ class Concurrency(LimitValue, frozen=True, tag="concurrency", kw_only=True):
 
     @property
     def said(self) -> str:
-        """The limit in a few words."""
+        """The limit as a short text."""
         return "one at a time, in order" if self.in_order else f"{self.capacity:,} at once"
 
 
@@ -131,7 +134,7 @@ class Rate(LimitValue, frozen=True, tag="rate", kw_only=True):
 
     @property
     def interval_us(self) -> int:
-        """The time between two starts that come evenly; rounded up, so that the bound is never above what was said."""
+        """The time between even starts, rounded up so that the rate is never above the declared one."""
         return -(-to_us(self.period) // self.count)
 
     @property
@@ -140,14 +143,14 @@ class Rate(LimitValue, frozen=True, tag="rate", kw_only=True):
 
     @property
     def said(self) -> str:
-        """The limit in a few words."""
+        """The limit as a short text."""
         period = format_duration(self.period)
         unit = period[1:] if period[0] == "1" and period[1:].isalpha() else period
         return f"{self.count:,}/{unit}{f', burst {self.burst:,}' if self.burst else ''}"
 
 
 class Shared(LimitValue, frozen=True, tag="shared", kw_only=True):
-    """A limit that is declared elsewhere, by its name."""
+    """A reference by name to a limit that is declared elsewhere."""
 
 
 Bound = Concurrency | Rate
@@ -156,14 +159,14 @@ LIMITS = VersionedJson("limits", msgspec.json.Decoder(tuple[AnyLimit, ...]))
 
 
 class LimitKey(NamedTuple):
-    """The name of a turnstile: a limit, and a key under it."""
+    """A limit and one key under it: the unit in which limits are locked and jobs are held."""
 
     limit: str
     key: str
 
 
 class LimitUse(NamedTuple):
-    """What a job takes of a turnstile while it runs (of a rate: when it starts)."""
+    """The weight that a job takes under a limit key while it runs; under a rate, when it starts."""
 
     limit: str
     key: str
@@ -176,16 +179,16 @@ class LimitUse(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def _passage(limit: str, key: str) -> LimitKey:
-    """Claims ask for it again and again."""
+    """Cached, because claims call it very often."""
     return LimitKey(limit, key)
 
 
 def read_limits(owner: str, given: Any, parameters: Collection[str] | None = None) -> tuple[AnyLimit, ...]:
-    """Return limits as they are stored, each with its name, after checking them.
+    """Return the limits given for a task or queue as they are stored, checked and with a name each.
 
-    `owner` is "task:NAME" or "queue:NAME". A text among them is the name of a limit that is declared elsewhere.
-    `parameters` are those of the task: a key must be one of them, and `"tenant"` is a parameter where there is one of
-    that name, and else the job's tenant. Raises InvalidOption.
+    `owner` is "task:NAME" or "queue:NAME". A text among the limits is the name of a limit that is declared elsewhere.
+    `parameters` are the parameters of the task: a key must be one of them, and `"tenant"` is a parameter if there is
+    one of that name, otherwise the job's tenant. Raises InvalidOption.
     """
     if isinstance(given, str | LimitValue | Mapping) or not isinstance(given, Iterable):
         raise InvalidOption(f"limits of {owner} must be a list such as [concurrency(2, key='tenant')].")
@@ -199,10 +202,10 @@ def read_limits(owner: str, given: Any, parameters: Collection[str] | None = Non
 def slots_of(
     limits: Iterable[AnyLimit], arguments: Mapping[str, Any], tenant: str | None = None, labels: Sequence[str] = ()
 ) -> tuple[LimitUse, ...]:
-    """Return what a job takes of limits that `read_limits` has named.
+    """Return the limit uses of a job under limits that `read_limits` has named.
 
-    `arguments` is the JSON of its arguments by parameter name, defaults included. Raises InvalidArguments for a key or
-    a weight that is none, and for a job that is too heavy to start ever.
+    `arguments` is the JSON of its arguments by parameter name, defaults included. Raises InvalidArguments for an
+    invalid key or weight, and for a job that is too heavy ever to start.
     """
     return tuple(_slot(limit, arguments, tenant, labels) for limit in limits)
 
@@ -215,6 +218,7 @@ def _slot(limit: AnyLimit, arguments: Mapping[str, Any], tenant: str | None, lab
 
 
 def _owned(owner: str, number: int, given: Any, parameters: Collection[str] | None) -> AnyLimit:
+    """Return a limit as its owner stores it: with its key checked against the parameters, and with a name."""
     limit: AnyLimit = Shared(name=given) if isinstance(given, str) else given
     if not isinstance(limit, Concurrency | Rate | Shared):
         raise InvalidOption(

@@ -1,9 +1,9 @@
-"""A budget for retries, so that a failure of many jobs at once does not come back as a storm.
+"""Retry budget: bound the rate of retries of a queue, so that many failures at once do not cause a retry storm.
 
-Retries of a queue come due at an even pace: a share of how often anything started in it lately. What is above it is put
-off, not charged and not lost. The pace follows the load, so a busy queue repairs itself quickly, and no queue is slower
-than the floor. The window is long, so that a burst which fails does not raise the pace of its own retries much. Only
-shares are counted: when each worker keeps a budget of its own starts, the shares add up to the same.
+Retries of a queue come due at an even pace: a share of the recent rate of starts in it. Retries above that are delayed,
+neither charged nor lost. The pace follows the load, so a busy queue recovers quickly, and it never falls below the
+floor. The window is long, so that a burst of failures raises the pace of its own retries only a little. Only shares are
+counted: if each worker keeps a budget of its own starts, the shares add up to the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tickwork.errors import InvalidOption
 
 
 class RetryBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """Retries a second are at most `share` of the starts a second in `window`, and `floor` a second in any case."""
+    """Retries per second are at most `share` of the starts per second in `window`, and at least `floor`."""
 
     share: float = 0.2
     window: timedelta = timedelta(minutes=2)
@@ -32,11 +32,11 @@ class RetryBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def started(budget: RetryBudget, starts: SlidingCounter, count: int, now_us: int) -> SlidingCounter:
-    """Return the tally after `count` jobs have started, retries among them."""
+    """Return the counter after `count` jobs have started, retries included."""
     return starts.added(count, now_us, to_us(budget.window))
 
 
 def retries_a_second(budget: RetryBudget, starts: SlidingCounter, now_us: int) -> int:
-    """Return how many retries may come due in one second; rounded down, so that they are never more than the share."""
+    """Return how many retries may come due per second, rounded down so that the share is never exceeded."""
     lately = starts.total(now_us, to_us(budget.window))
     return max(budget.floor, int(budget.share * lately / budget.window.total_seconds()))

@@ -1,4 +1,4 @@
-"""How often something happened lately: counts by stretches of time, small enough for a row."""
+"""Sliding-window counter: how often an event happened recently, small enough to store in a row."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ STRETCHES = 10
 
 
 class SlidingCounter(msgspec.Struct, frozen=True, array_like=True):
-    """Counts of the last ten stretches; `counts[0]` belongs to the stretch `newest`, the next to the one before it.
+    """Counts of the last ten sections of time; `counts[0]` belongs to section `newest`, the next to the one before.
 
-    A total covers the stretch that has just begun and the nine before it: more than nine tenths of the window, and
+    A total covers the section that has just begun and the nine before it: more than nine tenths of the window, and
     never more than all of it.
     """
 
@@ -18,7 +18,7 @@ class SlidingCounter(msgspec.Struct, frozen=True, array_like=True):
     counts: tuple[int, ...] = ()
 
     def added(self, count: int, now_us: int, window_us: int) -> SlidingCounter:
-        """Return the tally with `count` more at an instant."""
+        """Return the counter with `count` more events at an instant."""
         tally = self._at(now_us, window_us)
         first, *rest = tally.counts or (0,)
         while rest and not rest[-1]:
@@ -26,13 +26,14 @@ class SlidingCounter(msgspec.Struct, frozen=True, array_like=True):
         return SlidingCounter(tally.newest, (first + count, *rest))
 
     def total(self, now_us: int, window_us: int) -> int:
-        """Return how often it happened in the window that ends now."""
+        """Return the number of events in the window that ends now."""
         return sum(self._at(now_us, window_us).counts)
 
     def _at(self, now_us: int, window_us: int) -> SlidingCounter:
-        """Return the tally as it stands at an instant.
+        """Return the counter moved to an instant.
 
-        One a little before the newest stretch counts in that; one long before it means that the clock was set back.
+        An instant slightly before the newest section counts in that section; an instant long before it means that the
+        clock was set back, and the counter starts anew.
         """
         stretch = now_us * STRETCHES // window_us
         if stretch < self.newest - STRETCHES:

@@ -1,1 +1,1 @@
-"""On which workers a job may run: what it needs, and the worker that it sticks to."""
+"""Placement: which workers may run a job, by its needs and by its sticky key."""

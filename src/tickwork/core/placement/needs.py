@@ -1,9 +1,9 @@
-"""Placement: what jobs need of a worker, what a worker has, and what of it is free.
+"""Needs and resources: what a job needs of a worker, what a worker offers, and how much of that is free.
 
-`needs={"gpu": True, "mem": "8GB", "cpu": 2}` asks for a thing or for an amount. A worker has labels and resources
-(`--label gpu --resource mem=16GB,cpu=4`). What is asked for with True is a label, which any number of jobs may share,
-or else one of a resource of that name. Equal needs have one text, which is stored with the job; so a claim asks for the
-few texts that the worker can take now, and jobs that it cannot take are not in the way.
+`needs={"gpu": True, "mem": "8GB", "cpu": 2}` asks for a label or for an amount. A worker has labels and resources
+(`--label gpu --resource mem=16GB,cpu=4`). A need that is True is met by a label, which any number of jobs may share, or
+else by one unit of a resource of that name. Equal needs have the same text, which is stored with the job. A claim asks
+only for the few texts that the worker can take now, so jobs that it cannot take do not delay it.
 
 Amounts are counted in thousandths, so that half a CPU is exact.
 """
@@ -31,33 +31,33 @@ _OWN = "worker:"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a job asks for: things by name, and amounts of resources."""
+    """The needs of a job: labels (`things`), and amounts of resources."""
 
     things: tuple[str, ...] = ()
     amounts: tuple[tuple[str, int], ...] = ()
 
     @property
     def text(self) -> str:
-        """The one text of equal needs, "cpu=2 gpu mem=8000000000"; without needs it is empty."""
+        """The canonical text of the needs, such as "cpu=2 gpu mem=8000000000"; empty without needs."""
         parts = [*self.things, *(f"{name}={_number(amount)}" for name, amount in self.amounts)]
         return " ".join(sorted(parts))
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a worker has, or what of it is free."""
+    """The labels and resources that a worker has, or those that are free."""
 
     labels: frozenset[str] = frozenset()
     resources: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shown(self) -> list[str]:
-        """Its labels and resources as somebody says them, less the label that each worker has of itself."""
+        """The labels and resources as a user writes them, without the label that identifies the worker."""
         amounts = [f"{name}={_number(amount)}" for name, amount in sorted(self.resources.items())]
         return [*sorted(label for label in self.labels if not label.startswith(_OWN)), *amounts]
 
     def of_worker(self, worker: str) -> Offer:
-        """This, and the label by which a job asks for one worker."""
+        """Return this offer with the label by which a job asks for this worker."""
         return Offer(self.labels | {own_label(worker)}, self.resources)
 
     def without(self, taken: Mapping[str, int]) -> Offer:
@@ -69,12 +69,12 @@ NOTHING = Offer()
 
 
 def own_label(worker: str) -> str:
-    """Return the label that this worker alone has."""
+    """Return the label that only this worker has."""
     return f"{_OWN}{worker}"
 
 
 def read_needs(given: Any) -> Needs:
-    """Return what a job asks for. Raises InvalidOption, which names what is wrong."""
+    """Return the needs that a caller gives. Raises InvalidOption, which names what is wrong."""
     if not isinstance(given, Mapping):
         raise InvalidOption(f'needs must be a dict such as {{"gpu": True, "mem": "8GB"}}, not {shown(given)}.')
     if len(given) > _NEEDS_LIMIT:
@@ -95,7 +95,7 @@ def needs_of(text: str) -> Needs:
 
 
 def read_offer(labels: Iterable[str] = (), resources: str | Mapping[str, Any] = "") -> Offer:
-    """Return what a worker has: `read_offer(["gpu"], "mem=16GB,cpu=4")`. Raises InvalidOption."""
+    """Return the offer of a worker: `read_offer(["gpu"], "mem=16GB,cpu=4")`. Raises InvalidOption."""
     labels = [_name("a label", label) for label in labels]
     if own := next((label for label in labels if label.startswith(_OWN)), None):
         raise InvalidOption(f"a label: {own!r} would name one worker; only a worker itself has such a label.")
@@ -123,7 +123,7 @@ def amount_of(name: str, value: Any) -> int:
 
 
 def taken_of(offer: Offer, needs: Needs) -> dict[str, int] | None:
-    """Return the amounts that a job would take of an offer; None: it does not fit in."""
+    """Return the amounts that a job would take of an offer; None: it does not fit."""
     taken = dict(needs.amounts)
     for thing in needs.things:
         if thing not in offer.labels:
@@ -133,7 +133,7 @@ def taken_of(offer: Offer, needs: Needs) -> dict[str, int] | None:
 
 
 def free(offer: Offer, running: Iterable[Needs]) -> Offer:
-    """Return what is left of an offer beside the jobs that run; below zero after a worker came back with less."""
+    """Return what running jobs leave of an offer. Amounts are negative if a worker restarted with fewer resources."""
     for needs in running:
         things = {thing: _THOUSANDTHS for thing in needs.things if thing not in offer.labels}
         offer = offer.without({**dict(needs.amounts), **things})
@@ -141,16 +141,17 @@ def free(offer: Offer, running: Iterable[Needs]) -> Offer:
 
 
 def servable(left: Offer, texts: Iterable[str]) -> list[str]:
-    """Return the texts of the needs that fit into what is left, best fit first.
+    """Return the texts of the needs that fit, best fit first.
 
-    The best fit leaves the least idle: a worker with a GPU takes what needs one before what any worker could do.
+    The best fit leaves the least unused: a worker with a GPU takes jobs that need it before jobs that any worker could
+    run.
     """
     found = [(waste, text) for text in set(texts) if (waste := _waste(left, needs_of(text))) is not None]
     return [text for _, text in sorted(found)]
 
 
 def take_in_order(left: Offer, wanted: Iterable[str]) -> list[bool]:
-    """Say of each job, by its needs' text and in order, whether it can be taken together with those before it."""
+    """Return for each job, given the text of its needs, whether it fits together with the jobs accepted before it."""
     answers = []
     for text in wanted:
         taken = taken_of(left, needs_of(text))
@@ -160,7 +161,7 @@ def take_in_order(left: Offer, wanted: Iterable[str]) -> list[bool]:
 
 
 def _waste(offer: Offer, needs: Needs) -> tuple[int, Fraction] | None:
-    """How many of a worker's labels and resources a job leaves unused, and how much of those that it uses."""
+    """Return how many labels and resources a job leaves unused, and what share of the resources that it uses."""
     taken = taken_of(offer, needs)
     if taken is None:
         return None

@@ -1,12 +1,13 @@
-"""Sticky placement: jobs of one key run on the same worker, and in the same process of it, where that is possible.
+"""Sticky placement: run jobs with the same key on the same worker, and in the same process of it, if possible.
 
-A key has one of SPOTS spots. Each spot has a home among the processes of a worker, and each of the GROUPS into which
-they fall among the workers that could run its jobs. Nobody keeps a list of homes: the home is the one who scores
-highest, which everybody works out alike. When one comes or goes, only those spots move that become its own, or were.
+A key maps to one of SPOTS spots. Each spot has a home among the processes of a worker; each of the GROUPS of spots has
+a home among the workers that could run its jobs. No list of homes is stored: the home is the candidate with the highest
+score (rendezvous hashing), which all workers compute alike. When a worker joins or leaves, only the spots that it gains
+or had move.
 
-Jobs are left to their home for GRACE_US after they are due. Then whoever is free takes them: a cache that is warm is
-worth a moment, not a job that stands still. Among jobs that are as urgent as each other a worker takes what is
-another's last for PATIENCE_US, so that homes also mean something while more is due than can run.
+Jobs are left to their home for GRACE_US after they are due. Then any free worker takes them: a warm cache is worth a
+short delay, not an idle job. Among jobs of equal urgency, a worker takes jobs of other homes last for PATIENCE_US, so
+that homes also matter while more jobs are due than can run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from tickwork.core.placement.needs import Offer, needs_of, taken_of
 
 SPOTS = 1024
-GROUPS = 32  # as many lanes may stand in a queue, for each need and tenant; so many workers can have keys of their own
+GROUPS = 32  # lanes of a queue for each need and tenant, and the most workers that can be homes
 GRACE_US = 250_000
 PATIENCE_US = 5_000_000
 
@@ -30,23 +31,23 @@ def spot_of(key: str) -> int:
 
 
 def group_of(spot: int) -> int:
-    """Return the group of a spot: where it stands in the queue."""
+    """Return the group of a spot; jobs of a group share a lane."""
     return spot % GROUPS
 
 
 @lru_cache(maxsize=1 << 13)
 def score(place: int, name: str) -> int:
-    """Return how much somebody is the right one for a spot or a group; the highest score wins."""
+    """Return the score of a candidate for a spot or a group; the highest score wins."""
     return _hash(f"{place} {name}")
 
 
 def home_of(place: int, names: Iterable[str]) -> str | None:
-    """Return who of these is the home of a spot or a group; None: there is nobody."""
+    """Return the home of a spot or a group among these names; None: there are none."""
     return max(names, key=lambda name: (score(place, name), name), default=None)
 
 
 class ClaimingWorker(NamedTuple):
-    """A worker that claims jobs: of which queues, and what it has for them."""
+    """A worker that claims jobs: its queues, and its labels and resources."""
 
     worker: str
     queues: tuple[str, ...]
@@ -54,7 +55,7 @@ class ClaimingWorker(NamedTuple):
 
 
 class ClaimingWorkers:
-    """Who claims jobs at the time, and so where the groups have their homes."""
+    """The workers that claim jobs at present, and the home of each group among them."""
 
     def __init__(self, neighbours: Sequence[ClaimingWorker]) -> None:
         self._neighbours = neighbours
@@ -63,14 +64,14 @@ class ClaimingWorkers:
         self._homes: dict[tuple[int, str, str], str | None] = {}
 
     def is_anothers(self, worker: str, group: int, queue: str, needs: str) -> bool:
-        """Whether a worker leaves these jobs to another for a while.
+        """Return whether a worker leaves these jobs to their home for a while.
 
-        One that is not of the neighbourhood, a server that claims for others, has no home and leaves nothing.
+        A worker that is not in the list, such as a server that claims for others, is no home and leaves no jobs.
         """
         return worker in self._workers and self.home(group, queue, needs) not in (None, worker)
 
     def home(self, group: int, queue: str, needs: str) -> str | None:
-        """Return the worker that is the home of a group, for jobs of a queue that need this; None: nobody could be."""
+        """Return the home of a group for jobs of a queue with these needs; None: no worker can run them."""
         place = (group, queue, needs)
         if place not in self._homes:
             self._homes[place] = home_of(group, self._able_to(queue, needs))
