@@ -1,1 +1,1 @@
-"""Arguments of a task: read from its signature, checked, converted and encoded."""
+"""Arguments of tasks: read from the task's signature, checked, converted and encoded as JSON."""

@@ -1,6 +1,6 @@
-"""What the hints of a batch handler say of one of its jobs: `list[Doc]` that each job brings a Doc.
+"""Signatures of batch handlers, as one of their jobs sees them: with `list[Doc]`, each job's argument is a Doc.
 
-A hint that cannot be used counts as none, as everywhere; one that can and is not a list is refused.
+A hint that cannot be used counts as no hint, as in all signatures; a usable hint that is not a list is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tickwork.errors import InvalidOption
 
 
 def check_batch_handler(function: Callable[..., Any]) -> None:
-    """Raise InvalidOption for a function that does not take one list. Hints are not looked at yet."""
+    """Raise InvalidOption for a function that does not take one list. Its hints are not checked here."""
     parameters = list(inspect_signature(function).parameters.values())
     if len(parameters) != 1 or parameters[0].kind not in BY_POSITION or parameters[0].default is not Parameter.empty:
         name = name_of(function).rpartition(".")[2]
@@ -37,7 +37,7 @@ def check_batch_handler(function: Callable[..., Any]) -> None:
 
 
 def one_of_many(function: Callable[..., Any], parameter: Parameter, names: dict[str, Any]) -> TaskParameter:
-    """Return the parameter as one job fills it. Raises InvalidOption where its hint is not that of a list."""
+    """Return the parameter with the hint of one job's argument. Raises InvalidOption if the hint is not a list."""
     hint = _readable(parameter.annotation, names)
     if hint in (None, Any, object):
         return TaskParameter.of(parameter, names)
@@ -51,7 +51,10 @@ def one_of_many(function: Callable[..., Any], parameter: Parameter, names: dict[
 
 
 def result_of_one(function: Callable[..., Any], annotation: Any, names: dict[str, Any]) -> Hint:
-    """Return the hint of one job's result. Exceptions among the results are outcomes, and no part of it."""
+    """Return the hint of one job's result.
+
+    Exceptions in the list of results are outcomes, and are left out of the hint.
+    """
     hint = _readable(annotation, names)
     if hint in (None, Any, object):
         return Hint.of(annotation, names)
@@ -70,7 +73,7 @@ def result_of_one(function: Callable[..., Any], annotation: Any, names: dict[str
 
 
 def _readable(annotation: Any, names: dict[str, Any]) -> Any:
-    """Return what an annotation means; None: there is none, or it cannot be read."""
+    """Return what an annotation evaluates to; None: there is none, or it cannot be evaluated."""
     if annotation is Parameter.empty:
         return None
     try:

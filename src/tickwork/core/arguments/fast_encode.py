@@ -1,7 +1,7 @@
-"""The quick road of most calls: arguments by position that are whole numbers, texts and flags, just as hints say.
+"""Fast path of argument encoding: positional ints, strings and bools that match their hints exactly.
 
-JSON brings such values back as they were, so what was written need not be read again; and all that a store may refuse
-of them can be seen without walking through them.
+JSON returns such values unchanged, so the encoded bytes need not be decoded again. All that a store may refuse in them
+can be checked without walking through containers.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ PLAIN = (int, str, bool)
 
 
 class FastEncoder:
-    """Writes calls of a function whose parameters by position have these types, all of them among PLAIN."""
+    """Encode calls of a function whose positional parameters have these types, each one of PLAIN."""
 
     def __init__(self, kinds: Mapping[str, type]) -> None:
-        names = {f"p{index}": name for index, name in enumerate(kinds)}  # a Struct cannot have every name
+        names = {f"p{index}": name for index, name in enumerate(kinds)}  # a field of a Struct cannot have every name
         self._kinds = tuple(kinds.values())
         self._struct = msgspec.defstruct("Plain", [(field, Any) for field in names], rename=names, gc=False)
         self._encode = msgspec.json.Encoder().encode
 
     def written(self, args: tuple[Any, ...]) -> bytes | None:
-        """Return the arguments as JSON; None where the long road has to look at them."""
+        """Return the arguments as JSON; None: they need the full check."""
         if tuple(map(type, args)) != self._kinds:
             return None
         for value in args:

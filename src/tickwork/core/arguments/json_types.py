@@ -1,6 +1,7 @@
-"""What JSON the values of a hint can be, roughly: enough to say that what one task gives is never what another takes.
+"""The JSON types that a type hint allows, roughly: enough to tell that a result never fits a parameter.
 
-It is compared before anything runs, so doubt counts as a fit; the worker checks every value by its hint anyway.
+The types are compared before anything runs, so a doubtful case counts as a fit; the worker checks every value against
+its hint anyway.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NUMBERS = frozenset({"integer", "number"})
 
 
 class JsonTypes(NamedTuple):
-    """The JSON types of a hint, and the shape of its elements if it is a list. None: they can be anything."""
+    """The JSON types of a hint, and the types of its elements if it is a list. None: any type."""
 
     text: str
     kinds: frozenset[str] | None = None
@@ -26,20 +27,20 @@ class JsonTypes(NamedTuple):
 
     @classmethod
     def of(cls, hint: Hint) -> JsonTypes:
-        """What a hint comes to."""
+        """Return the JSON types of a hint."""
         schema = msgspec.json.schema(hint.wire, schema_hook=describe)
         return _shape(hint.text, schema, schema.get("$defs", {}))
 
     def as_list(self) -> JsonTypes:
-        """The shape of a list of these."""
+        """Return the types of a list of these values."""
         return JsonTypes(f"list[{self.text}]", frozenset({"array"}), self)
 
     def fits(self, wanted: JsonTypes) -> bool:
-        """Whether some value of this shape could be one of the other."""
+        """Return whether some value of these types could be a value of `wanted`."""
         if self.kinds is None or wanted.kinds is None:
             return True
         both = self.kinds & wanted.kinds
-        if not both:  # a whole number is a float, too, and a float may be a whole number
+        if not both:  # an int is accepted as a float, and a float may be a whole number
             return bool(self.kinds & _NUMBERS and wanted.kinds & _NUMBERS)
         if both == {"array"} and self.items is not None and wanted.items is not None:
             return self.items.fits(wanted.items)
@@ -63,7 +64,7 @@ def _shape(text: str, schema: Mapping[str, Any], shared: Mapping[str, Any]) -> J
 
 
 def _members(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A schema, or those that it is any of."""
+    """Yield the schema itself, or the members of its union, with references resolved."""
     reference = schema.get("$ref")
     if reference is not None:
         schema = shared[reference.rpartition("/")[2]]

@@ -1,15 +1,16 @@
-"""What may be stored, and how it is written: one strict JSON, the same for both stores.
+"""Payload encoding: what may be stored, as one strict JSON for both stores.
 
 A value is refused before it is queued, never when a worker reads it: PostgreSQL refuses NUL characters that SQLite
-takes, SQLite rounds integers that PostgreSQL keeps, and msgspec writes null for NaN. So the rules here are the
-narrowest of all of them: finite numbers, integers within 64 bits, no NUL characters, no lone surrogates, at most 64
-levels, a cap on the bytes.
+accepts, SQLite rounds integers that PostgreSQL keeps, and msgspec writes null for NaN. The rules here are therefore the
+narrowest of all: finite numbers, integers within 64 bits, no NUL characters, no lone surrogates, at most 64 levels, a
+cap on the bytes.
 
-Where a type hint says what a value is, its JSON is plain and the hint brings it back. Where none does, JSON's own types
-are written as they are and the others as an object with one key, the tag: `{"$uuid": "…"}`. A dict that looks like one
-is wrapped as `{"$dict": {…}}`, so every dict comes back too. One loss is accepted: a tuple comes back as a list.
+If a type hint describes a value, its JSON is plain and the hint restores it. Without a hint, JSON's own types are
+written as they are, and other types as an object with one key, the tag: `{"$uuid": "…"}`. A dict that looks like a tag
+is wrapped as `{"$dict": {…}}`, so every dict is restored, too. One loss is accepted: a tuple becomes a list.
 
-What looks like a reference to a blob (see `blob`) is written nowhere here: that is for results that are too large.
+JSON that looks like a reference to a blob (see `blob_ref`) is never written here: references are only for results that
+are too large for a row.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from tickwork.errors import InvalidPayload
 
 PAYLOAD_LIMIT = 256 * 1024
 RESULT_LIMIT = 1024 * 1024
-BLOB_LIMIT = 1024 * 1024 * 1024  # of a result that does not stand in a row
+BLOB_LIMIT = 1024 * 1024 * 1024  # for results that are stored in a blob
 
 
 def encode(value: Any, *, what: str, limit_bytes: int) -> bytes:
-    """Return `value`, for which there is no type hint, as JSON bytes that `decode` turns back into an equal value.
+    """Return `value`, which has no type hint, as JSON bytes that `decode` turns back into an equal value.
 
-    Raises InvalidPayload, which names `what`, the place inside the value and the cure.
+    Raises InvalidPayload, which names `what`, the place inside the value and the remedy.
     """
     try:
         data = seal(tagged(value))
@@ -57,7 +58,7 @@ def encode(value: Any, *, what: str, limit_bytes: int) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """Return the value that `encode` was given. Raises InvalidPayload for what `encode` cannot have written."""
+    """Return the value that `encode` was given. Raises InvalidPayload for data that `encode` cannot have written."""
     try:
         wire = msgspec.json.decode(data)
         _check_depth_and_nul(wire, data)
@@ -69,12 +70,12 @@ def decode(data: bytes) -> Any:
 
 
 def storable(text: str) -> str:
-    """Return text of somebody else (output, an error) as both stores can hold it: what they cannot is escaped."""
+    """Return foreign text (output, an error) with the characters escaped that a store cannot hold."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def too_large(data: bytes, *, what: str, limit_bytes: int) -> InvalidPayload:
-    """What to say of data that is over the cap."""
+    """Return the error for data that is over the cap."""
     return InvalidPayload(
         f"{what} is {len(data):,} bytes; the cap is {limit_bytes:,}: store it elsewhere and pass a reference."
     )
@@ -84,7 +85,7 @@ def too_large(data: bytes, *, what: str, limit_bytes: int) -> InvalidPayload:
 
 
 def tagged(value: Any) -> Any:
-    """Like `pack`, but raises Flaw, with the place."""
+    """Return `value` packed like `pack` does. Raises Flaw, with the place of the part that cannot be stored."""
     try:
         return pack(value)
     except (UnstorablePart, RecursionError) as error:
@@ -92,7 +93,10 @@ def tagged(value: Any) -> Any:
 
 
 def pack(value: Any) -> Any:
-    """Return `value` in JSON's own types, the others as tags. Raises Unfit for what has neither."""
+    """Return `value` in JSON's own types, other types as tags.
+
+    Raises UnstorablePart for a value without either form.
+    """
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return value
@@ -109,7 +113,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(wire: Any) -> Any:
-    """Return what `pack` was given. Raises InvalidPayload for a tag that `pack` does not write."""
+    """Return the value that `pack` was given. Raises InvalidPayload for a tag that `pack` does not write."""
     kind = type(wire)
     if kind is list:
         return [unpack(item) for item in wire]
@@ -133,6 +137,7 @@ def _pack_dict(value: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _tag_in(wire: dict[str, Any]) -> str | None:
+    """Return the tag of a tagged value; None: this is no tagged value."""
     if len(wire) == 1:
         for key in wire:
             return key if key.startswith("$") else None
@@ -151,7 +156,7 @@ def _untag(tag: str, body: Any) -> Any:
 
 
 def pack_members(members: Iterable[Any]) -> list[Any]:
-    """Pack what is in a set."""
+    """Pack the members of a set. Raises UnstorablePart for tuples, which would come back as lists."""
     packed = [pack(member) for member in members]
     if any(type(member) is list for member in packed):
         reason = "a tuple inside a set would come back as a list, which no set can hold; annotate it, or use a list"
@@ -196,11 +201,11 @@ class _AnyValue(type):
 
 
 class Tagged(metaclass=_AnyValue):
-    """Stands in a hint for Any: a value that is written with tags."""
+    """The stand-in for Any in a hint: a value that is written with tags."""
 
 
 def _to_wire(value: Any) -> Any:
-    """Write what msgspec cannot: pydantic's models, paths, and subclasses of the plain types."""
+    """Encode a value that msgspec cannot: pydantic models, paths, and subclasses of the plain types."""
     if hasattr(value, "model_dump_json"):
         return msgspec.Raw(value.model_dump_json(by_alias=True, round_trip=True).encode())
     if isinstance(value, PurePath):
@@ -214,7 +219,7 @@ def _to_wire(value: Any) -> Any:
 
 
 def from_wire(kind: Any, wire: Any) -> Any:
-    """Read what msgspec cannot. A ValueError raised here becomes a msgspec.ValidationError with its path."""
+    """Decode a value that msgspec cannot. A ValueError raised here becomes a msgspec.ValidationError with its path."""
     if kind is Tagged:
         return unpack(wire)
     if hasattr(kind, "model_validate_json"):
@@ -225,7 +230,7 @@ def from_wire(kind: Any, wire: Any) -> Any:
 
 
 def _read_model(kind: Any, wire: Any) -> Any:
-    # As JSON once more: pydantic's strict models take "2026-11-15T00:00:00Z" for a datetime only from JSON.
+    # Encode again, because pydantic's strict models accept "2026-11-15T00:00:00Z" for a datetime only from JSON.
     try:
         return kind.model_validate_json(msgspec.json.encode(wire))
     except ValueError as error:
@@ -239,9 +244,10 @@ _encoder = msgspec.json.Encoder(enc_hook=_to_wire)
 
 
 def seal(wire: Any) -> bytes:
-    """Return the bytes of values that are JSON, or that their hints make so. Raises Flaw for what no store may hold.
+    """Return the bytes of values that are JSON, or that their hints make so.
 
-    Numbers and zones were looked at by `pack`, or will be by `difference`; both visit every value anyway.
+    Raises Flaw for a value that no store may hold. Numbers and time zones are not checked here: `pack` has checked
+    them, or `difference` will; both visit every value anyway.
     """
     try:
         data = _encoder.encode(wire)
@@ -252,15 +258,22 @@ def seal(wire: Any) -> bytes:
 
 
 def _check_depth_and_nul(wire: Any, data: bytes) -> None:
-    """Raise Flaw for deep or NUL-bearing values. The bytes tell at once that a value is neither."""
+    """Raise Flaw for values that are too deep or contain NUL.
+
+    The encoded bytes show quickly that a value is neither.
+    """
     if b"\\u0000" in data or _may_be_deep(data):
-        flaw = find_flaw(wire) or find_flaw(msgspec.json.decode(data))  # the second sees into enums, paths and URLs
+        # the second call sees into enums, paths and URLs
+        flaw = find_flaw(wire) or find_flaw(msgspec.json.decode(data))
         if flaw:
             raise flaw
 
 
 def _may_be_deep(data: bytes) -> bool:
-    """Peel the brackets from the inside, a level at a time. Brackets inside strings can only raise a false alarm."""
+    """Return whether the JSON may be nested too deeply, by removing brackets from the inside, a level at a time.
+
+    Brackets inside strings can only cause a false alarm.
+    """
     if len(data) <= 2 * DEPTH_LIMIT:
         return False
     brackets = data.translate(_ONE_KIND_OF_BRACKET, _NOT_BRACKETS)

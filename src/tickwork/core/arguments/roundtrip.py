@@ -1,4 +1,4 @@
-"""Did a value come back? What is stored is read again before it is queued, and compared with what was given."""
+"""Round-trip check: compare a value with what its stored form decodes to, before it is queued."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.core.arguments.unstorable import field_names, flaw_of, suffix
 
 
 class Difference(NamedTuple):
-    """Where a value and what came back for it are not the same."""
+    """The place where a value and its decoded form differ."""
 
     given: Any
     back: Any
@@ -20,11 +20,11 @@ class Difference(NamedTuple):
 
 
 def difference(given: Any, back: Any) -> Difference | None:
-    """Return the first place where `back` is not what was `given`, or where it is what no store may hold.
+    """Return the first place where `back` differs from `given` or cannot be stored; None: there is none.
 
-    The same means: equal, and of the same type. A hint may ask for less: an int is taken for a float, a tuple for a
-    list, a frozenset for a set, a subclass of a plain type for the type. A dataclass or model must be exactly itself,
-    because a subclass would lose its fields.
+    Equal values of the same type are the same. A hint may accept more: an int for a float, a tuple for a list, a
+    frozenset for a set, a subclass of a plain type for that type. A dataclass or model must have exactly the type of
+    its hint, because a subclass would lose its fields.
     """
     kind = type(back)
     if kind in _LEAVES:
@@ -32,7 +32,8 @@ def difference(given: Any, back: Any) -> Difference | None:
         return None if same and not (kind in _WATCHED and flaw_of(given)) else Difference(given, back)
     if not _is_kin(given, back):
         return Difference(given, back)
-    # Members of a set and keys have no partner to be compared with. Beside themselves, only their flaws show.
+    # Members of a set and keys of a dict cannot be paired for comparison. Comparing each with itself finds values that
+    # cannot be stored.
     if isinstance(back, set | frozenset | dict) and any(type(it) is not str and difference(it, it) for it in given):
         return Difference(given, back)
     return _difference_inside(given, back)
@@ -49,7 +50,7 @@ def _difference_inside(given: Any, back: Any) -> Difference | None:
 
 
 def _pairs(given: Any, back: Any) -> Iterable[tuple[Any, Any, Any]] | None:
-    """Return the parts of two containers side by side, or None when only the two as a whole can be compared."""
+    """Return the parts of two containers in pairs, or None if the containers can only be compared as a whole."""
     if isinstance(back, dict):
         return None if given.keys() != back.keys() else ((key, given[key], item) for key, item in back.items())
     if isinstance(back, list | tuple):
@@ -60,7 +61,7 @@ def _pairs(given: Any, back: Any) -> Iterable[tuple[Any, Any, Any]] | None:
 
 def _is_equal(given: Any, back: Any) -> bool:
     if type(back) is datetime and given.tzinfo and back.tzinfo:
-        return not (given - back)  # two zones are never == in the hour that one of them repeats (PEP 495)
+        return not (given - back)  # datetimes in two zones are never == within a repeated hour (PEP 495)
     return bool(given == back)
 
 
@@ -72,5 +73,5 @@ def _is_kin(given: Any, back: Any) -> bool:
 
 
 _LEAVES = frozenset({str, int, float, bool, type(None), bytes, datetime, date, time, timedelta, UUID, Decimal})
-_WATCHED = frozenset({int, datetime, time, Decimal})  # a bad float or text never gets as far as coming back
+_WATCHED = frozenset({int, datetime, time, Decimal})  # invalid floats and texts fail before they are decoded
 _TAKEN_FOR: dict[type, type] = {float: int, list: tuple, set: frozenset}

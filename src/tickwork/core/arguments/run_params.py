@@ -1,6 +1,6 @@
-"""The parameters of a run that is started by its dag's name: checked against the schema that is stored with the dag.
+"""Check the parameters of a run against the schema that is stored with its dag.
 
-Only what the schemas of signatures and of files say is looked at; what else a schema may have is left to the steps.
+Only the parts of JSON Schema that signatures and YAML files produce are checked; other parts are left to the steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def completed(dag: str, schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters with the defaults of those that are missing. Raises InvalidArguments where they do not fit."""
+    """Return the parameters with defaults for the missing ones.
+
+    Raises InvalidArguments if they do not fit the schema.
+    """
     known = schema.get("properties", {})
     for name, value in given.items():
         if name not in known:
@@ -43,18 +46,18 @@ def completed(dag: str, schema: Schema, given: Mapping[str, Any]) -> dict[str, A
 
 
 def defaults_of(schema: Schema) -> dict[str, Any]:
-    """What parameters are that nobody gives."""
+    """Return the defaults of the parameters that have one."""
     return {name: one["default"] for name, one in schema.get("properties", {}).items() if "default" in one}
 
 
 def fits(value: Any, schema: Schema, root: Schema) -> bool:
-    """Whether a JSON value is what a schema says. `root` is where its references lead."""
+    """Return whether a JSON value fits a schema. References in the schema are resolved in `root`."""
     schema = _followed(schema, root)
     if "anyOf" in schema:
         return any(fits(value, one, root) for one in schema["anyOf"])
     if "enum" in schema and value not in schema["enum"]:
         return False
-    if schema.get("format") == "decimal":  # which is read from numbers, too
+    if schema.get("format") == "decimal":  # a decimal may be given as a number, too
         return isinstance(value, str | int | float) and not isinstance(value, bool)
     if "type" in schema and not any(_TYPES[one](value) for one in _types(schema) if one in _TYPES):
         return False
@@ -68,7 +71,7 @@ def fits(value: Any, schema: Schema, root: Schema) -> bool:
 
 
 def told(schema: Schema, root: Schema) -> str:
-    """What a schema takes, in words: "string", "integer or null", "array of integer"."""
+    """Return the type of a schema in words: "string", "integer or null", "array of integer"."""
     schema = _followed(schema, root)
     if "anyOf" in schema:
         return " or ".join(told(one, root) for one in schema["anyOf"])

@@ -1,11 +1,11 @@
-"""A task's parameters and type hints, read once: a call becomes JSON where it is made, and a call again in the worker.
+"""Encode and decode the arguments and results of a task by its parameters and type hints.
 
-The arguments travel as one JSON object, keyed by parameter. Each value is written as its hint says and, before anything
-is stored, read back with the very decoder that the worker will use, and compared: what would not come back as it was is
-refused at enqueue, where somebody can still see it. Defaults are not filled in; they stay the worker's.
+Arguments are stored as one JSON object, keyed by parameter. Each value is encoded by its hint and, before it is stored,
+decoded with the decoder that the worker will use, and compared: a value that would not come back unchanged is refused
+at enqueue, where the caller sees the error. Defaults are not filled in; the worker applies its own.
 
-Where there is no hint, or Any, values are written with tags (see `payload`). A hint that cannot be used (a name that
-exists for type checkers only, a union that JSON cannot tell apart) counts as none.
+Without a hint, or with Any, values are written with tags (see `payload`). A hint that cannot be used (a name that
+exists for type checkers only, a union that JSON cannot tell apart) counts as no hint.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tickwork.errors import InvalidArguments, InvalidPayload
 
 
 class Signature:
-    """What a task takes and returns. Make it with `Signature.of(function)`, once per task."""
+    """The parameters and the result of a task. Make it with `Signature.of(function)`, once per task."""
 
     def __init__(self, name: str, parameters: list[TaskParameter], result: Hint, kind: str = "task") -> None:
         self._name = name
@@ -88,9 +88,9 @@ class Signature:
 
     @classmethod
     def of_batch(cls, function: Callable[..., Any]) -> Signature:
-        """Read the signature of a batch handler, as one of its jobs meets it: one argument, one result.
+        """Read the signature of a batch handler as one of its jobs sees it: one argument, one result.
 
-        Raises InvalidOption for hints that are not those of lists.
+        Raises InvalidOption for hints that are not lists.
         """
         signature, names = inspect_signature(function), globals_of(function)
         (parameter,) = signature.parameters.values()
@@ -101,7 +101,7 @@ class Signature:
         """Return the arguments of a call as JSON.
 
         Raises InvalidArguments for a call that does not fit the signature or its hints, and InvalidPayload for values
-        that no store may hold, or too much of them.
+        that no store may hold or that are too large.
         """
         if not args and not kwargs and not self._required:
             return b"{}"
@@ -113,19 +113,20 @@ class Signature:
         return self._written(bound, bound, self._decoder, task)
 
     def encode_some(self, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
-        """Like `encode`, for arguments by parameter as `bind` returns them, some of which may be missing.
+        """Encode arguments by parameter as `bind` returns them; some may be missing.
 
-        Those in `unchecked` are written as their hints say, but not checked by them: they have holes, where a run puts
-        what it knows, and the worker checks them then.
+        Arguments in `unchecked` are encoded by their hints but not checked against them: they have placeholders, which
+        the run fills later, and the worker checks them then.
         """
         whole = {name: value for name, value in bound.items() if name not in unchecked} if unchecked else bound
         return self._written(bound, whole, self._some, task)
 
     def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
-        """Like `encode`, for arguments that are given by name as JSON values, as REST and the command line do.
+        """Encode arguments that are given by name as JSON values, as REST and the command line do.
 
-        A value is JSON as it is stored: "2026-11-15T00:00:00Z" for a datetime, `{"$uuid": "…"}` where there is no hint.
-        What `*args` takes is an array, and what `**kwargs` takes is an object, under the parameter's own name.
+        Raises like `encode`. A value is JSON as it is stored: "2026-11-15T00:00:00Z" for a datetime, `{"$uuid": "…"}`
+        without a hint. The value for `*args` is an array, and the value for `**kwargs` is an object, under the
+        parameter's own name.
         """
         self._refuse_names(arguments.keys(), task)
         given = dict(arguments)
@@ -144,8 +145,8 @@ class Signature:
     def decode(self, data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the args and kwargs to call the function with.
 
-        Raises InvalidArguments when the stored ones do not fit it (it may have changed since they were stored), and
-        InvalidPayload when they are not JSON.
+        Raises InvalidArguments if the stored arguments do not fit the function, which may have changed since, and
+        InvalidPayload if they are not JSON.
         """
         try:
             return self._call(astuple(self._decoder.decode(data)))
@@ -155,13 +156,13 @@ class Signature:
             raise InvalidPayload(f"the stored arguments of {self._name}() cannot be read: {error}.") from None
 
     def decode_one(self, data: bytes) -> Any:
-        """Return the one argument that a job brings to a batch. Raises as `decode` does."""
+        """Return the single argument of a job in a batch. Raises like `decode`."""
         args, kwargs = self.decode(data)
         (value,) = (*args, *kwargs.values())
         return value
 
     def encode_result(self, value: Any, task: str, limit_bytes: int = BLOB_LIMIT) -> bytes:
-        """Return a handler's result as JSON. Raises InvalidPayload when its annotation or the stores forbid it."""
+        """Return a handler's result as JSON. Raises InvalidPayload if its annotation or the stores forbid it."""
         if value is None and self._may_return_none:
             return b"null"
         what = f"the result of {self._kind} {task!r}"
@@ -177,14 +178,17 @@ class Signature:
         return data
 
     def decode_result(self, data: bytes) -> Any:
-        """Return the result that `encode_result` was given. Raises InvalidPayload when it no longer fits."""
+        """Return the result that `encode_result` was given.
+
+        Raises InvalidPayload if it no longer fits the annotation.
+        """
         try:
             return self._result_decoder.decode(data)
         except UNREADABLE as error:
             raise InvalidPayload(f"the stored result of {self._name}() cannot be read: {error}.") from None
 
     def defaults(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the defaults of these parameters in JSON's own types. One that no job could carry is left out."""
+        """Return the defaults of these parameters in JSON's own types. Defaults that cannot be stored are left out."""
         found = {}
         for name in sorted(set(names) & self._defaults.keys()):
             with suppress(Flaw):
@@ -192,29 +196,35 @@ class Signature:
         return found
 
     def takes(self, name: str) -> JsonTypes:
-        """Return what JSON a parameter can be given."""
+        """Return the JSON types that a parameter accepts."""
         if name not in self._shapes:
             self._shapes[name] = JsonTypes.of(self._hints[name])
         return self._shapes[name]
 
     @cached_property
     def gives(self) -> JsonTypes:
-        """What JSON the results can be."""
+        """The JSON types of the result."""
         return JsonTypes.of(self._result)
 
     @property
     def own_defaults(self) -> dict[str, Any]:
-        """The defaults of the parameters, as the function has them."""
+        """The defaults of the parameters, as Python values."""
         return self._defaults
 
     def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments. What has no hint, models and paths may be anything in it."""
+        """Return the JSON Schema of the arguments.
+
+        Parameters without a hint, models and paths accept anything in it.
+        """
         return msgspec.json.schema(self._struct, schema_hook=describe)
 
     # ---- from a call to its arguments by name, and back -------------------------------------------------------------
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
-        """Return the arguments of a call by parameter, unchecked. Raises InvalidArguments where they do not fit."""
+        """Return the arguments of a call by parameter, without checking values.
+
+        Raises InvalidArguments for a wrong call.
+        """
         bound = dict(zip(self._positional, args, strict=False))
         if not kwargs and len(args) == len(self._positional) and self._all_by_position:
             return bound
@@ -234,6 +244,7 @@ class Signature:
         return bound
 
     def _call(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the args and kwargs of a call from the decoded values of all parameters."""
         given = {name: value for name, value in zip(self._hints, values, strict=True) if value is not UNSET}
         if self._all_by_name:
             return (), given
@@ -251,7 +262,7 @@ class Signature:
     def _written(
         self, bound: dict[str, Any], whole: dict[str, Any], decoder: msgspec.json.Decoder[Any], task: str
     ) -> bytes:
-        """Return arguments as JSON, after checking those that are `whole` with what reads them back."""
+        """Return the arguments in `bound` as JSON, after checking those in `whole` with the decoder."""
         try:
             data = seal(self._lower(bound) if self._lowers else bound)
             if self._checks and not self._is_plain(whole):
@@ -265,14 +276,14 @@ class Signature:
         return data
 
     def _plain_calls(self) -> FastEncoder | None:
-        """What writes most calls; None where some argument by position is not plain, or one by name is needed."""
+        """Return the fast encoder; None if a positional parameter is not plain, or a required one is keyword-only."""
         if not self._all_by_position or not self._plain.keys() >= set(self._positional):
             return None
         return FastEncoder({name: self._plain[name] for name in self._positional})
 
     @cached_property
     def _some(self) -> msgspec.json.Decoder[Any]:
-        """What reads arguments of which some may be missing."""
+        """The decoder for arguments of which some may be missing."""
         optional = [replace(parameter, required=False) for parameter in self._parameters]
         return msgspec.json.Decoder(struct_of(optional), dec_hook=from_wire)
 
@@ -286,6 +297,7 @@ class Signature:
         return wire
 
     def _read(self, data: bytes, given: Mapping[str, Any], decoder: msgspec.json.Decoder[Any]) -> tuple[Any, ...]:
+        """Decode arguments. Raises Flaw or _Mismatch, which names the argument that does not fit its hint."""
         try:
             return astuple(decoder.decode(data))
         except UNREADABLE as error:
@@ -295,7 +307,7 @@ class Signature:
             raise find_flaw(given) or _Mismatch(told, name) from None
 
     def _is_plain(self, bound: dict[str, Any]) -> bool:
-        """Whether every argument is of just the type that its hint says, and one that JSON brings back as it was."""
+        """Return whether every argument has exactly the plain type of its hint, so that JSON returns it unchanged."""
         plain = self._plain
         for name, value in bound.items():
             kind = type(value)
@@ -371,7 +383,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _where(error: Exception) -> tuple[str, str]:
-    """Split what msgspec says into the saying and the path: "Expected `int`, got `str` - at `$.a[3]`"."""
+    """Split an error of msgspec into message and path: "Expected `int`, got `str` - at `$.a[3]`"."""
     said, _, place = str(error).rpartition(" - at `")
     path = place.removeprefix("key` in `").removesuffix("`")
     return (said, path) if path.startswith("$") and place.endswith("`") else (str(error), "$")

@@ -1,8 +1,8 @@
-"""The arguments of a task that this program does not import, as far as a worker has told of them.
+"""Encode arguments of a task that this program does not import, by the schema that a worker stored for it.
 
-They are written as the JSON that the task's hints expect: a datetime as its text, a model as its object. Only where a
-worker said that a parameter has no hint are they tagged. Names and JSON types are checked against the schema that the
-worker stored; what the schema does not say, such as the format of a text, the worker checks when it runs the job.
+Arguments are written as the JSON that the task's hints expect: a datetime as text, a model as an object. They are
+tagged only if a worker has stored that a parameter has no hint. Names and JSON types are checked against the stored
+schema; what the schema does not describe, such as the format of a text, the worker checks when it runs the job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tickwork.errors import InvalidArguments, InvalidPayload
 
 
 class StoredSignature:
-    """Encodes arguments by name, and by position where their names are known."""
+    """A signature from a stored task definition. Encodes arguments by name, and by position if the names are known."""
 
     def __init__(self, definition: TaskDefinition | None) -> None:
         self._root = {} if definition is None else msgspec.json.decode(definition.schema)
@@ -34,9 +34,9 @@ class StoredSignature:
     def encode(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str, unchecked: Collection[str] = ()
     ) -> bytes:
-        """The arguments as JSON. Raises InvalidArguments where they do not fit, InvalidPayload for bad values.
+        """Return the arguments as JSON. Raises InvalidArguments if they do not fit, InvalidPayload for bad values.
 
-        The defaults of a dag are filled in: a run has no function that would do so later. Values of `unchecked`
+        The defaults of a dag are filled in, because a run has no function that would do so later. Values of `unchecked`
         arguments are not known yet.
         """
         given = self.bind(args, kwargs, task)
@@ -48,14 +48,14 @@ class StoredSignature:
         return data
 
     def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
-        """Like `encode`, for JSON values by name as REST has them, in the form in which they are shown.
+        """Encode JSON values by name, as REST has them, in the form in which they are shown. Raises like `encode`.
 
-        Where there is no hint, `{"$uuid": "…"}` is a UUID, and `{"$dict": {"$uuid": "…"}}` the dict that looks like it.
+        Without a hint, `{"$uuid": "…"}` is a UUID, and `{"$dict": {"$uuid": "…"}}` the dict that looks like it.
         """
         return self.encode((), {name: self._meant(name, value, task) for name, value in arguments.items()}, task)
 
     def _meant(self, name: str, value: Any, task: str) -> Any:
-        """The value that JSON without a hint stands for. Raises InvalidPayload for a tag that there is not."""
+        """Return the value that JSON without a hint means. Raises InvalidPayload for an unknown tag."""
         if not self._is_untyped(name):
             return value
         try:
@@ -83,17 +83,17 @@ class StoredSignature:
             raise InvalidArguments(f"task {task!r} needs {', '.join(map(repr, missing))}. Nothing was stored.")
 
     def _whole(self, data: bytes, dag: str) -> bytes:
-        """The parameters of a run, with the defaults of those that are not given."""
+        """Return the parameters of a run, with defaults for the missing ones."""
         given = msgspec.json.decode(data)
         whole = completed(dag, self._schema, given)
         return payload.seal(whole) if len(whole) > len(given) else data
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
-        """The arguments of a call by name. Raises InvalidArguments where they cannot be named."""
+        """Return the arguments of a call by name. Raises InvalidArguments if positional arguments cannot be named."""
         return {**self._by_position(args, kwargs, task), **kwargs}
 
     def encode_some(self, given: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
-        """Like `encode`, for arguments that are named already. None of them is checked by a hint anyway."""
+        """Encode arguments that are named already, without checking them against the schema."""
         what = f"the arguments of task {task!r}"
         try:
             flaw = find_flaw(given)
@@ -107,12 +107,12 @@ class StoredSignature:
         return data
 
     def takes(self, name: str) -> JsonTypes:
-        """What JSON a parameter can be given: whatever the worker says."""
+        """Return the JSON types that a parameter accepts: any, because only the worker knows."""
         return ANYTHING
 
     @property
     def gives(self) -> JsonTypes:
-        """What JSON the results can be: whatever the worker says."""
+        """The JSON types of the result: any, because only the worker knows."""
         return ANYTHING
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -141,6 +141,6 @@ class StoredSignature:
 
 
 def _flat(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the arguments themselves, which may stand among its own definitions."""
+    """Return the schema of the arguments themselves, which may be among its own definitions."""
     reference = schema.get("$ref")
     return schema["$defs"][reference.rpartition("/")[2]] if reference else schema

@@ -1,7 +1,7 @@
-"""Type hints as a task's signature uses them: what msgspec is told, and how a value is lowered to what it can write.
+"""Compile type hints of a task's signature: the type that msgspec decodes, and how to lower values for encoding.
 
-Any inside a hint is shown to msgspec as `Tagged`, and the value there is packed with tags. A hint that msgspec cannot
-use counts as none.
+Any inside a hint is shown to msgspec as `Tagged`, and values there are packed with tags. A hint that msgspec cannot use
+counts as no hint.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Lower = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """How the values of one hint travel: what msgspec decodes, and what a value must first become to be encoded."""
+    """A compiled hint: the type that msgspec decodes (`wire`), and the conversion before encoding (`lower`)."""
 
     text: str
     wire: Any
@@ -49,12 +49,12 @@ class Hint:
             return cls("Any", *_wire(wrap(Any)))
         try:
             hint = wrap(resolved(annotation, names))
-        except Exception:  # an annotation is any expression, and can fail in any way
+        except Exception:  # an annotation can be any expression, and can fail in any way
             note = f" (Its hint {annotation} is not known where the task is defined: import it at module level.)"
             return cls(str(annotation), *_wire(wrap(Any)), note=note)
         try:
             return cls(_text(hint), *_usable(*_wire(hint)))
-        except Exception as error:  # msgspec looks into users' classes here, whose hints can fail in any way too
+        except Exception as error:  # msgspec inspects users' classes here, whose hints can fail in any way, too
             note = f" (Its hint {_text(hint)} is of no help: {error}.)"
             return cls(_text(hint), *_wire(wrap(Any)), _kinds(hint), note)
 
@@ -63,14 +63,14 @@ class Hint:
         return self.lower is not pack or bool(self.kinds)
 
     def lowered(self, value: Any) -> Any:
-        """Return what stands for `value` on the wire. Raises Flaw."""
+        """Return the form of `value` that msgspec can encode. Raises Flaw."""
         try:
             return value if self.lower is None else self.lower(value)
         except (UnstorablePart, RecursionError) as error:
             raise explain(error, value) from None
 
     def objection(self, given: Any, back: Any) -> str | None:
-        """Say how what came back differs from what was given, or return None."""
+        """Return how the decoded value differs from the given one, or None if it does not."""
         if self.lower is pack:
             return self.told(given) if self.kinds and not isinstance(given, self.kinds) else None
         found = difference(given, back)
@@ -79,6 +79,7 @@ class Hint:
         return f"expected {type(found.back).__name__}, was given {_given(found.given)} at ${found.path}"
 
     def told(self, given: Any, said: str = "", path: str = "$") -> str:
+        """Return the message for a value that does not fit the hint."""
         if path != "$":
             return f"expected {self.text}, but at {path}: {said}"
         more = "" if not said or "`, got `" in said else f" ({said})"
@@ -101,7 +102,7 @@ class TaskParameter:
 
 
 def _wrapper(parameter: Parameter) -> Callable[[Any], Any]:
-    """Return what the parameter puts around its hint: `*args: int` is a tuple of ints, `x: int = None` may be None."""
+    """Return the wrapper for a parameter's hint: `*args: int` is a tuple of ints, `x: int = None` may be None."""
     if parameter.kind is Parameter.VAR_POSITIONAL:
         return lambda hint: GenericAlias(tuple, (hint, ...))
     if parameter.kind is Parameter.VAR_KEYWORD:
@@ -110,7 +111,7 @@ def _wrapper(parameter: Parameter) -> Callable[[Any], Any]:
 
 
 def struct_of(parameters: list[TaskParameter]) -> type[msgspec.Struct]:
-    """Make the type that reads the arguments. Its fields have names of our own, for a Struct cannot have every name."""
+    """Make the Struct that decodes the arguments. Its fields are renamed, because a field cannot have every name."""
     names = {f"p{index}": parameter.name for index, parameter in enumerate(parameters)}
     fields: list[Any] = [
         (field, parameter.hint.wire) if parameter.required else (field, parameter.hint.wire | UnsetType, UNSET)
@@ -124,7 +125,7 @@ def describe(kind: Any) -> dict[str, Any]:
 
 
 def inspect_signature(function: Callable[..., Any]) -> inspect.Signature:
-    if sys.version_info >= (3, 14):  # where annotations are evaluated when asked for, and names may be missing
+    if sys.version_info >= (3, 14):  # 3.14 evaluates annotations lazily, and names may be missing
         from annotationlib import Format
 
         return inspect.signature(function, annotation_format=Format.FORWARDREF)
@@ -141,6 +142,7 @@ def parameter_names(function: Callable[..., Any], *, skip_first: bool = False) -
 
 
 def globals_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the globals in which the annotations of a function, partial or callable object are evaluated."""
     inner: Any = inspect.unwrap(function)
     while isinstance(inner, partial):
         inner = inner.func
@@ -148,7 +150,7 @@ def globals_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def resolved(annotation: Any, names: dict[str, Any]) -> Any:
-    """Return what an annotation means. Raises whatever its names and expressions do."""
+    """Return what an annotation evaluates to. Raises what its names and expressions raise."""
 
     def holder() -> None: ...
 
@@ -157,7 +159,7 @@ def resolved(annotation: Any, names: dict[str, Any]) -> Any:
 
 
 def _usable(wire: Any, lower: _Lower | None) -> tuple[Any, _Lower | None]:
-    msgspec.json.Decoder(wire)  # raises for a hint that msgspec cannot read by
+    msgspec.json.Decoder(wire)  # raises for a hint that msgspec cannot decode
     return wire, lower
 
 
@@ -169,7 +171,7 @@ def reads_null(decoder: msgspec.json.Decoder[Any]) -> bool:
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:
-    """Return the classes of a union, to check values by when msgspec cannot; none if not all of it are classes."""
+    """Return the classes of a union, to check values by if msgspec cannot; empty if a member is not a class."""
     members = [get_origin(member) or member for member in get_args(hint)] if is_union(hint) else []
     if not all(isinstance(member, type) and not getattr(member, "_is_protocol", False) for member in members):
         return ()
@@ -192,7 +194,7 @@ def _given(value: Any) -> str:
 
 
 def _wire(hint: Any) -> tuple[Any, _Lower | None]:
-    """Return the hint for msgspec, and how to lower its values, which is None when no Any is inside."""
+    """Return the hint for msgspec, and the function that lowers its values; None if the hint contains no Any."""
     origin = get_origin(hint) or hint
     if origin in (Any, object) or isinstance(hint, TypeVar):
         return Tagged, pack
@@ -234,7 +236,7 @@ LISTS = tuple(kind for kind, read_as in _CONTAINERS.items() if read_as is list)
 _ANY_ITEMS: dict[Any, tuple[Any, ...]] = {list: (Any,), tuple: (Any, ...), set: (Any,), frozenset: (Any,)}
 
 
-# Each of these leaves alone what is not its kind: the decoder refuses that, and a union's other members may take it.
+# Each of these returns values of other kinds unchanged: the decoder refuses them, or another union member accepts them.
 
 
 def _lower_values(lower: _Lower, value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""What no store may hold, and where it is inside a value.
+"""Find values that no store can hold, and their place inside a larger value.
 
 The rules are the narrowest of both stores and of JSON: finite numbers, integers within 64 bits, no NUL characters, no
-lone surrogates, aware datetimes, at most 64 levels. Sound values pay nothing for the search: it starts when something
-failed.
+lone surrogates, aware datetimes, at most 64 levels. The search starts only after encoding has failed, so valid values
+cost nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class Flaw(Exception):
 
 
 class UnstorablePart(ValueError):
-    """The part of a value that cannot be stored. Its place is looked for only now, so that sound values pay nothing."""
+    """The part of a value that cannot be stored.
+
+    Its path is found later, by `explain`, so that valid values cost nothing.
+    """
 
     def __init__(self, reason: str, culprit: object) -> None:
         super().__init__(reason)
@@ -53,7 +56,7 @@ def explain(error: Exception, root: Any) -> Flaw:
 
 
 def find_flaw(root: Any) -> Flaw | None:
-    """Return the first value inside `root` that no store may hold, with its path."""
+    """Return the first value inside `root` that no store may hold, with its path; None: there is none."""
     for path, depth, node in _walk(root):
         if depth > DEPTH_LIMIT:
             deep = f"values are nested more than {DEPTH_LIMIT} levels deep; flatten them, or store them elsewhere"
@@ -64,7 +67,7 @@ def find_flaw(root: Any) -> Flaw | None:
 
 
 def flaw_of(value: Any) -> str | None:
-    """Say why this one value, its parts aside, cannot be stored, and what to do; or return None."""
+    """Return why this value itself, apart from its parts, cannot be stored, and what to do; None: it can be."""
     match value:
         case int() if not INT_MIN <= value <= INT_MAX:
             return "an integer does not fit into 64 bits; pass it as a string"
@@ -99,7 +102,7 @@ def _flaw_of_text(text: str) -> str | None:
 
 
 def sound(value: Any) -> Any:
-    """Return this one value, or raise Unfit."""
+    """Return this value if it can be stored, apart from its parts. Raises UnstorablePart."""
     if reason := flaw_of(value):
         raise UnstorablePart(reason, value)
     return value
@@ -109,13 +112,16 @@ def brief(value: Any) -> str:
     """Return a short printable form of `value` for an error message."""
     try:
         text = ascii(value)
-    except Exception:  # a user's repr, or an int of thousands of digits
+    except Exception:  # a user's repr can fail, and so can an int of thousands of digits
         return "…"
     return text if len(text) <= 60 else text[:60] + "…"
 
 
 def _walk(root: Any) -> Iterator[tuple[str, int, Any]]:
-    """Yield each value inside `root` with its path and depth. No recursion, for depth is what it looks for."""
+    """Yield each value inside `root` with its path and depth.
+
+    Not recursive, because it searches for excessive depth.
+    """
     waiting: list[tuple[str, int, Any]] = [("$", 0, root)]
     while waiting:
         path, depth, node = waiting.pop()
@@ -129,7 +135,7 @@ def _walk(root: Any) -> Iterator[tuple[str, int, Any]]:
 
 
 def _children(node: Any) -> Iterable[tuple[Any, Any]] | None:
-    """Return the parts of a container by their index, key or name, or None for a value that has no parts."""
+    """Return the parts of a container by index, key or name, or None for a value without parts."""
     match node:
         case dict():
             return node.items()
@@ -140,14 +146,14 @@ def _children(node: Any) -> Iterable[tuple[Any, Any]] | None:
 
 
 def suffix(key: Any) -> str:
-    """Write one step of a path: `.name`, `[3]` or `["a key"]`."""
+    """Return one step of a path as text: `.name`, `[3]` or `["a key"]`."""
     if isinstance(key, str):
         return f".{key}" if key.isidentifier() else f"[{json.dumps(key)}]"
     return f"[{brief(key)}]"
 
 
 def _read_field_names(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a dataclass, msgspec Struct, pydantic model or attrs class; else none."""
+    """Return the field names of a dataclass, msgspec Struct, pydantic model or attrs class; else an empty tuple."""
     if dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind))
     if hasattr(kind, "__attrs_attrs__"):
