@@ -1,1 +1,1 @@
-"""Pure code: values in, values out; no I/O, no clock, no randomness of its own, no logging."""
+"""Pure domain logic: values in, values out; no I/O, no clock, no randomness of its own, no logging."""

@@ -1,8 +1,8 @@
-"""How many children a worker wants, and how many workers a queue wants.
+"""Autoscaling: how many child processes a worker needs, and how many workers a queue needs.
 
-What is wanted follows from the work: each job that runs has its slot, and those that wait have so many slots that they
-would all have begun within a target time. A worker grows at once, since somebody waits, and shrinks when for a calm
-while fewer would have been enough with room to spare; so a constant load changes nothing.
+The numbers follow from the work: each running job has its slot, and waiting jobs get as many slots as it takes to start
+all of them within a target time. A worker grows at once, because jobs are waiting. It shrinks after fewer children,
+with a reserve, would have been enough for the whole `calm` time, so a constant load changes nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tickwork.core.option_parsing import read_whole, shown, to_us
 from tickwork.core.placement.needs import needs_of, taken_of
 from tickwork.errors import InvalidOption
 
-USUAL_SLOTS = 10  # of a worker that says nothing else
+USUAL_SLOTS = 10  # of a worker that does not set the number
 _CHILDREN_LIMIT = 256
 _RANGE = re.compile(r"([0-9]{1,4})\.\.([0-9]{1,4})")
-_SPARE = 4  # a quarter of what runs stays free before a worker shrinks
+_SPARE = 4  # a quarter of the busy slots stays free before a worker shrinks
 
 
 class AutoscaleRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Between how many children, how long a due job may wait, and how long calm lasts before one shrinks."""
+    """The range of children, how long a due job may wait (`target`), and the time before a worker shrinks (`calm`)."""
 
     low: int = 1
     high: int = 8
@@ -39,10 +39,10 @@ class AutoscaleRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolLoad(NamedTuple):
-    """What is to be done: jobs that are due and wait, slots that are taken, and how long a job takes on average.
+    """The load of a worker or queue: waiting jobs that are due, busy slots, and the average duration of a job.
 
-    Jobs that are parked do not wait for a slot, and are not counted. `waited_us` is how long the one that waits longest
-    has been due.
+    Parked jobs do not wait for a slot, and are not counted. `waited_us` is how long the longest-waiting job has been
+    due.
     """
 
     waiting: int
@@ -52,7 +52,7 @@ class PoolLoad(NamedTuple):
 
 
 class PoolSize(msgspec.Struct, frozen=True):
-    """How many children there are, since when fewer would do, and the most that were wanted since then."""
+    """The number of children, since when fewer would be enough, and the highest number needed since then."""
 
     count: int
     calm_since_us: int
@@ -60,7 +60,7 @@ class PoolSize(msgspec.Struct, frozen=True):
 
 
 def read_processes(value: Any) -> AutoscaleRange:
-    """Return what `--processes 1..8` says; one number is a fixed count. Raises InvalidOption."""
+    """Return the range of `--processes 1..8`; a single number is a fixed count. Raises InvalidOption."""
     text = str(value).strip()
     found = _RANGE.fullmatch(text)
     if found is None and not (text.isdecimal() and text.isascii()):
@@ -70,15 +70,16 @@ def read_processes(value: Any) -> AutoscaleRange:
 
 
 def wanted_slots(load: PoolLoad, target: timedelta) -> int:
-    """Return how many slots the work wants: never more than there are jobs."""
+    """Return how many slots the load needs, at most one for each job."""
     quick = -(-load.waiting * load.duration_us // to_us(target))
     return load.busy + min(load.waiting, max(quick, min(load.waiting, 1)))
 
 
 def wanted_children(rule: AutoscaleRange, load: PoolLoad, slots: int, count: int) -> int:
-    """Return how many children, of `slots` each, a worker with `count` of them wants now.
+    """Return how many children, of `slots` each, a worker with `count` of them needs now.
 
-    One more than there are when a job has waited longer than the target, whatever the durations promised.
+    If a job has waited longer than the target, this is at least one more than there are, whatever the durations
+    suggest.
     """
     wanted = -(-wanted_slots(load, rule.target) // slots)
     if load.waiting and load.waited_us > to_us(rule.target):
@@ -87,7 +88,7 @@ def wanted_children(rule: AutoscaleRange, load: PoolLoad, slots: int, count: int
 
 
 def resize(rule: AutoscaleRange, size: PoolSize, load: PoolLoad, slots: int, now_us: int) -> PoolSize:
-    """Return how many children there shall be from now on. Those that are too many drain, and are not killed."""
+    """Return the number of children to run from now on. Surplus children drain and are not killed."""
     wanted = wanted_children(rule, load, slots, size.count)
     if wanted > size.count:
         return PoolSize(wanted, now_us)
@@ -101,12 +102,12 @@ def resize(rule: AutoscaleRange, size: PoolSize, load: PoolLoad, slots: int, now
 
 
 def wanted_workers(load: PoolLoad, slots: int, target: timedelta = timedelta(seconds=30)) -> int:
-    """Return how many workers, of `slots` each, a queue wants; 0 when it has nothing to do. For outside autoscalers."""
+    """Return how many workers of `slots` each a queue needs; 0 without work. For external autoscalers."""
     return -(-wanted_slots(load, target) // slots)
 
 
 class WaitingKind(NamedTuple):
-    """Jobs of one task with the same needs that are due in a queue and that nothing holds."""
+    """Due jobs in a queue that share a task and needs, and that nothing holds."""
 
     task: str
     needs: str
@@ -114,9 +115,9 @@ class WaitingKind(NamedTuple):
 
 
 class QueueLoad(NamedTuple):
-    """What stands in a queue, how many workers serve it, and how many it wants. What is held wants none.
+    """The load of a queue: how many workers serve it, and how many it needs. Held jobs need none.
 
-    `unplaced`: so many of the jobs that are due cannot be run by any worker that lives.
+    `unplaced` is the number of due jobs that no live worker can run.
     """
 
     queue: QueueView
@@ -134,7 +135,7 @@ def queue_load(
 ) -> QueueLoad:
     """Return how many workers like those that serve a queue would do its work in good time.
 
-    Jobs of `waiting` that none of them can run want workers besides all that serve the queue.
+    Jobs of `waiting` that no serving worker can run need further workers.
     """
     serving = [one for one in workers if one.serves and queue.name in one.queues]
     each = -(-sum(one.slots for one in serving) // len(serving)) if serving else usual_slots
@@ -147,7 +148,7 @@ def queue_load(
 
 
 def _unplaced(waiting: Iterable[WaitingKind], serving: Sequence[WorkerView]) -> int:
-    """How many of these jobs no worker can run: none has their task, their labels or so much of a resource."""
+    """Return how many of these jobs no worker can run, because it lacks their task, labels or resources."""
     return sum(one.jobs for one in waiting if not any(_can_run(worker, one) for worker in serving))
 
 

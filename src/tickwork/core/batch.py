@@ -1,7 +1,7 @@
-"""Batches: a handler that takes the arguments of many jobs in one call, each with an outcome of its own.
+"""Batches: handlers that take the arguments of many jobs in one call, with an outcome for each job.
 
-A batch forms from what is due, in the queue's order. It starts when it is full, or when its first job has waited for as
-long as it may; so an idle queue costs a job at most the wait, and a busy one nothing.
+A batch forms from due jobs in the queue's order. It starts when it is full, or when one of its jobs has waited for
+`wait`. An idle queue delays a job by at most `wait`, and a busy queue not at all.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _LARGEST = 10_000
 
 
 def batch(max: int = 100, wait: str | timedelta = "500ms") -> Batch:
-    """Call the handler with up to `max` jobs at once, of which none waits for others longer than `wait`."""
+    """Call the handler with up to `max` jobs at once; no job waits longer than `wait` for others."""
     return Batch(size=max, wait=read_span("wait", wait, timedelta(0), _LONGEST))
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How large a batch may grow, and how long its first job may wait for the others."""
+    """Settings of a batch: how large it may grow, and how long a job may wait for others."""
 
     size: int
     wait: timedelta
@@ -39,14 +39,14 @@ BATCHES = VersionedJson("batch", msgspec.json.Decoder(Batch))
 
 @dataclass(frozen=True, slots=True)
 class FormedBatch:
-    """How many jobs to take now, in how many calls, and when to look again; None: when another job comes."""
+    """How many jobs to take now, in how many calls, and when to check again; None: when another job arrives."""
 
     sizes: tuple[int, ...]
     look_at_us: int | None
 
 
 def form(rule: Batch, due_us: list[int], now_us: int) -> FormedBatch:
-    """Say which batches start now. `due_us` are the instants since which jobs wait, in the queue's order.
+    """Return which batches start now. `due_us` are the instants since which jobs wait, in the queue's order.
 
     Full batches start at once. The last one, which is not full, starts when one of its jobs has waited long enough.
     """

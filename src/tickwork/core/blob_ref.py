@@ -1,12 +1,12 @@
-"""How a result that is too large for a row is written there: as a reference to a blob, which holds it.
+"""Blob references: how a result that is too large for a row is stored, by a reference to the blob that holds it.
 
-A reference is JSON, `{"$blob": {"key":"…","size":…}}`, and stands wherever the result would: in a row, in the arguments
-of a step, in a list of results. A user's own dict is never taken for one, because of the space after `"$blob":`. No
-JSON that we write has one there, and `payload.seal` takes it out of JSON that comes ready-made. So references are found
-by that mark alone, and what stands around them is not read.
+A reference is JSON, `{"$blob": {"key":"…","size":…}}`, in the place of the result: in a row, in the arguments of a
+step, in a list of results. A user's own dict is never taken for one, because of the space after `"$blob":`. JSON that
+Tickwork writes never has that space, and `payload.seal` removes it from JSON that is supplied encoded. References are
+therefore found by this mark alone, without decoding the JSON around them.
 
-The key says what is in the blob and whose it is: a digest, the job, and the attempt that wrote it. No two attempts
-write the same one, so a blob that nobody names after its attempt has ended will never be named.
+The key consists of a digest of the content, the job, and the attempt that wrote it. No two attempts write the same key,
+so a blob that is not referenced after its attempt has ended will never be referenced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tickwork.errors import BlobError
 
 MARK = b'{"$blob": '
 NULL = Raw(b"null")
-Path = tuple[str | int, ...]  # keys and positions on the way into a value
+Path = tuple[str | int, ...]  # keys and indexes on the way into a value
 
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
@@ -33,15 +33,15 @@ _KEY = re.compile(r"[0-9a-f]{64}\.([\w-]+)\.\d+(?:~[0-9a-f]+)?")
 
 
 class Unfillable(Exception):
-    """A reference leads to nothing: the value is there, and has no such key."""
+    """An expression that has no value: the value it refers into has no such key."""
 
 
 class Unreadable(Unfillable):
-    """A reference leads to a blob that cannot be read."""
+    """An expression whose value is in a blob that cannot be read."""
 
 
 class BlobRef(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a value is: a blob of `size` bytes, or the part of it to which a path leads."""
+    """A reference to a value: a blob of `size` bytes, or the part of it to which `path` leads."""
 
     key: str
     size: int
@@ -49,35 +49,35 @@ class BlobRef(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, data: bytes, job_id: str, attempt: int) -> Self:
-        """What to call the blob in which an attempt leaves its result."""
+        """Return the reference to the blob in which an attempt stores its result."""
         return cls(f"{hashlib.sha256(data).hexdigest()}.{job_id}.{attempt}", len(data))
 
     def encode(self) -> bytes:
-        """The reference, as it is stored."""
+        """Return the stored form of the reference."""
         return MARK + msgspec.json.encode(self) + b"}"
 
     def checked(self, data: bytes) -> bytes:
-        """What was read for it. Raises BlobError when that is not what was written."""
+        """Return data that was read for this reference. Raises BlobError if it is not the data that was written."""
         self.check_digest(hashlib.sha256(data).hexdigest(), len(data))
         return data
 
     def check_digest(self, digest: str, size: int) -> None:
-        """Raise BlobError when what was read has another digest or size than what was written."""
+        """Raise BlobError if the data that was read has another digest or size than the data that was written."""
         if size != self.size or not self.key.startswith(digest):
             raise BlobError(f"blob {self.key} is not what was written: {size:,} of {self.size:,} bytes are there.")
 
 
-Load = Callable[[BlobRef], bytes]  # what a blob holds; raises BlobError
+Load = Callable[[BlobRef], bytes]  # returns the content of a blob; raises BlobError
 
 
 def owner_of(key: str) -> str | None:
-    """The job that wrote a blob, or has begun to (`key~…`); None for what is no key of ours."""
+    """Return the job that wrote a blob or has begun to (`key~…`); None if this is not a blob key."""
     found = _KEY.fullmatch(key)
     return None if found is None else found[1]
 
 
 def reference_in(value: bytes | Raw) -> BlobRef | None:
-    """The reference that a value is, if it is one."""
+    """Return the reference that a value consists of; None: it is no reference."""
     if memoryview(value)[: len(MARK)] != MARK:
         return None
     found = _REFERENCE.fullmatch(value)
@@ -85,14 +85,17 @@ def reference_in(value: bytes | Raw) -> BlobRef | None:
 
 
 def whole(value: bytes, load: Load) -> bytes:
-    """JSON with the values in the place of all references to them. Raises BlobError, and Unfillable for a bad path."""
+    """Return JSON with all references replaced by their values. Raises BlobError, and Unfillable for a bad path."""
     if MARK not in value:
         return value
     return _REFERENCE.sub(lambda found: _loaded(msgspec.json.decode(found[1], type=BlobRef), load), value)
 
 
 def opened(value: Raw, load: Load) -> Raw:
-    """A value that is not itself a reference, though there may be some inside of it."""
+    """Return a value that is not a reference itself, though it may contain references.
+
+    Raises BlobError and Unfillable.
+    """
     reference = reference_in(value)
     return value if reference is None else part_of(Raw(load(reference)), reference.path, "the result")
 
@@ -102,9 +105,9 @@ def _loaded(reference: BlobRef, load: Load) -> bytes:
 
 
 def part_of(value: Raw, path: Path, what: str) -> Raw:
-    """The part of a value to which a path leads; of a blob, a reference to it. Raises Unfillable.
+    """Return the part of a value to which a path leads; inside a blob, a reference to the part. Raises Unfillable.
 
-    None has parts that are None, as a step that did not succeed has.
+    Every part of null is null, as for a step that did not succeed.
     """
     for depth, key in enumerate(path):
         if is_null(value):
@@ -126,6 +129,6 @@ def is_null(value: Raw) -> bool:
 
 
 def brief(value: Raw) -> str:
-    """JSON for a sentence about it."""
+    """Return a short form of JSON for a message."""
     text = bytes(value).decode()
     return text if len(text) <= 80 else f"{text[:77]}..."

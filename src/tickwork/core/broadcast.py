@@ -1,7 +1,7 @@
-"""Broadcasts: a job for each worker that lives now and could run it, and for no other.
+"""Broadcasts: one job for each live worker that could run it.
 
-Each is an ordinary job that needs the label which one worker alone has. It is placed as any job with needs is, when
-that worker has a free slot; and where the worker is gone by then it expires, since its successor has another label.
+Each is an ordinary job that needs a label which only one worker has. It is placed like any job with needs, when that
+worker has a free slot. If the worker is gone, the job expires, because its successor has another label.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwork.core.limits.lanes import Broadcast, Flow
 from tickwork.core.placement.needs import Needs, needs_of, own_label, taken_of
 from tickwork.errors import InvalidOption
 
-EXPIRES = timedelta(minutes=10)  # unless the task or its options say something else
+EXPIRES = timedelta(minutes=10)  # unless the task or its options set another time
 
 
 def addressees(workers: Iterable[WorkerView], job: NewJob) -> list[str]:
@@ -33,7 +33,7 @@ def addressees(workers: Iterable[WorkerView], job: NewJob) -> list[str]:
 
 
 def addressed(job: NewJob, worker: str, index: int, total: int) -> NewJob:
-    """Return a job that this worker alone can run. Raises InvalidOption for one with a key, of which one is alive."""
+    """Return a job that only this worker can run. Raises InvalidOption for a job with a key, which must be unique."""
     if job.key is not None:
         raise InvalidOption("a broadcast makes many jobs, and there is one live job per key: leave the key out.")
     flow = job.flow or Flow()

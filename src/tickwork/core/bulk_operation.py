@@ -1,6 +1,6 @@
-"""Operations: one change to many jobs, as a value that is stored and carried on page by page until it is through.
+"""Bulk operations: one change to many jobs, stored as a value and carried out page by page.
 
-Jobs are gone through from the newest to the oldest, and those that were made after it was asked for are left alone.
+Jobs are visited from the newest to the oldest, and jobs that were made after the request are left alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwork.errors import InvalidInput
 
 
 class BulkAction(StrEnum):
-    """What to do to jobs: with a retry any that did not succeed run again, with a redrive dead letters alone."""
+    """The action of a bulk operation. A retry reruns jobs that did not succeed, a redrive only dead letters."""
 
     CANCEL = "cancel"
     RETRY = "retry"
@@ -33,7 +33,10 @@ class OperationState(StrEnum):
 
 
 class BulkChange(msgspec.Struct, frozen=True):
-    """An action, and to which jobs. What runs again is spread out by `spacing`; what is rescheduled gets a time."""
+    """An action and the jobs it is for.
+
+    Rerun jobs are spread out by `spacing`; rescheduled jobs need `at` or `delay`.
+    """
 
     action: BulkAction
     which: JobFilter
@@ -52,7 +55,7 @@ class BulkChange(msgspec.Struct, frozen=True):
 
 
 class BulkOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation and how far it is. `step` counts the pages; `place` is the job before which the next one begins."""
+    """A bulk operation and its progress. `step` counts the pages; the next page begins before job `place`."""
 
     id: str
     change: BulkChange
@@ -69,14 +72,15 @@ class BulkOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STATES = {
-    BulkAction.CANCEL: (JobState.RUNNING, JobState.QUEUED, JobState.RUNNING),  # the last for what was started meanwhile
+    # RUNNING again, for jobs that started meanwhile
+    BulkAction.CANCEL: (JobState.RUNNING, JobState.QUEUED, JobState.RUNNING),
     BulkAction.RETRY: (JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.DROPPED),
     BulkAction.RESCHEDULE: (JobState.QUEUED,),
 }
 
 
 def phases(change: BulkChange) -> list[JobFilter]:
-    """The lists of jobs that a change goes through, one after the other: those states that it is for."""
+    """Return the job filters that a change goes through, one after the other."""
     which = change.which
     if change.action in (BulkAction.REDRIVE, BulkAction.DISCARD):
         return [replace(which, dead=True)]
@@ -86,7 +90,7 @@ def phases(change: BulkChange) -> list[JobFilter]:
 
 
 def concerns(change: BulkChange, view: JobView) -> bool:
-    """Whether a change would do something to a job."""
+    """Return whether a change would affect a job."""
     if change.action in (BulkAction.REDRIVE, BulkAction.DISCARD):
         return view.state is JobState.FAILED and not view.discarded
     return view.state in _STATES[change.action] and not (change.action is BulkAction.CANCEL and view.cancel_requested)

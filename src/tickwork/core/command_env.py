@@ -1,7 +1,7 @@
-"""Which variables of a worker's environment its commands see, and which are never handed on.
+"""Which environment variables of a worker its shell commands see, and which are never passed on.
 
-A worker's environment often holds the password of its store and the credentials of other services. So commands of the
-task `shell` get a short list of variables, and others only where the operator of the worker names them.
+A worker's environment often holds the password of its store and the credentials of other services. Commands of the task
+`shell` therefore get a short list of variables, and others only if the operator of the worker names them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 
 from tickwork.errors import InvalidInput
 
-OF_VAULT = ("TICKWORK_SECRET_KEY", "TICKWORK_SECRET_KEY_FILE")  # open every secret: child processes do not get them
+# they open every secret; child processes do not get them
+OF_VAULT = ("TICKWORK_SECRET_KEY", "TICKWORK_SECRET_KEY_FILE")
 WITHHELD = (*OF_VAULT, "TICKWORK_TOKEN")  # no job can ask for them
 _PASSED = frozenset({"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
 _PASSED_BEGINNING = "LC_"
@@ -19,17 +20,17 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 
 
 def is_passed(name: str) -> bool:
-    """Whether commands see a variable of the worker unasked."""
+    """Return whether commands see a variable of the worker by default."""
     return name in _PASSED or name.startswith(_PASSED_BEGINNING)
 
 
 def command_environment(environ: Mapping[str, str], more: Collection[str]) -> dict[str, str]:
-    """Return the variables of a worker that its commands see: the usual ones, and those named in `more`."""
+    """Return the variables of a worker that its commands see: the default ones, and those named in `more`."""
     return {name: value for name, value in environ.items() if is_passed(name) or name in more}
 
 
 def read_passed(text: str | None) -> frozenset[str]:
-    """Read a list of names that commas part. Raises InvalidInput for what cannot be passed on."""
+    """Return the names in a comma-separated list. Raises InvalidInput for a name that cannot be passed on."""
     names = frozenset(name.strip() for name in (text or "").split(",")) - {""}
     for name in sorted(names):
         if not _NAME.fullmatch(name):

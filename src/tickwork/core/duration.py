@@ -1,4 +1,4 @@
-"""Durations and rates as people write them: "250ms", "1h30m", "50/s".
+"""Parse and format durations and rates: "250ms", "1h30m", "50/s".
 
 A bare number is refused: whether 30 means seconds or minutes is a guess, and a wrong guess shows only in production.
 """
@@ -23,9 +23,9 @@ _RATE = re.compile(rf"({_NUMBER})/(s|m|h)")
 
 
 def parse_duration(value: str | timedelta, *, what: str, allow_negative: bool = False) -> timedelta:
-    """Return the duration that `value` says, such as "250ms", "30s", "1.5h" or "1h30m", to the microsecond.
+    """Return the duration of a text such as "250ms", "30s", "1.5h" or "1h30m", to the microsecond.
 
-    Raises InvalidOption, which names `what`, for anything else, and for negative durations unless they are allowed.
+    Raises InvalidOption, which names `what`, for any other value, and for negative durations unless they are allowed.
     """
     duration = value if isinstance(value, timedelta) else _read(value, what)
     if duration < timedelta(0) and not allow_negative:
@@ -56,9 +56,9 @@ def _is_bare_number(value: object) -> bool:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Return a duration as people say it, in its two largest units at most: "3d4h", "1h30m", "1.5s", "250ms".
+    """Return a duration as readable text, in at most its two largest units: "3d4h", "1h30m", "1.5s", "250ms".
 
-    What is left below them is cut off, so that a wait that is not over never reads as if it were.
+    The remainder is cut off, not rounded, so that a wait that is not over never reads as if it were.
     """
     if duration < timedelta(0):
         return f"-{format_duration(-duration)}"
@@ -71,7 +71,7 @@ def format_duration(duration: timedelta) -> str:
 
 
 def _below_a_minute(duration: timedelta) -> str:
-    """Seconds to the millisecond, or milliseconds to the microsecond."""
+    """Return seconds to the millisecond, or milliseconds to the microsecond."""
     unit = "s" if duration >= _UNITS["s"] or not duration else "ms"
     thousandths = duration // (_UNITS[unit] / 1000)
     whole, part = divmod(thousandths, 1000)
@@ -79,7 +79,7 @@ def _below_a_minute(duration: timedelta) -> str:
 
 
 def parse_spacing(rate: str) -> timedelta:
-    """Return the time between two jobs at a rate. Raises InvalidOption for one of less than one job per day."""
+    """Return the time between two jobs at a rate. Raises InvalidOption for a rate of less than one job per day."""
     per_second = parse_rate(rate)
     if per_second * _UNITS["d"].total_seconds() < 1:
         raise InvalidOption(f"rate: {rate!r} is too slow to spread jobs out; the slowest is one job per day.")
@@ -87,7 +87,7 @@ def parse_spacing(rate: str) -> timedelta:
 
 
 def parse_rate(value: str, *, what: str = "rate") -> float:
-    """Return how many times per second "50/s", "10/m" or "1000/h" says. Raises InvalidOption, which names `what`."""
+    """Return the rate per second of "50/s", "10/m" or "1000/h". Raises InvalidOption, which names `what`."""
     found = _RATE.fullmatch(str(value).strip())
     if found is None or float(found[1]) == 0:
         raise InvalidOption(f"{what}: {value!r} is not a rate. Say how many per s, m or h, such as '50/s' or '10/m'.")

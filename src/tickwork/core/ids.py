@@ -1,9 +1,9 @@
-"""Ids that sort by when they were made: UUIDv7 (RFC 9562), as text.
+"""Make ids that sort by creation time: UUIDv7 (RFC 9562), as text.
 
-An id is 48 bits of milliseconds, a counter of 26 bits and 48 random bits. The counter makes ids of one process grow
-even within a millisecond and while the clock is set back; where it overflows, it carries into the milliseconds. The
-random bits are fresh for every id, so a forked child, which inherits the counter, makes other ids than its parent.
-There is no lock, which a fork could leave locked for ever: `next` on the counter is the one step that must be atomic.
+An id is 48 bits of milliseconds, a counter of 26 bits and 48 random bits. The counter keeps ids of one process
+increasing within a millisecond and while the clock is set back; when it overflows, it carries into the milliseconds.
+The random bits are fresh for every id, so a forked child, which inherits the counter, makes other ids than its parent.
+There is no lock, which a fork could leave locked for ever: `next` on the counter is the only step that must be atomic.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-
 
 
 class IdMaker:
-    """Makes ids from a clock and a source of random bits; the same two always make the same ids.
+    """Make ids from a clock and a source of random bits; equal inputs give equal ids.
 
-    In the order in which one thread asks for them, ids grow. In production `randbits` is `secrets.randbits`, which asks
-    the kernel anew each time: a generator of this process would go on in its forked children where it stood.
+    Ids increase in the order in which one thread asks for them. In production `randbits` is `secrets.randbits`, which
+    asks the kernel each time: the state of a generator in this process would be copied to forked children, which would
+    then repeat it.
     """
 
     def __init__(self, now_ms: Callable[[], int], randbits: Callable[[int], int]) -> None:
@@ -44,7 +45,7 @@ class IdMaker:
         return _text(self._stamp() + next(self._counter), f"{self._randbits(48):012x}")
 
     def new_ids(self, n: int) -> list[str]:
-        """Return `n` ids, growing; much cheaper than one by one."""
+        """Return `n` increasing ids; much cheaper than `n` calls of `new_id`."""
         if n == 1:
             return [self.new_id()]
         stamp = self._stamp()
@@ -66,13 +67,13 @@ def created_at(job_id: str) -> datetime:
 
 
 def first_id(instant: datetime) -> JobId:
-    """The smallest id that can have been made in the millisecond of an instant, or later."""
+    """Return the smallest id that can have been made in the millisecond of an instant or later."""
     stamp_ms = (instant - _EPOCH) // timedelta(milliseconds=1)
     return JobId(_text(max(0, stamp_ms) << _COUNTER_BITS, "000000000000"))
 
 
 def is_id(text: str) -> bool:
-    """Say whether a text is an id as we write them: a UUIDv7 in lower case, with hyphens."""
+    """Return whether a text is an id as Tickwork writes them: a UUIDv7 in lower case, with hyphens."""
     return _UUID7.fullmatch(text) is not None
 
 
@@ -80,6 +81,6 @@ def _text(stamp: int, node: str) -> str:
     return f"{_head(stamp >> 14)}{0x8000 | stamp & 0x3FFF:04x}-{node}"
 
 
-@lru_cache(maxsize=8)  # ids made together share it
+@lru_cache(maxsize=8)  # ids made together share this part
 def _head(stamp: int) -> str:
     return f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-7{stamp & 0xFFF:03x}-"

@@ -1,7 +1,7 @@
-"""What a job is: its states, what a caller asks for, and what the stores give back.
+"""Data types of jobs: their states, requests for new jobs, and the views that stores return.
 
-A job moves `queued -> running -> (queued again | an end)`. There is one road to an ending: an attempt ends,
-`outcome.decide` says what becomes of the job, and the store applies it while that attempt is still the current one.
+A job moves `queued -> running -> (queued again | an end)`. It ends in one way only: an attempt ends, `outcome.decide`
+decides about the job, and the store applies that decision while the attempt is still the current one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tickwork.core.retry import RetryPolicy
 
 PRIORITIES = {"high": 2, "normal": 5, "low": 8}
 LOWEST_PRIORITY = 9
-RUN = "@dag"  # what a run of a dag stands in the queue as; every worker serves it, and the store carries it out
-IfExists = Literal["return", "replace", "error"]  # what an enqueue does when its key is held by a job of its task
+RUN = "@dag"  # task name of runs of dags in a queue; every worker serves it, and the store executes it
+IfExists = Literal["return", "replace", "error"]  # what an enqueue does if a job of the same task holds its key
 IfHeld = IfExists | Literal["follow"]
-NOBODY = ""  # the worker of an attempt that the store itself holds, as it does runs
+NOBODY = ""  # the worker of an attempt that the store itself holds, as it does for runs
 
 
 class JobState(StrEnum):
@@ -48,7 +48,7 @@ ENDED = frozenset(
 
 
 class QueuedReason(StrEnum):
-    """How a queued job waits: it is due, or will be for the first time, or was tried before without success."""
+    """Why a job is queued: it is due, or delayed before its first attempt, or waiting for a retry."""
 
     DUE = "due"
     DELAYED = "delayed"
@@ -69,11 +69,11 @@ MAX_LOST = 3
 
 
 class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
-    """The rules that a job carries with it: they hold even if the task's defaults change later.
+    """The rules that are stored with a job: they hold even if the task's defaults change later.
 
-    After `max_lost` attempts in a row whose worker was lost, it runs alone in its worker; None: never.
-    `again_every`: it runs again after so long, until its result is true. `produce`: the assets that its success makes
-    anew.
+    After `max_lost` attempts in a row whose worker was lost, the job runs alone in its worker; None: never.
+    `again_every`: the job runs again after this time until its result is true. `produce`: the assets that its success
+    updates.
     """
 
     retry: RetryPolicy = RetryPolicy()
@@ -89,14 +89,14 @@ class Policy(msgspec.Struct, frozen=True, cache_hash=True, omit_defaults=True):
 
 
 class MapIndex(msgspec.Struct, frozen=True, array_like=True):
-    """Which instance of a mapped step a job is, from 0 on, and how many there are."""
+    """The number of an instance of a mapped step, from 0, and how many instances there are."""
 
     index: int
     count: int
 
 
 class StepInstance(msgspec.Struct, frozen=True, gc=False):
-    """The step of a run, and the instance of it, that a job runs.
+    """The step of a run, and the instance of that step, that a job executes.
 
     `inputs` are placeholders in its arguments (see core/dag/step_inputs.py).
     """
@@ -110,13 +110,13 @@ class StepInstance(msgspec.Struct, frozen=True, gc=False):
 class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A request to run a task, checked and ready to be stored.
 
-    It is due `delay` after the store's now, or at `at`, whichever is given; `expires_at` is absolute, `policy.expires`
-    counts from the moment it is due. `tick` is the occurrence that it stands for, as JSON, if a schedule made it.
-    `flow` is what flow control has to know of it; None: it is a plain job. `version` makes it a run of that version of
-    the dag that `task` names. `part` is the place in a run of a job that a step made.
-    `creator` says who made the job (see api/creator.py).
+    The job is due `delay` after the current time of the store, or at `at`, whichever is given; `expires_at` is
+    absolute, `policy.expires` counts from the moment it is due. `tick` is its occurrence as JSON, if a schedule made
+    it. `flow` is its flow-control data; None: it is a plain job. `version` makes it a run of that version of the dag
+    named by `task`. `part` is the step instance of a job that a step made. `creator` is who made the job (see
+    api/creator.py).
 
-    `if_exists` "follow", which debounce and throttle use, replaces a holder of the key that waits; where the holder has
+    `if_exists` "follow", which debounce and throttle use, replaces a waiting job that holds the key; if that job has
     started, this job is stored as well and takes over the key.
     """
 
@@ -143,12 +143,12 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_exclusive(policy: Policy, losses: int) -> bool:
-    """Say whether a job with so many lost attempts in a row must run alone in its worker."""
+    """Return whether a job with this number of lost attempts in a row must run alone in its worker."""
     return policy.max_lost is not None and losses >= policy.max_lost
 
 
 class AskingAttempt(NamedTuple):
-    """The attempt whose handler asks the store for something."""
+    """The attempt whose handler calls the store."""
 
     job_id: JobId
     attempt: int
@@ -156,13 +156,13 @@ class AskingAttempt(NamedTuple):
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
-    """A job that this worker now holds, with the number of the attempt that it may make.
+    """A job that this worker holds, with the number of the attempt that it may make.
 
-    `claim` is the identity of the claim that took it; all jobs of one claim share it. Every write of the attempt names
-    it: the number alone repeats when a store loses its last commits.
-    There are many of these, so their instants are the store's microseconds since the epoch. `is_probe`: a breaker wants
-    to know how it ends. `run` and `step`: it is a step of that run. `trace`: the traceparent of whoever enqueued it.
-    `flaw`: why it cannot be called with its arguments.
+    `claim` identifies the claim that took it; all jobs of one claim share it. Every write of the attempt names it,
+    because the number alone repeats if a store loses its last commits. Instants are the store's microseconds since the
+    epoch, because a worker handles many of these objects. `is_probe`: a breaker needs to know how the job ends. `run`
+    and `step`: the job is a step of that run. `trace`: the traceparent of the enqueuing call. `flaw`: why the job
+    cannot be called with its arguments.
     """
 
     job_id: JobId
@@ -190,13 +190,13 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether it must run alone in its worker: too many attempts in a row took their workers down."""
+        """Whether the job must run alone in its worker: too many attempts in a row lost their workers."""
         return is_exclusive(self.policy, self.losses)
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as it stood when the store was read."""
+    """A job as read from the store."""
 
     id: JobId
     task: str
@@ -237,13 +237,13 @@ class JobView:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether its next attempt must run alone in its worker, or this one does."""
+        """Whether the current or next attempt of the job must run alone in its worker."""
         return not self.state.ended and is_exclusive(self.policy, self.losses)
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """One try of a job, as it stood when the store was read."""
+    """An attempt of a job, as read from the store."""
 
     job_id: JobId
     number: int
@@ -258,9 +258,9 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """Some lines that a handler wrote, in the order that it wrote them.
+    """A part of the output of a handler, in the order in which it was written.
 
-    `shared`: they came through a descriptor of a process in which other attempts ran, too, and may be theirs.
+    `shared`: the text came through a descriptor of a process in which other attempts ran, too, and may be theirs.
     """
 
     job_id: JobId
@@ -273,10 +273,11 @@ class LogChunk:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker process that registered itself, and until when it is believed to live.
+    """A registered worker process, and the end of its lease.
 
-    A `remote` one works over REST, at one attempt; its host is the name that it gave. Without tasks it takes any.
-    `asked` is what somebody wants of it: "quiet", to claim nothing, or "stop", to finish what runs and end.
+    A `remote` worker uses REST for one attempt at a time; its host is the name that it gave. A remote worker without
+    tasks takes jobs of any task. `asked` is what an operator has asked of it: "quiet", to claim no jobs, or "stop", to
+    finish running jobs and exit.
     """
 
     id: str
@@ -296,26 +297,26 @@ class WorkerView:
 
     @property
     def name(self) -> str:
-        """How people tell it from others."""
+        """The name shown to users."""
         return f"{self.host}:{self.pid}" if self.pid else self.host
 
     @property
     def serves(self) -> bool:
-        """Whether it takes jobs, or would if it had no other."""
+        """Whether the worker takes jobs, or would with a free slot."""
         return self.state in ("running", "remote")
 
     def knows(self, task: str) -> bool:
         return task in self.tasks or (self.state == "remote" and not self.tasks)
 
 
-COUNTED = 10_000  # what stands in a queue is counted up to here
+COUNTED = 10_000  # the jobs of a queue are counted up to this number
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """How much stands in a queue. What is held waits for a limit or a gate, and is not among what is due.
+    """The numbers of jobs in a queue. Held jobs wait for a limit or a gate, and do not count as due.
 
-    Counts are exact below COUNTED; those that are named in `at_least` are only known to be no less than they say.
+    Counts are exact below COUNTED; counts named in `at_least` are lower bounds.
     """
 
     name: str
@@ -329,10 +330,10 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class TaskDefinition:
-    """What workers tell the store of a task, so that callers who do not import it can use it.
+    """The definition of a task that workers store, so that callers who do not import the task can enqueue it.
 
-    `flow` is what its jobs are stamped with (see core/job_limits.py), as JSON. `version`: it is a dag, and this the
-    newest version of it.
+    `flow` is its TaskFlow as JSON (see core/job_limits.py). `version`: the task is a dag, and this is its newest
+    version.
     """
 
     name: str
@@ -346,11 +347,12 @@ class TaskDefinition:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs are meant. Empty fields do not restrict.
+    """A filter of jobs. Empty fields do not restrict.
 
-    `dead` means failed and not discarded, `runs` those that are runs of dags. `run` are the steps of one run. Jobs were
-    created `since` an instant, and before `until`, by their ids. `waits` is of queued jobs. `tasks` is how the names of
-    tasks begin, `error` what stands in the error of the last attempt, and `worker` who has or had that.
+    `dead` selects jobs that failed and are not discarded, `runs` runs of dags. `run` selects the steps of one run.
+    `since` and `until` compare creation times, taken from the ids: created at or after `since`, and before `until`.
+    `waits` applies to queued jobs. `tasks` is a prefix of task names, `error` a text within the error of the last
+    attempt, and `worker` the worker of the last attempt.
     """
 
     ids: tuple[JobId, ...] | None = None
@@ -375,9 +377,9 @@ class JobFilter:
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """Some jobs, and from where on to look for more; None: there are no more.
+    """A page of jobs. `next` is where the next page begins; None: there are no more jobs.
 
-    There may be fewer of them than were asked for, and none at all, although there are more.
+    A page may have fewer jobs than requested, or none, although more follow.
     """
 
     jobs: list[JobView]

@@ -1,9 +1,9 @@
-"""What a task says of flow control, and how that is stamped on its jobs.
+"""Stored flow control of a task (limits, breaker, debounce, needs), and how its values are set on each job.
 
-A TaskFlow is stored with its task, so that whoever makes a job of it stamps the same: the program that declares the
-task, one that knows its name alone, and the scheduler. A stamp is made once for a task with its options; what is the
-same for all of its jobs is worked out then, and only limits that read arguments look into them. A task without any of
-this, called without a tenant, has no stamp.
+A TaskFlow is stored with its task, so that every caller makes the same jobs of it: the program that declares the task,
+one that knows only its name, and the scheduler. A `JobStamper` is made once for a task with its options; values that
+are the same for all jobs are computed then, and only limits that read arguments are computed for each job. A task
+without flow control, called without a tenant, has no stamper.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Habit = Debounce | Throttle
 
 
 class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is stored of a task for flow control.
+    """The flow control of a task, as it is stored.
 
-    `queues` are the limits that its app declares for queues, by their names: they count where a job of the task goes.
-    `defaults` is the JSON of the defaults of those parameters that keys and weights read. `tenant` and `needs` are
-    those of jobs that say nothing else. `sticky` is the key whose jobs run in one place.
+    `queues` are the limits that its app declares for queues, by queue name: they apply to jobs of the task in that
+    queue. `defaults` are the defaults, in JSON types, of the parameters that keys and weights read. `tenant` and
+    `needs` apply to jobs that set no others. `sticky` is the key by which jobs are placed on one worker.
     """
 
     limits: tuple[AnyLimit, ...] = ()
@@ -58,13 +58,13 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def encode_task_flow(flow: TaskFlow) -> str | None:
-    """Return a TaskFlow as it is stored; None when there is nothing to say."""
+    """Return the stored form of a TaskFlow; None if it has only defaults."""
     return None if flow == NO_FLOW else _FLOWS.encode(flow).decode()
 
 
 @lru_cache(maxsize=1024)
 def decode_task_flow(text: str | None) -> TaskFlow:
-    """Return the TaskFlow that `encode_task_flow` was given. Raises InvalidInput for anything else."""
+    """Return the TaskFlow that `encode_task_flow` was given. Raises InvalidInput for any other text."""
     return NO_FLOW if text is None else _FLOWS.decode(text.encode())
 
 
@@ -74,7 +74,7 @@ def breaker_name(task: str) -> str:
 
 
 def rules_of(task: str, flow: TaskFlow) -> Iterator[tuple[str, Rule]]:
-    """The rules that a task and the queues of its app declare, by name."""
+    """Yield the rules that a task and the queues of its app declare, by name."""
     for limits in (flow.limits, *flow.queues.values(), limits_of(flow.habit, task)):
         yield from ((limit.name or "", limit) for limit in limits if not isinstance(limit, Shared))
     if flow.breaker is not None:
@@ -82,7 +82,7 @@ def rules_of(task: str, flow: TaskFlow) -> Iterator[tuple[str, Rule]]:
 
 
 def declared_rules(definitions: Iterable[TaskDefinition]) -> dict[str, Rule]:
-    """The rules that the tasks of a worker declare to its store."""
+    """Return the rules that the tasks of a worker declare, by name."""
     return {
         name: rule
         for task in definitions
@@ -92,7 +92,7 @@ def declared_rules(definitions: Iterable[TaskDefinition]) -> dict[str, Rule]:
 
 
 class JobStamper:
-    """Stamps the jobs of one task that share their options."""
+    """Sets the flow-control fields of the jobs of one task that share their options."""
 
     __slots__ = (
         "_breaker",
@@ -112,7 +112,7 @@ class JobStamper:
         self, task: str, flow: TaskFlow, queue: str, tenant: str | None, labels: Sequence[str], needs: str
     ) -> None:
         self._task = task
-        names = {limit.name for limit in flow.limits}  # a job passes a limit once
+        names = {limit.name for limit in flow.limits}  # a limit applies once to a job
         queues = (limit for limit in flow.queues.get(queue, ()) if limit.name not in names)
         self._limits = (*flow.limits, *queues, *limits_of(flow.habit, task))
         self._is_sequence = any(isinstance(limit, Concurrency) and limit.in_order for limit in self._limits)
@@ -132,8 +132,9 @@ class JobStamper:
         return self._same is None
 
     def on(self, job: NewJob) -> NewJob:
-        """Return a job with its stamp. Raises InvalidArguments for a key or a weight that is none, and for a job that
-        is too heavy to start ever.
+        """Return a job with its flow-control fields set.
+
+        Raises InvalidArguments for an invalid key or weight, and for a job that is too heavy ever to start.
         """
         said = self._same
         if said is None:
@@ -145,7 +146,7 @@ class JobStamper:
         return msgspec.structs.replace(job, **said)
 
     def _said(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What is said of a job with these arguments, as fields of NewJob and `key_for`."""
+        """Return the fields to set on a job with these arguments: fields of NewJob, and `key_for` of its policy."""
         slots = slots_of(self._limits, arguments, self._tenant, self._labels)
         if self._breaker is not None:
             key = key_text(self._breaker.key, arguments, self._tenant, self._labels)
@@ -164,12 +165,12 @@ class JobStamper:
 def stamp_of(
     task: str, flow: TaskFlow, queue: str, tenant: str | None, labels: Sequence[str] = (), needs: str = ""
 ) -> JobStamper | None:
-    """Return what stamps the jobs of a task; None: they are plain."""
+    """Return the stamper for the jobs of a task; None: they are plain jobs."""
     says = flow.limits or flow.breaker or flow.habit or flow.sticky or tenant or needs or flow.queues.get(queue)
     return JobStamper(task, flow, queue, tenant, labels, needs) if says else None
 
 
 def _reads(rule: LimitValue | Breaker | Habit) -> bool:
-    """Whether a rule looks into arguments."""
+    """Return whether a rule reads arguments."""
     weight = getattr(rule, "weight", 1)
     return isinstance(weight, str) or (rule.key is not None and parameter_of(rule.key) is not None)

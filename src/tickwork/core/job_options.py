@@ -1,7 +1,7 @@
-"""The options of a job: what they are called, what they may be, and what they become.
+"""Job options: their names, allowed values and stored forms.
 
-A task's decorator gives defaults and `.options(...)` overrides them; both are read here, so both refuse the same things
-with the same words.
+A task's decorator sets defaults and `.options(...)` overrides them; both are parsed here, so both refuse the same
+values with the same errors.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tickwork.errors import InvalidOption
 
 DEFAULT_QUEUE = "default"
 _NAME_LIMIT = 200
-LONGEST = timedelta(days=365_000)  # beyond it, and outside of these years, databases and datetime disagree
+LONGEST = timedelta(days=365_000)  # beyond this, and outside of these years, databases and datetime disagree
 _FIRST_YEAR, _LAST_YEAR = 1970, 8000
 _LABELS_LIMIT = 32
-REQUEST_TIMEOUT = timedelta(minutes=5)  # of jobs of the built-in tasks that wait for other hosts
-NO_BOUND = 0  # how options say max_lost=None, since None is an option that is not given
+REQUEST_TIMEOUT = timedelta(minutes=5)  # for jobs of the built-in tasks that wait for other hosts
+NO_BOUND = 0  # the value that means max_lost=None in options, because None means that the option is not set
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may say of a job besides its arguments. None: not said."""
+    """The options of a job besides its arguments. None: not set."""
 
     queue: str | None = None
     priority: int | None = None
@@ -48,7 +48,7 @@ class Options:
     retry_on: tuple[str, ...] | None = None
     give_up_on: tuple[str, ...] | None = None
     on_lost: str | None = None
-    max_lost: int | None = None  # NO_BOUND: no bound
+    max_lost: int | None = None  # NO_BOUND: unlimited
     timeout: timedelta | None = None
     expires: timedelta | datetime | None = None
     collection: str | None = None
@@ -61,7 +61,7 @@ class Options:
 
     @classmethod
     def of_task(cls, name: str, definition: TaskDefinition | None) -> Options:
-        """Return the defaults of a task; of one that no worker has registered yet, those of a built-in one."""
+        """Return the default options of a task; without a registered definition, the defaults of a built-in task."""
         if definition is None:
             return cls(timeout=REQUEST_TIMEOUT if name in REQUESTS else None)
         retry, policy, flow = definition.policy.retry, definition.policy, decode_task_flow(definition.flow)
@@ -82,7 +82,7 @@ class Options:
         )
 
     def updated(self, given: Mapping[str, Any]) -> Options:
-        """These options, with what is given checked and put over them."""
+        """Return these options, overridden by the given ones after checking them."""
         read = {name: read_option(name, value) for name, value in given.items()}
         if "delay" in read and "at" in read:
             raise InvalidOption("delay and at both say when: give one of them.")
@@ -92,15 +92,15 @@ class Options:
         return replace(self, **read)
 
     def stamp(self, task: str, flow: TaskFlow) -> JobStamper | None:
-        """What stamps the jobs of a task with these options; None: they are plain.
+        """Return the stamper for jobs of a task with these options; None: they are plain jobs.
 
-        Raises InvalidOption where a task that is debounced or throttled is given a key or a time of its own.
+        Raises InvalidOption if a debounced or throttled task is given a key or a time.
         """
         self.refuse_beside(task, flow.habit)
         return stamp_of(task, flow, self.queue or DEFAULT_QUEUE, self.tenant, self.labels or (), self.needs or "")
 
     def refuse_beside(self, task: str, habit: Habit | None) -> None:
-        """Raise InvalidOption for an option that contradicts a habit."""
+        """Raise InvalidOption for an option that contradicts a debounce or throttle."""
         if habit is None:
             return
         is_debounce = isinstance(habit, Debounce)
@@ -116,7 +116,10 @@ class Options:
         stamp: JobStamper | None = None,
         creator: str | None = None,
     ) -> list[NewJob]:
-        """Jobs of one task with these ids and arguments. Raises InvalidOption when the options do not go together."""
+        """Return jobs of one task with these ids and arguments.
+
+        Raises InvalidOption for options that contradict each other.
+        """
         shared = (*self._shared, creator)
         if stamp is None:
             return [NewJob(id, task, args, *shared) for id, args in requests]
@@ -124,7 +127,7 @@ class Options:
 
     @cached_property
     def _shared(self) -> tuple[Any, ...]:
-        """What all jobs with these options have in common, in the order of NewJob's fields."""
+        """The values that all jobs with these options share, in the order of NewJob's fields."""
         if self.key is None and (self.if_exists is not None or self.key_for is not None):
             raise InvalidOption("if_exists and key_for are about a key: give key= as well. Nothing was stored.")
         return (
@@ -143,7 +146,7 @@ class Options:
         )
 
     def policy(self) -> Policy:
-        """The rules that go with the job."""
+        """Return the policy to store with a job."""
         standard = RetryPolicy()
         return Policy(
             retry=RetryPolicy(
@@ -161,7 +164,10 @@ class Options:
 
 
 def read_option(name: str, value: Any) -> Any:
-    """Check one option and return it in its stored form; None unsets it, but for max_lost, where it means no bound."""
+    """Check an option and return it in its stored form.
+
+    None unsets it, except for max_lost, where it means no bound.
+    """
     reader = _READERS.get(name)
     if name in _DECLARED:
         raise InvalidOption(
@@ -175,29 +181,29 @@ def read_option(name: str, value: Any) -> Any:
 
 
 def task_name(value: Any) -> str:
-    """Check the name of a task: it is stored, shown and typed. What runs of dags stand in the queue as is none."""
+    """Return a task name after checking it. The name under which runs of dags are queued is refused."""
     if value == RUN:
         raise InvalidOption(f"no task is named {RUN!r}: it is what runs of dags wait as. Start a dag by its own name.")
     return _text("the name of a task", value)
 
 
 def schedule_name(value: Any) -> str:
-    """Check the name of a schedule, which is stored, shown and typed, too."""
+    """Return the name of a schedule after checking it."""
     return _text("the name of a schedule", value)
 
 
 def calendar_name(value: Any) -> str:
-    """Check the name of a calendar."""
+    """Return the name of a calendar after checking it."""
     return _text("the name of a calendar", value)
 
 
 def worker_name(value: Any) -> str:
-    """Check what a worker over REST calls itself."""
+    """Return the name that a REST worker gives itself, after checking it."""
     return _text("worker", value)
 
 
 def exception_names(name: str, value: Any) -> tuple[str, ...]:
-    """Exception types by name, so that they can be stored with the job."""
+    """Return the names of exception types, which can be stored with the job."""
     types = value if isinstance(value, Iterable) else (value,)
     names = []
     for one in types:
@@ -208,14 +214,15 @@ def exception_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def type_name(one: type) -> str:
-    """A type's name as it is stored; a script's own types go without their module, which differs in a worker."""
+    """Return a type's name as it is stored. Types of a script go without their module, which differs in a worker."""
     return one.__qualname__ if one.__module__ == "__main__" else f"{one.__module__}.{one.__qualname__}"
 
 
 def matches(error: BaseException, names: tuple[str, ...]) -> bool:
-    """Whether an exception is of one of the types.
+    """Return whether an exception is of one of the named types.
 
-    `tasks.Refused` and `shop.tasks.Refused` are one type: who enqueued may have imported what the worker loads by path.
+    `tasks.Refused` and `shop.tasks.Refused` are one type: the caller may have imported a module that the worker loads
+    by path.
     """
     kinds = [f".{type_name(one)}" for one in type(error).__mro__]
     return any(kind.endswith(f".{name}") or f".{name}".endswith(kind) for kind in kinds for name in names)

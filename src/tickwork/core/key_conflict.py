@@ -1,7 +1,7 @@
-"""What a new job may do when another job holds its key.
+"""Decide whether a new job may be answered with the job that holds its key, or must be refused.
 
-Keys are shared by all tasks of a store. The holder stands for a new job only if it is of the same task: a caller must
-never be given a job of another task as if it were its own.
+Keys are shared by all tasks of a store. The holder may be returned for a new job only if it is of the same task: a
+caller must never get a job of another task as if it were its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tickwork.errors import KeyTaken
 
 
 class KeyOwner(NamedTuple):
-    """The job that holds a key, as far as a new job with that key has to know it. An ended one has `key_for`."""
+    """The job that holds a key, as needed to check a new job. An ended job can hold its key for its `key_for`."""
 
     job_id: JobId
     task: str
@@ -23,14 +23,14 @@ class KeyOwner(NamedTuple):
 
 
 def check_holder(new: NewJob, holder: KeyOwner) -> None:
-    """Raise KeyTaken where the holder cannot stand for the new job, or `if_exists` says "error"."""
+    """Raise KeyTaken if the holder cannot be returned for the new job, or if `if_exists` is "error"."""
     if holder.task == new.task and holder.is_run == (new.version is not None) and new.if_exists != "error":
         return
     raise KeyTaken(str(new.key), holder.job_id, holder.task, holder.state, _message(new, holder))
 
 
 def check_beside(new: NewJob, other: NewJob) -> None:
-    """As `check_holder`, where the other job of the key is stored by the same call."""
+    """Raise KeyTaken like `check_holder`, where the other job with the key is stored by the same call."""
     check_holder(new, KeyOwner(other.id, other.task, other.version is not None, "of the same batch"))
 
 

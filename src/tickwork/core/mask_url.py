@@ -1,6 +1,6 @@
-"""The passwords in the address of a store: in a URL, before its host or in its query, or in a libpq string.
+"""Mask passwords in the address of a store: in a URL, before its host or in its query, or in a libpq string.
 
-A libpq string is `host=db user=ada password='o pen'`. libpq reads both, and so does the setting `listen_url`.
+A libpq string is `host=db user=ada password='o pen'`. libpq reads both forms, and so does the setting `listen_url`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SECRET_WORDS = ("password", "passphrase", "secret", "token")
 
 
 class _Password(NamedTuple):
-    """A password in a text: where it stands, and what it means once quotes and escapes are read."""
+    """A password in a text: its position, and its value with quotes and escapes resolved."""
 
     start: int
     end: int
@@ -29,20 +29,20 @@ def masked(text: str) -> str:
 
 
 def passwords_in(text: str) -> set[str]:
-    """Return the passwords in an address, as they are written and as they are meant."""
+    """Return the passwords in an address, both as written and with escapes resolved."""
     return {said for part in _passwords(text) for said in (text[part.start : part.end], part.meaning) if said}
 
 
 def _passwords(text: str) -> Iterator[_Password]:
-    """The passwords in an address, in the order in which they stand there."""
-    is_url = "://" in text or (":" in text and "@" in text and "=" not in text)  # some forget the slashes
+    """Return the passwords in an address, in their order."""
+    is_url = "://" in text or (":" in text and "@" in text and "=" not in text)  # the slashes may be missing
     return _of_url(text) if is_url else _of_libpq(text)
 
 
 def _of_url(text: str) -> Iterator[_Password]:
     scheme, slashes, _ = text.partition("://")
     start = len(scheme + slashes) if slashes else text.index(":") + 1
-    host = text.rfind("@") + 1  # the last one: a password may have some that were not escaped
+    host = text.rfind("@") + 1  # the last one: a password may contain unescaped @ signs
     colon = text.find(":", start, host)
     if colon >= 0:
         yield _Password(colon + 1, host - 1, unquote(text[colon + 1 : host - 1]))
@@ -70,7 +70,7 @@ def _of_libpq(text: str) -> Iterator[_Password]:
 
 
 def _value(text: str, start: int) -> tuple[str, int]:
-    """A value of a libpq string, and where it ends: at a space, or at the quote that closes it."""
+    """Return a value of a libpq string, and its end: a space, or the closing quote."""
     is_quoted = text.startswith("'", start)
     at, said = start + is_quoted, ""
     while at < len(text):

@@ -1,4 +1,4 @@
-"""What a job that a schedule made knows of its occurrence. Stored with the job as JSON; other jobs have none."""
+"""The schedule occurrence of a job, stored with the job as JSON. Jobs that no schedule made have none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The occurrence that a job stands for. `interval` is its period: from the occurrence before it to it."""
+    """The occurrence that a job was made for. `interval` is its period: from the previous occurrence to this one."""
 
     schedule: str
     scheduled_for: datetime
@@ -22,11 +22,11 @@ _decoder = msgspec.json.Decoder(Occurrence)
 
 
 def encode_tick(tick: Occurrence) -> str:
-    """Return a tick as JSON."""
+    """Return an occurrence as JSON."""
     return _encoder.encode(tick).decode()
 
 
 @lru_cache(maxsize=1024)
 def decode_tick(text: str) -> Occurrence:
-    """Return the tick that `encode_tick` was given."""
+    """Return the occurrence that `encode_tick` was given."""
     return _decoder.decode(text)

@@ -1,4 +1,4 @@
-"""What the makers of flow control have in common: how they read texts, numbers and durations, and refuse others."""
+"""Shared parsing of flow-control options: check texts, numbers and durations, and refuse invalid ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_span(what: str, value: Any, shortest: timedelta, longest: timedelta) ->
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint for a name that is not known: "did you mean ...?", or all that there are."""
+    """Return a hint for an unknown name: "did you mean ...?", or all known names."""
     names = list(known)
     close = get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names) or 'none'}."
@@ -51,6 +51,6 @@ def to_us(span: timedelta) -> int:
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error shows it."""
+    """Return a value as errors show it."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

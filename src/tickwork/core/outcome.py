@@ -1,12 +1,13 @@
-"""What becomes of a job when one of its attempts ends: the only place that decides it.
+"""Decide the outcome of a job when one of its attempts ends. No other module decides it.
 
-`retries` bounds failures (failed, timed out). Attempts that were released, snoozed or lost are free of it; so is a
-crash, which has a budget of its own: after a child died its jobs rerun alone, only dying alone counts, and the third
-crash ends the job. Lost attempts, whose whole worker went silent, are counted as long as they follow each other:
-after `max_lost` of them the job runs alone in its worker, and if that attempt is lost, too, the job ends as failed. An
-attempt that was released, or whose child died, neither counts as lost nor ends the row; any other end does.
+`retries` bounds failures (failed, timed out). Attempts that were released, snoozed or lost do not count against it; nor
+does a crash, which has its own budget: after a child process died, its jobs rerun alone, only a crash of a job that
+runs alone counts, and the third crash ends the job. Lost attempts, whose whole worker went silent, are counted while
+they are consecutive: after `max_lost` of them the job runs alone in its worker, and if that attempt is lost, too, the
+job ends as failed. An attempt that was released, or whose child process died, neither counts as lost nor resets the
+count; any other end resets it.
 
-A job that is to run again until its result is true is put off by a false one as if it had snoozed.
+A job that runs again until its result is true is delayed by a false result as if it had snoozed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Succeeded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):
-    """The handler raised. `fatal` means that no retry can help; `after` is the wait that it asked for."""
+    """The handler raised. `fatal`: no retry can help. `after`: the delay that the exception asked for."""
 
     error: str
     fatal: bool = False
@@ -40,13 +41,13 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
 
 
 class TimedOut(msgspec.Struct, frozen=True, gc=False):
-    """The handler was ended because its time was up."""
+    """The handler was stopped because its time was up."""
 
     error: str
 
 
 class Snoozed(msgspec.Struct, frozen=True, gc=False):
-    """The handler asked to be called later; nothing is charged."""
+    """The handler asked to be called again later; this counts as no failure."""
 
     after: timedelta
 
@@ -58,21 +59,24 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Released(msgspec.Struct, frozen=True, gc=False):
-    """A worker or server gave the job back, for `after`; nothing is charged. `begun`: its handler had begun."""
+    """A worker or server returned the job to the queue, for `after`; this counts as no failure.
+
+    `begun`: its handler had begun.
+    """
 
     after: timedelta = timedelta(0)
     begun: bool = False
 
 
 class Crashed(msgspec.Struct, frozen=True, gc=False):
-    """The process that ran it died. `alone`: nothing else ran there, so this job is to blame."""
+    """The process that ran the job died. `alone`: no other job ran there, so this job is to blame."""
 
     error: str
     alone: bool
 
 
 class Abandoned(msgspec.Struct, frozen=True, gc=False):
-    """The worker fell silent, and its lease ran out. `begun`: the job ran alone there, and its handler had begun."""
+    """The worker went silent, and its lease ran out. `begun`: the job ran alone there, and its handler had begun."""
 
     error: str = "its worker went silent and the lease ran out"
     begun: bool = False
@@ -82,7 +86,10 @@ Ending = Succeeded | Failed | TimedOut | Snoozed | Cancelled | Released | Crashe
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
-    """What to write: how the attempt ended, and where the job goes. `delay` is set when it is queued again."""
+    """The decision to write: how the attempt ended, and the next state of the job.
+
+    `delay` is set if it is queued again.
+    """
 
     attempt: AttemptState
     job: JobState
@@ -98,7 +105,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 def decide(
     policy: Policy, failures: int, crashes: int, alone: bool, ending: Ending, rng: Random, losses: int = 0
 ) -> Transition:
-    """Say what becomes of a job with these failures, crashes and losses behind it, now that its attempt ended so."""
+    """Return the outcome of a job, given its failures, crashes and losses so far, and how its attempt ended."""
     match ending:
         case Succeeded(result):
             if policy.again_every is not None and result in _FALSE:
@@ -133,7 +140,7 @@ def _put_off(failures: int, crashes: int, delay: timedelta, alone: bool, losses:
 def _abandoned(
     policy: Policy, failures: int, crashes: int, alone: bool, losses: int, error: str, begun: bool
 ) -> Transition:
-    """Count a lost attempt. One that ran alone in its worker, and had begun there, has nothing else to blame."""
+    """Count a lost attempt, or end the job if it had begun and was the only job in its worker."""
     if not is_exclusive(policy, losses):
         return _lost(policy, failures, crashes, error, alone=alone, losses=losses + 1)
     if not begun:
@@ -153,6 +160,7 @@ def _failed(
     after: timedelta | None,
     rng: Random,
 ) -> Transition:
+    """Count a failure, and retry after a delay or end the job as failed."""
     error = clip(error)
     failures += 1
     delay = None if fatal else policy.retry.delay(failures, rng)
@@ -163,6 +171,7 @@ def _failed(
 
 
 def _crashed(policy: Policy, failures: int, crashes: int, error: str, losses: int) -> Transition:
+    """Retry a job that crashed alone, or end it as failed if its crash budget is used up."""
     if crashes >= CRASH_BUDGET or policy.on_lost == "fail":
         error = f"crashed: {clip(error)} (crash {crashes} of {CRASH_BUDGET} while running alone)"
         return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=error)
@@ -171,6 +180,7 @@ def _crashed(policy: Policy, failures: int, crashes: int, error: str, losses: in
 
 
 def _lost(policy: Policy, failures: int, crashes: int, error: str, *, alone: bool, losses: int) -> Transition:
+    """Queue a job again after a lost attempt, or end it as failed if `on_lost` is "fail"."""
     if policy.on_lost == "fail":
         return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=clip(error), losses=losses)
     again = (JobState.QUEUED, failures, crashes, timedelta(0), alone)
@@ -178,7 +188,7 @@ def _lost(policy: Policy, failures: int, crashes: int, error: str, *, alone: boo
 
 
 def clip(error: str) -> str:
-    """Keep both ends of an error that is too long to store: the cause is at the bottom, the way there at the top."""
+    """Cut an error that is too long to store. Both ends stay: the cause is at the bottom, the call path at the top."""
     if len(error) <= ERROR_LIMIT:
         return error
     half = ERROR_LIMIT // 2

@@ -1,9 +1,9 @@
-"""How long ended jobs are kept: rules by state, queue and task, as a setting says them.
+"""Retention: how long ended jobs are kept, as rules by state, queue and task in a setting.
 
     7d, failed=30d, queue:mail=1d, queue:mail/failed=3d, task:audit=forever
 
-The rule for a job is the narrowest one: that of its task, else of its queue, else of its state, else the one for all.
-Of the rules for a task or a queue, one that names the job's state goes before one that does not.
+The narrowest rule applies to a job: that of its task, else of its queue, else of its state, else the general one. Among
+rules for a task or a queue, a rule with the job's state goes before a rule without a state.
 """
 
 from __future__ import annotations
@@ -25,29 +25,32 @@ _RULE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long ended jobs are kept. `rules`, of "task/NAME/STATE", "queue/NAME" or "STATE", go before the rest."""
+    """How long ended jobs are kept.
+
+    `rules`, by "task/NAME/STATE", "queue/NAME" or "STATE", override the two defaults.
+    """
 
     ended: timedelta = timedelta(days=7)
     failed: timedelta = timedelta(days=30)
     rules: Mapping[str, timedelta] = field(default_factory=dict)
 
     def ages(self) -> dict[str, timedelta]:
-        """All rules; "all" is the one for all jobs."""
+        """Return the ages of all rules; "all" is the general rule."""
         return {"all": self.ended, "failed": self.failed, **self.rules}
 
     def shortest(self) -> timedelta:
-        """Nothing younger than this is deleted."""
+        """Return the shortest age of any rule; no younger job is deleted."""
         return min(self.ages().values())
 
     def age(self, task: str, queue: str, state: str) -> timedelta:
-        """How long a job is kept. The stores apply the same rule in SQL."""
+        """Return how long a job is kept. The stores apply the same rule in SQL."""
         ages = self.ages()
         places = [f"task/{task}/{state}", f"task/{task}", f"queue/{queue}/{state}", f"queue/{queue}", state, "all"]
         return next(ages[place] for place in places if place in ages)
 
 
 def read_retention(text: str) -> Retention:
-    """Read rules from a setting. Raises InvalidInput for what is none."""
+    """Return the rules of a setting. Raises InvalidInput for a part that is not a rule."""
     ended, rules = Retention().ended, {}
     for part in filter(None, (one.strip() for one in text.split(","))):
         if "=" not in part:

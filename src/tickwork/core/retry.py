@@ -1,7 +1,7 @@
-"""How long to wait before a failed job is tried again.
+"""Retry policy: how long to wait before a failed job is tried again.
 
-A policy is a value stored with its job: a retry next week follows the rule in force when the job was made. Randomness
-is passed in, so equal inputs give equal delays everywhere, the simulator included.
+A policy is a value stored with its job: a retry next week follows the policy that was in force when the job was made.
+Randomness is passed in, so equal inputs give equal delays everywhere, the simulator included.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Exponential backoff, capped, spread by jitter so that failures do not return in step."""
+    """Exponential backoff with a cap, and with jitter so that failed jobs do not retry at the same time."""
 
     retries: int = 3
     base: timedelta = timedelta(seconds=1)

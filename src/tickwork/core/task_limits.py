@@ -1,7 +1,7 @@
-"""What a decorator says of flow control, read into a TaskFlow.
+"""Read the flow-control arguments of the task decorator into a TaskFlow.
 
 `@app.task(limits=[...], limit="stripe", sequence="account", breaker=breaker(...), debounce=..., throttle=...,
-sticky="account")`. What names a parameter that the task does not have is refused here, where the task is declared.
+sticky="account")`. A key or weight that names a parameter the task does not have is refused here, at declaration.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Keyed = TypeVar("Keyed", bound=Breaker | Debounce | Throttle)
 
 
 def split_flow(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is given of flow control, and the rest."""
+    """Return the flow-control arguments that are set, and the other arguments."""
     flow = {name: value for name, value in given.items() if name in DECLARED and value is not None}
     return flow, {name: value for name, value in given.items() if name not in DECLARED}
 
 
 def read_task_flow(task: str, parameters: Collection[str], given: Mapping[str, Any]) -> TaskFlow:
-    """Return what a decorator says, after checking it. Raises InvalidOption."""
+    """Return the TaskFlow for the arguments of a decorator, after checking them. Raises InvalidOption."""
     return TaskFlow(
         limits=_limits(f"task:{task}", parameters, given),
         breaker=_breaker(task, parameters, given.get("breaker")),
@@ -41,14 +41,14 @@ def read_task_flow(task: str, parameters: Collection[str], given: Mapping[str, A
 
 
 def bare(limit: Bound) -> Bound:
-    """Return what limits of one name must have in common: all but where they find a job's key and weight."""
+    """Return a limit without its key and weight. Limits of one name must be equal in this form."""
     return msgspec.structs.replace(limit, key=None, weight=1)
 
 
 def _limits(owner: str, parameters: Collection[str], given: Mapping[str, Any]) -> tuple[AnyLimit, ...]:
     own = given.get("limits", ())
     if isinstance(own, str) or not isinstance(own, Iterable):
-        return read_limits(owner, own)  # says what a list of limits is
+        return read_limits(owner, own)  # raises InvalidOption
     shared = given.get("limit", ())
     names = [shared] if isinstance(shared, str) else shared
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made safe for a terminal: what could move the cursor or hide something is spelled out."""
+"""Escape untrusted text for a terminal: characters that could move the cursor or hide text are written as escapes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def clean(text: str) -> str:
-    """One line: every character that does not print, line ends included, as its escape."""
+    """Return a text as one line, with every unprintable character, line ends included, as an escape."""
     return text if text.isprintable() else "".join(_spelled(character) for character in text)
 
 
 def clean_lines(text: str) -> str:
-    """Several lines: line ends and tabs stay."""
+    """Return a text with unprintable characters as escapes, except line ends and tabs."""
     if text.isprintable():
         return text
     return "".join(one if one in "\n\t" else _spelled(one) for one in text.replace("\r\n", "\n"))
 
 
-SHARED = "--- output of the process, shared by the attempts in it ---"  # over such a piece of a log
+SHARED = "--- output of the process, shared by the attempts in it ---"  # heading of such a part of a log
 
 
 def clean_log(text: str, *, colours: bool) -> str:
-    """What a handler printed. Its colours are kept where they can be seen, and left out elsewhere."""
+    """Return the output of a handler for a terminal.
+
+    Colours are kept or removed; other control sequences are escaped.
+    """
     parts = _COLOUR.split(text)
     kept = (part if colours else "" for part in parts[1::2])
     cleaned = (clean_lines(part) for part in parts[::2])

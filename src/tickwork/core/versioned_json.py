@@ -1,4 +1,4 @@
-"""Values of flow control as they are kept in a store: JSON with a version, so that an old row can always be read."""
+"""Versioned JSON for stored flow-control values, so that old rows can always be read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ T = TypeVar("T")
 
 
 class VersionedJson(Generic[T]):
-    """How one kind of value is stored: `{"version": 1, "<name>": ...}`."""
+    """The stored form of one kind of value: `{"version": 1, "<name>": ...}`."""
 
     def __init__(self, name: str, decoder: msgspec.json.Decoder[T]) -> None:
         self._name = name
         self._values = decoder
 
     def encode(self, value: T) -> bytes:
-        """Return a value as JSON."""
+        """Return the stored form of a value."""
         return msgspec.json.encode({"version": _VERSION, self._name: value})
 
     def decode(self, data: bytes) -> T:
-        """Return the value that `encode` was given. Raises InvalidInput for anything else."""
+        """Return the value from its stored form. Raises InvalidInput for any other data."""
         what = f"stored {self._name}"
         try:
             parts = _envelopes.decode(data)

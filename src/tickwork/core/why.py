@@ -1,4 +1,4 @@
-"""Why a job is not running: one true sentence, from the same rules that a claim follows."""
+"""Explain why a job is not running, in one sentence, by the same rules that a claim follows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _GIST_LIMIT = 300
 def explain(
     job: JobView, workers: Sequence[WorkerView], now: datetime, hold: Hold | None = None, gates: Sequence[Gate] = ()
 ) -> str:
-    """Say what a job is doing or waiting for. It says `RUNNABLE ...` exactly when a claim would take it.
+    """Return what a job does or waits for. The text starts with RUNNABLE exactly if a claim would take the job.
 
-    `hold` is what holds it in the queue, and `gates` are those in force.
+    `hold` is its hold in the queue, and `gates` are the gates in force.
     """
     match job.state:
         case JobState.QUEUED:
@@ -44,12 +44,12 @@ def explain(
 
 
 def runnable(job: JobView, now: datetime, hold: Hold | None = None, gates: Sequence[Gate] = ()) -> bool:
-    """Whether a claim by a worker that serves everything would take the job."""
+    """Return whether a claim by a worker that serves everything would take the job."""
     return job.state is JobState.QUEUED and _kept(_sent_on(job, now, gates)[0], now, hold, gates) is None
 
 
 def gist(error: str) -> str:
-    """The line of an error that tells the most: the one below a traceback's frames, or a group's last exception."""
+    """Return the most useful line of an error: the line below a traceback's frames, or a group's last exception."""
     below = error.rpartition("Traceback (most recent call last):\n")[2]
     lines = [line for line in below.splitlines() if line.strip(" |+-\t")]
     if "+---" in error:  # a group is drawn as a tree, with its last exception at the bottom
@@ -60,7 +60,7 @@ def gist(error: str) -> str:
 
 
 def _sent_on(job: JobView, now: datetime, gates: Sequence[Gate]) -> tuple[JobView, str]:
-    """The job as it stands after a gate that diverts it, which happens as it would start; and a word on that."""
+    """Return the job as a diverting gate would change it when it starts, and a text that says so."""
     gate = gate_for(_facts(job), gates, to_us(now - EPOCH))
     if gate is None or gate.kind != "divert" or gate.to is None:
         return job, ""
@@ -69,7 +69,7 @@ def _sent_on(job: JobView, now: datetime, gates: Sequence[Gate]) -> tuple[JobVie
 
 
 def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate]) -> str | None:
-    """What keeps a queued job from being claimed; None: nothing does."""
+    """Return what keeps a queued job from being claimed; None: nothing does."""
     if _expired(job, now):
         return "its deadline has passed; it is about to end as expired"
     if job.run_at > now:
@@ -84,7 +84,7 @@ def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate])
 
 
 def _held(job: JobView, hold: Hold, now: datetime) -> str:
-    """What a limit or a breaker holds a job for."""
+    """Return what a job waits for that a limit or a breaker holds."""
     limit, key = hold.held_by
     under = f" for {key!r}" if key else ""
     ahead = _ahead(hold)
@@ -104,7 +104,7 @@ def _held(job: JobView, hold: Hold, now: datetime) -> str:
 
 
 def _taken(hold: Hold, now: datetime) -> str:
-    """Who is inside."""
+    """Return who uses a concurrency limit at present."""
     if not hold.live and hold.head is not None and hold.head_due is not None:
         due = _soon(hold.head_due, now) if hold.head_due > now else "now"
         return f"job {hold.head}, which comes before it, waits for its next attempt: due {due}"
@@ -115,7 +115,7 @@ def _taken(hold: Hold, now: datetime) -> str:
 
 
 def _gated(gate: Gate, hold: Hold | None, now: datetime) -> str:
-    """What a gate does to a job."""
+    """Return what a gate does to a job."""
     order = _order(gate)
     ahead = "" if hold is None else _ahead(hold)
     match gate.kind:
@@ -156,7 +156,7 @@ def _facts(job: JobView) -> JobFacts:
 
 
 def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
-    """What keeps the workers from a job that is due."""
+    """Return why no worker has taken a job that is due."""
     if not live:
         return "no worker is running; start one: tickwork worker MODULE_OR_FILE"
     serving = [worker for worker in live if job.queue in worker.queues]
@@ -181,7 +181,7 @@ def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
 
 
 def _left_to(job: JobView, serving: Sequence[WorkerView], now: datetime) -> str | None:
-    """The worker that a job sticks to, while others leave it to that one."""
+    """Return the worker to which other workers leave a sticky job at present; None: none."""
     flow = job.flow
     if flow is None or flow.spot is None or flow.sequence or to_us(now - job.run_at) >= GRACE_US:
         return None
@@ -192,7 +192,7 @@ def _left_to(job: JobView, serving: Sequence[WorkerView], now: datetime) -> str 
 
 
 def _offering(needs: Needs) -> str:
-    """The options of a worker that has all of this."""
+    """Return the options with which to start a worker that meets these needs."""
     labels = [f"--label {thing}" for thing in needs.things]
     amounts = " ".join(part for part in needs.text.split() if "=" in part).replace(" ", ",")
     return " ".join(["with", *labels, *([f"--resource {amounts}"] if amounts else [])])
@@ -210,7 +210,7 @@ def _running(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
 
 
 def _alone(job: JobView) -> str:
-    """What is special about a job that took its workers down."""
+    """Return the note on a job that runs alone because its workers died."""
     if not job.is_exclusive:
         return ""
     return f"; the workers of its last {job.losses} attempts died, so it runs alone in its worker"

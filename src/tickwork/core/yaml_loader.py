@@ -1,8 +1,8 @@
-"""YAML as plain values: JSON's types, with the lines that they stand on.
+"""Load YAML as plain values in JSON's types, with the line of each value.
 
-Built from the parser's events, so nothing that a file says can make an object. Aliases are refused (a few lines of them
-can stand for gigabytes), as are keys that are given twice. Words and numbers are those of YAML 1.2: `on`, `yes` and
-12:30 are texts.
+Values are built from the parser's events, so no content of a file can construct an object. Aliases are refused (a few
+lines of them can expand to gigabytes), as are repeated keys. Plain scalars follow YAML 1.2: `on`, `yes` and 12:30 are
+texts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwork.errors import InvalidInput
 Path = tuple[str | int, ...]
 
 DEPTH_LIMIT = 64
-VALUES_LIMIT = 250_000  # more take seconds to read, in which a server does little else
+VALUES_LIMIT = 250_000  # more values take seconds to read, during which a server does little else
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -28,14 +28,14 @@ _CONSTANTS = {
 }
 _INT = re.compile(r"[-+]?[0-9]{1,100}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]{1,100}|[0-9]{1,100}(?:\.[0-9]{0,100})?)(?:[eE][-+]?[0-9]{1,5})?")
-_TAGS = (None, "!", "tag:yaml.org,2002:str")  # the latter two say that something is a text
+_TAGS = (None, "!", "tag:yaml.org,2002:str")  # the last two mark a text
 
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One document of a file. `lines` says where each part of the value begins, by its path; a field does with its key.
+    """One document of a file. `lines` has the line of each part of the value by its path; a field begins at its key.
 
-    `repeated` are the keys that are given again, with their lines. Of their values the first is kept.
+    `repeated` are the repeated keys, with their lines. The first of their values is kept.
     """
 
     value: Any
@@ -53,14 +53,14 @@ def read_yaml(text: str, *, file: str) -> list[YamlDocument]:
 
 
 def read_documents(text: str, *, file: str) -> list[YamlDocument]:
-    """Like `read_yaml`, for a reader that tells of repeated keys itself, together with whatever else is wrong."""
+    """Return documents like `read_yaml`, for a caller that reports repeated keys itself, with all other problems."""
     try:
         return list(_YamlReader(file, yaml.parse(_as_yaml(text, file), Loader=_LOADER)).documents())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
         raise InvalidInput(f"{file}:{line}: this is not YAML: {error.problem or error.context}.") from None
-    except yaml.YAMLError as error:  # a character that no YAML may contain
+    except yaml.YAMLError as error:  # a character that YAML may not contain
         raise InvalidInput(f"{file}: this is not YAML: {' '.join(str(error).split())}.") from None
 
 
@@ -69,7 +69,7 @@ _PAIR = re.compile(r"((?<!\\)(?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c
 
 
 def _as_yaml(text: str, file: str) -> str:
-    """JSON as the YAML that parsers take it for but for two things: tabs between values, characters in two halves."""
+    """Return JSON as equivalent YAML. They differ in two points: tabs between values, and escaped surrogate pairs."""
     if not file.endswith(".json"):
         return text
     return _PAIR.sub(_joined, text.replace("\t", " "))
@@ -81,12 +81,12 @@ def _joined(pair: re.Match[str]) -> str:
 
 
 def write_yaml(value: Any) -> str:
-    """Return plain values as YAML that `read_yaml` and everybody else reads as the same."""
+    """Return plain values as YAML that `read_yaml` and other parsers read as the same values."""
     return yaml.dump(value, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _YamlDumper(yaml.SafeDumper):
-    """Writes what stands for something else without quotes, in YAML 1.1 or in 1.2, with them; and no aliases."""
+    """A dumper that quotes texts that YAML 1.1 or 1.2 would read as other values, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -101,7 +101,7 @@ _YamlDumper.add_representer(str, _write_text)
 
 
 class _YamlReader:
-    """Turns the events of a parser into values."""
+    """Builds values from the events of a parser."""
 
     def __init__(self, file: str, events: Iterator[Any]) -> None:
         self._file = file
@@ -158,7 +158,7 @@ def _line(event: Any) -> int:
 
 
 def _plain(text: str) -> Any:
-    """What a scalar without quotes stands for."""
+    """Return the value of a plain (unquoted) scalar."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INT.fullmatch(text):
