@@ -219,7 +219,7 @@ def type_name(one: type) -> str:
 
 
 def matches(error: BaseException, names: tuple[str, ...]) -> bool:
-    """Return whether an exception is of one of the named types.
+    """Return whether an exception has one of the named types.
 
     `tasks.Refused` and `shop.tasks.Refused` are one type: the caller may have imported a module that the worker loads
     by path.

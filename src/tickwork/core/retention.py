@@ -2,8 +2,8 @@
 
     7d, failed=30d, queue:mail=1d, queue:mail/failed=3d, task:audit=forever
 
-The narrowest rule applies to a job: that of its task, else of its queue, else of its state, else the general one. Among
-rules for a task or a queue, a rule with the job's state goes before a rule without a state.
+The narrowest rule applies to a job: the rule of its task, else of its queue, else of its state, else the general one.
+Among rules for a task or a queue, a rule with the job's state goes before a rule without a state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Check where untrusted values may be used in arguments: results of steps, parameters of runs, data of messages.
 
-Any caller who may start a run or send a message may choose these values. In the arguments of a built-in task they may
-be data. They may not decide which program runs, which secret a task gets, or where a secret is sent.
+Any caller with permission to start a run or send a message can choose these values. In the arguments of a built-in task
+they may be data. They may not decide which program runs, which secret a task gets, or where a secret is sent.
 """
 
 from __future__ import annotations
