@@ -1,1 +1,1 @@
-"""The command line. One file for each group of commands: parse, call the client, print."""
+"""Command line interface: a module for each group of commands, which parses options, calls the client and prints."""

@@ -1,4 +1,4 @@
-"""What commands add to the audit log: who runs them, and what they changed, in the transaction of the change."""
+"""Audit log rows of commands: the user who runs the command and the change, in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class AuditedChange(NamedTuple):
-    """Something that a command changed: how it was before, and after."""
+    """A change made by a command: the value before and after it."""
 
     target: str
     before: Any = None
@@ -21,7 +21,7 @@ class AuditedChange(NamedTuple):
 
 
 def by() -> str:
-    """Who runs this command, as far as the system knows: cli:ada@host."""
+    """Return the user who runs this command, as far as the system knows: cli:ada@host."""
     import getpass
     import socket
 
@@ -29,7 +29,7 @@ def by() -> str:
 
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a number without a name, as in many containers
+    except (OSError, KeyError):  # a user id without a name, as in many containers
         import os
 
         user = str(os.getuid())
@@ -39,9 +39,9 @@ def by() -> str:
 def recorded(
     app: Tickwork, action: str, change: Callable[[], T], told: AuditedChange | Callable[[T], Sequence[AuditedChange]]
 ) -> T:
-    """Carry out a change and add it to the audit log, in one transaction; return what it returned.
+    """Make a change and add it to the audit log, in one transaction; return the result of the change.
 
-    A change that returns False, 0 or nothing but an empty list has changed nothing, and is not recorded.
+    A change that returns False, 0 or an empty collection has changed nothing, and is not recorded.
     """
     from tickwork.cli.output import plain
     from tickwork.store.admin.access import AuditRow, audit_value
@@ -58,8 +58,10 @@ def recorded(
 
 
 def page_recorder(app: Tickwork, action: str, which: Any) -> Callable[[Callable[[], T]], T]:
-    """Return what carries out the pages of a bulk change, each with a row of its own: what was asked, and which jobs
-    changed."""
+    """Return a function that runs each page of a bulk change and records it in a row of its own.
+
+    Each row has the request, and the number and ids of the jobs that changed.
+    """
 
     def page(ids: Any) -> list[AuditedChange]:
         return [AuditedChange("jobs", which, {"count": len(ids), "ids": ids})]

@@ -1,4 +1,4 @@
-"""What commands share: how they are declared, the options that many of them take, and the way to their store."""
+"""Shared parts of commands: command classes, common options, logging, and access to the store."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class _PlainFormatter(logging.Formatter):
-    """Plain lines, in which what a message quotes cannot act on the terminal. %(level)s is in lower case.
+    """Formats log records as plain lines without control characters. %(level)s is in lower case.
 
-    Further lines of a record are indented: what a message quotes cannot begin a record.
+    Further lines of a record are indented, so that quoted text in a message cannot look like a new record.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -37,7 +37,7 @@ class _PlainFormatter(logging.Formatter):
 
 
 def log_to_stderr(style: str, level: int) -> None:
-    """Write what is logged, as plain lines of this style, or as JSON where the environment asks for it."""
+    """Log to stderr: plain lines in this style, or JSON if the environment asks for it."""
     from tickwork.observe.json_log import log_json, wants_json
 
     if wants_json():
@@ -50,7 +50,7 @@ def log_to_stderr(style: str, level: int) -> None:
 
 
 def announce(what: Mapping[str, str]) -> None:
-    """Say on stderr what a service is, a line for each of its facts; in JSON as records, like all that it logs."""
+    """Print facts about a service on stderr, a line each; with JSON logging, log them as records."""
     from tickwork.observe.json_log import wants_json
 
     for name, text in what.items():
@@ -72,7 +72,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of commands, with an example of its own. A mistyped one is answered with the nearest."""
+    """A group of commands with an example of its own. For an unknown command, the error suggests the nearest name."""
 
     command_class = Command
 
@@ -105,15 +105,15 @@ def _write_example(example: str, formatter: click.HelpFormatter) -> None:
 
 @dataclass
 class Invocation:
-    """What was said once for the whole command line."""
+    """The options that apply to the whole command line."""
 
     url: str | None = None
 
     def app(self, *, create: bool = False, adopt: bool = False) -> Tickwork:
-        """The store, behind the calls of an app. Unless `create`, a SQLite file that is not there is not made.
+        """Return an app for the store. A SQLite file that does not exist is only created with `create`.
 
-        An empty list from a file that was just made in the wrong folder would look like an answer. `adopt` puts our
-        tables beside those of another program.
+        Otherwise an empty list from a file just made in the wrong folder would look like an answer. `adopt` creates the
+        tables in a file that has tables of another program.
         """
         from tickwork.app import Tickwork
 
@@ -125,7 +125,7 @@ class Invocation:
         return app
 
     def declared(self, target: str) -> Tickwork:
-        """The app in a module or file of the user's, on the store that it names; --url is what it names by default."""
+        """Return the app in a user's module or file, on the store it names; --url sets its default store."""
         import os
 
         from tickwork.app import Tickwork
@@ -143,7 +143,7 @@ class Invocation:
 
 
 def _create_jobs_as_caller() -> None:
-    """Name who runs this command as the creator of the jobs that it makes."""
+    """Record the user who runs this command as the creator of the jobs that it makes."""
     from tickwork.api.creator import creating_as
     from tickwork.cli.audit_rows import by
 
@@ -151,7 +151,7 @@ def _create_jobs_as_caller() -> None:
 
 
 def refuse_other_store(url: str | None, named: str) -> None:
-    """Raise InvalidInput when --url says another store than the code does."""
+    """Raise InvalidInput if --url and the code name different stores."""
     if url is not None and named != url:
         raise InvalidInput(
             f"--url says {shown_url(url)}, and the code names another store itself: {shown_url(named)}. "
@@ -160,13 +160,14 @@ def refuse_other_store(url: str | None, named: str) -> None:
 
 
 def shown_url(url: str) -> str:
-    """A URL without its password."""
+    """Return a URL without its password."""
     from tickwork.core.mask_url import masked
 
     return masked(url)
 
 
 def _check_there(url: str) -> None:
+    """Raise StoreUnreachable if the URL names a SQLite file that does not exist."""
     from pathlib import Path
 
     from tickwork.config import sqlite_path
@@ -206,7 +207,7 @@ _FILTERS = (
 
 
 def filter_options(*, state: bool = True) -> Callable[[Decorated], Decorated]:
-    """The options that say which jobs are meant, handed to the command as one keyword each."""
+    """Return a decorator that adds the options to select jobs; the command gets each as a keyword."""
 
     def decorate(command: Decorated) -> Decorated:
         for option in reversed(_FILTERS if state else _FILTERS[1:]):
@@ -217,7 +218,7 @@ def filter_options(*, state: bool = True) -> Callable[[Decorated], Decorated]:
 
 
 def job_filter(which: dict[str, str | None], ids: tuple[str, ...] = (), *, dead: bool = False) -> JobFilter:
-    """What the options of `filter_options` say."""
+    """Return the filter for the options of `filter_options`."""
     from tickwork.core.job import JobFilter, JobState
 
     given: dict[str, Any] = dict(which)
@@ -227,7 +228,7 @@ def job_filter(which: dict[str, str | None], ids: tuple[str, ...] = (), *, dead:
 
 
 def job_id(text: str) -> JobId:
-    """An id as it is stored. Raises JobNotFound for what cannot be one."""
+    """Return an id in its stored form. Raises JobNotFound for a text that is no id."""
     from tickwork.core.ids import JobId, is_id
 
     lowered = text.strip().lower()
@@ -239,7 +240,7 @@ def job_id(text: str) -> JobId:
 
 
 def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[Job]:
-    """The jobs with these ids, in this order. Raises JobNotFound, before anything is done, when one is missing."""
+    """Return the jobs with these ids, in this order. Raises JobNotFound if one is missing."""
     wanted = list(dict.fromkeys(job_id(text) for text in ids))
     views = app.store.get_jobs(wanted)
     missing = [one for one in wanted if one not in views]
@@ -256,7 +257,7 @@ def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[Job]:
 
 
 def found_run(app: Tickwork, id: str) -> Run:
-    """The run with this id. Raises JobNotFound when there is none."""
+    """Return the run with this id. Raises JobNotFound if there is none."""
     from tickwork.api.runs import Run
 
     job = found_jobs(app, (id,))[0]

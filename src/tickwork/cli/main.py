@@ -1,7 +1,8 @@
-"""`tickwork`: the tour that --help gives, the commands, and how errors end.
+"""`tickwork`: the overview that --help prints, the commands, and error handling.
 
-A command's file is imported when that command is asked for, so `tickwork --help` costs no more than click does. Every
-error of ours is one line with its next step. A traceback is shown of the user's own code, or with TICKWORK_DEBUG=1.
+The module of a command is imported when the command is called, so `tickwork --help` needs no more imports than click.
+Every error of Tickwork is one line with the next step. A traceback is shown only for the user's own code, or with
+TICKWORK_DEBUG=1.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ class LazyCommands(Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         result = super().invoke(ctx)
-        sys.stdout.flush()  # here, where a pipe that nobody reads any more ends us quietly
+        sys.stdout.flush()  # here, where a closed pipe ends the process without an error
         return result
 
     def main(  # type: ignore[override]
@@ -182,7 +183,7 @@ class LazyCommands(Group):
         """Run a command and exit with its code."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show something is no failure
+                stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a character is no failure
         try:
             code = super().main(args, "tickwork", complete_var, standalone_mode=False, **extra)
         except Exception as error:
@@ -201,9 +202,9 @@ def main(ctx: click.Context) -> None:
 
 
 def report(error: Exception, environ: Mapping[str, str] = os.environ) -> int:
-    """Say what went wrong on stderr; return the exit code that stands for it."""
+    """Print an error on stderr, and return its exit code."""
     if isinstance(error, click.Abort):
-        return 130  # Ctrl-C: as a shell counts it
+        return 130  # Ctrl-C: the code that a shell uses
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
     elif isinstance(error, click.UsageError):
@@ -247,7 +248,7 @@ def _colours() -> bool | None:
 
 
 def _sentence(text: str) -> str:
-    """What click says, begun like our own errors and ended like a sentence."""
+    """Return a message of click in the form of Tickwork's errors: lower case at the start, a period at the end."""
     text = text[:1].lower() + text[1:]
     return text if text.endswith((".", "?")) else f"{text}."
 

@@ -1,7 +1,7 @@
-"""How things are printed: JSON for programs, tables and times for people.
+"""Output of commands: JSON for programs, tables and times for people.
 
-JSON has snake_case keys and RFC 3339 instants in UTC; a key that is there today stays. Tables are fitted to a terminal,
-and are as wide as they need to be in a pipe, so that nothing that a script looks for is cut off.
+JSON has snake_case keys and RFC 3339 instants in UTC; existing keys stay. Tables fit the width of a terminal; in a pipe
+they are as wide as needed, so that no text is cut off.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _ID_WIDTH = 36
 _MODULE = re.compile(r"^(?:\w+\.)+(?=[A-Za-z_]\w*(?:$|: ))")
-UNBOUNDED = 100_000  # columns, where nobody looks at a screen
+UNBOUNDED = 100_000  # columns, when the output is not a terminal
 STATE_STYLES = {
     "queued": "yellow",
     "running": "cyan",
@@ -57,18 +57,18 @@ STATE_STYLES = {
 
 
 def print_json(value: Any) -> None:
-    """Print a value for programs."""
+    """Print a value as indented JSON."""
     click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
 def print_json_line(value: Any) -> None:
-    """Print one of many values, on a line of its own, now."""
+    """Print a value as JSON on one line, and flush it."""
     click.echo(json.dumps(plain(value), ensure_ascii=False))
     sys.stdout.flush()
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's own types."""
+    """Return a value in JSON's own types."""
     match value:
         case datetime():
             return rfc3339(value)
@@ -91,7 +91,7 @@ def plain(value: Any) -> Any:
 
 
 def stored_json(data: bytes) -> Any:
-    """Arguments or a result as they are stored; a text when they are damaged."""
+    """Return stored arguments or a stored result, decoded from JSON; as text if they are damaged."""
     try:
         return json.loads(data)
     except ValueError:
@@ -99,7 +99,7 @@ def stored_json(data: bytes) -> Any:
 
 
 def job_json(view: JobView) -> dict[str, Any]:
-    """A job for programs. Its policy's durations end in their unit."""
+    """Return a job as JSON. Names of durations in its policy end in their unit."""
     found: dict[str, Any] = plain(view)
     if view.flow is not None:
         found["flow"]["slots"] = [slot._asdict() for slot in view.flow.slots]
@@ -123,7 +123,7 @@ def job_json(view: JobView) -> dict[str, Any]:
 
 
 def rfc3339(instant: datetime) -> str:
-    """An instant as programs read it: 2026-11-15T21:13:54.123456Z."""
+    """Return an instant in RFC 3339 form: 2026-11-15T21:13:54.123456Z."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -131,7 +131,7 @@ def rfc3339(instant: datetime) -> str:
 
 
 def console() -> Console:
-    """Standard output, fitted to a terminal or as wide as needed. Colours only on a terminal, and not with NO_COLOR."""
+    """Return a console on stdout, as wide as the terminal or unbounded. Colours only on a terminal without NO_COLOR."""
     from rich.console import Console
 
     terminal = sys.stdout.isatty()
@@ -140,8 +140,10 @@ def console() -> Console:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Row], out: Console | None = None) -> None:
-    """Print rows under titles; a title that starts with ">" is set to the right. What is too wide ends in an ellipsis:
-    the last column takes what the others leave, and they take 36 columns at most, which is an id.
+    """Print rows under titles; a title that starts with ">" is aligned right.
+
+    Text that is too wide ends in an ellipsis. All columns but the last take at most 36 columns, the width of an id; the
+    last one takes the rest.
     """
     from rich.table import Table
     from rich.text import Text
@@ -163,7 +165,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Row], out: Console | None 
 
 
 def print_trimmed(what: Any, out: Console) -> None:
-    """Print something without the spaces that would fill its lines up to the edge."""
+    """Print a renderable without the trailing spaces of its lines."""
     with out.capture() as captured:
         out.print(what)
     for line in captured.get().splitlines():
@@ -171,19 +173,19 @@ def print_trimmed(what: Any, out: Console) -> None:
 
 
 def state_text(state: str) -> Text:
-    """A state in its colour."""
+    """Return a state in its colour."""
     from rich.text import Text
 
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
 def step_name(view: JobView) -> str:
-    """A step's name; that of one of several instances with its number."""
+    """Return a step's name; for an instance above 0, with its number."""
     return f"{view.step}[{view.idx}]" if view.idx else view.step or ""
 
 
 def ago(instant: datetime | None, now: datetime) -> str:
-    """When something was or will be, seen from now: "3m ago", "in 2h5m", "now"."""
+    """Return a time relative to now: "3m ago", "in 2h5m", "now"."""
     if instant is None:
         return ""
     away = instant - now
@@ -193,7 +195,7 @@ def ago(instant: datetime | None, now: datetime) -> str:
 
 
 def about(duration: timedelta) -> str:
-    """A duration as people say it, no finer than they care: whole seconds from ten on."""
+    """Return a duration as text, rounded down: whole seconds from ten seconds on."""
     if duration >= timedelta(seconds=10):
         return format_duration(timedelta(seconds=duration // timedelta(seconds=1)))
     if duration >= timedelta(seconds=1):
@@ -206,10 +208,10 @@ def utc(instant: datetime) -> str:
 
 
 def short_error(text: str | None) -> str:
-    """The same for a glance: without the module that an exception is from."""
+    """Return the last line of an error, without the module of the exception."""
     return _MODULE.sub("", last_line(text))
 
 
 def count_of(count: int, what: str) -> str:
-    """ "1 job", "2 jobs"."""
+    """Return a count with its noun: "1 job", "2 jobs"."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,4 +1,4 @@
-"""Points in time as options of commands give them."""
+"""Parse points in time in the options of commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from tickwork.errors import InvalidInput
 
 
 def instant(text: str, now: datetime, option: str) -> datetime:
-    """A duration back from now, such as 2d, or an instant with its offset. Raises InvalidInput."""
+    """Return the instant of a duration before now, such as 2d, or of an instant with its offset.
+
+    Raises InvalidInput.
+    """
     from tickwork.core.duration import parse_duration
 
     try:

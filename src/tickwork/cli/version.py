@@ -1,4 +1,4 @@
-"""`tickwork version`."""
+"""`tickwork version`: print the versions of Tickwork and Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tickwork.version import VERSION
 @click.command(cls=Command, example="tickwork version --json")
 @json_option
 def version(as_json: bool) -> None:
-    """Say which Tickwork and which Python this is."""
+    """Print the versions of Tickwork and Python."""
     if as_json:
         print_json({"tickwork": VERSION, "python": platform.python_version(), "executable": sys.executable})
     else:

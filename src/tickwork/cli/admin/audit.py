@@ -1,4 +1,4 @@
-"""`tickwork audit`: who changed what, and whether that is still what was written."""
+"""`tickwork audit`: list the audit log, and verify its hash chain."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def audit(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List what was changed over the server and by commands, the newest first."""
+    """List the changes made through the server and by commands, newest first."""
     if ctx.invoked_subcommand is not None:
         return
     from tickwork.store.admin.access import AuditFilter
@@ -68,10 +68,10 @@ def audit(
 @pass_session
 @click.pass_context
 def verify(ctx: click.Context, session: Invocation, /, head: str | None, as_json: bool) -> None:
-    """Check the chain of the audit log; exit with 1 and name the first row that does not fit.
+    """Check the hash chain of the audit log; exit with 1 and name the first row that does not fit.
 
-    Keep the head that it prints where nobody who can write to the database can: with --head a later check finds out
-    whether the chain was written anew or cut off.
+    Keep the printed head in a place that no user with write access to the database can change: with --head, a later
+    check detects whether the chain was rewritten or truncated.
     """
     from tickwork.store.admin.audit_chain import check_chain
     from tickwork.store.row_codec import to_us

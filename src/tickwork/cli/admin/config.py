@@ -1,4 +1,4 @@
-"""`tickwork config`: the settings in force, and where each was said."""
+"""`tickwork config`: print the settings in force, and the source of each."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tickwork.cli.output import print_json, print_table
 @url_option
 @pass_session
 def config(session: Invocation, target: str | None, as_json: bool) -> None:
-    """Show the settings in force here, and where each was said; with a module or file, those of its app.
+    """Show the settings in force, and where each was set; with a module or file, the settings of its app.
 
-    Passwords are masked. It opens no store.
+    Passwords are masked. No store is opened.
     """
     from tickwork.config import effective_settings, find_settings
 

@@ -1,4 +1,4 @@
-"""`tickwork db`: the tables of a store, and how they come to be of this version."""
+"""`tickwork db`: create and upgrade the tables of a store, show their version, or print their SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group, example="tickwork db upgrade --url postgresql://user@host/database\ntickwork db status")
 def db() -> None:
-    """The tables of the store: bring them up to date, see how far they are, or print their SQL."""
+    """Manage the tables of the store: upgrade them, show their migrations, or print their SQL."""
 
 
 @db.command("upgrade", example="tickwork db upgrade --url postgresql://user@host/database")
@@ -25,7 +25,7 @@ def db() -> None:
 @url_option
 @pass_session
 def upgrade(session: Invocation, adopt: bool, as_json: bool) -> None:
-    """Apply the migrations that are missing, all or none. Safe to run twice, and by two at once."""
+    """Apply the missing migrations in one transaction. Safe to repeat, and to run twice at the same time."""
     app = session.app(create=True, adopt=adopt)
     applied = app.store.upgrade()
     version = app.store.schema_status().applied[-1].number
@@ -43,7 +43,7 @@ def upgrade(session: Invocation, adopt: bool, as_json: bool) -> None:
 @pass_session
 @click.pass_context
 def status(ctx: click.Context, session: Invocation, as_json: bool) -> None:
-    """Say which migrations the store has. Changes nothing; exits with 1 when an upgrade is needed."""
+    """List the migrations of the store. Changes nothing; exits with 1 if an upgrade is needed."""
     app = session.app()
     found = app.store.schema_status()
     if as_json:
@@ -63,7 +63,7 @@ def status(ctx: click.Context, session: Invocation, as_json: bool) -> None:
 @url_option
 @pass_session
 def sql(session: Invocation) -> None:
-    """Print the schema as SQL, to apply it yourself. Connects to nothing."""
+    """Print the schema as SQL, to apply it yourself. Connects to no database."""
     from tickwork.config import load_settings
 
     settings = load_settings({"url": session.url})

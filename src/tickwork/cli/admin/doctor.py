@@ -1,7 +1,7 @@
-"""`tickwork doctor`: is everything in order, and what to do about what is not.
+"""`tickwork doctor`: check a store and its workers for problems, and suggest remedies.
 
-It exits with 0 when it could look at everything, whatever it found; a store that does not answer, or that is not ours,
-is an error like everywhere else.
+The command exits with 0 if all checks could run, whatever they found. A store that does not answer, or that is not a
+Tickwork store, is an error as in all commands.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tickwork.core.job import QueueView, WorkerView
     from tickwork.store.base import StoreHealth
 
-LATE = timedelta(minutes=1)  # a due job that waits longer is worth a word
-EXPIRING = timedelta(days=14)  # a key that ends sooner wants to be replaced
+LATE = timedelta(minutes=1)  # a due job that waits longer causes a warning
+EXPIRING = timedelta(days=14)  # a key that expires sooner causes a warning
 _STUCK_LIMIT = 1000
 _NAME_WIDTH = 20
 
@@ -36,7 +36,7 @@ _NAME_WIDTH = 20
 @url_option
 @pass_session
 def doctor(session: Invocation, as_json: bool) -> None:
-    """Say what the store promises, which versions and workers there are, what is stuck, and what to do about it."""
+    """Check the store: its guarantees, versions, workers and stuck jobs, with a remedy for each problem."""
     app = session.app()
     facts, warnings = examine(app)
     if as_json:
@@ -52,7 +52,7 @@ def doctor(session: Invocation, as_json: bool) -> None:
 
 
 def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
-    """Facts by name, and what is wrong with what to do about it."""
+    """Return facts by name, and warnings with their remedies."""
     store = app.store
     health, schema = store.health(), store.schema_status()
     workers, queues, now = store.workers(), store.queues(), store.now()
@@ -122,6 +122,7 @@ def _oldest(queues: list[QueueView], now: datetime) -> str:
 def _warnings(
     health: StoreHealth, live: list[WorkerView], queues: list[QueueView], now: datetime, stuck: int
 ) -> Iterator[str]:
+    """Yield warnings about stuck leases, late queues and mixed versions."""
     if stuck and "stuck leases" not in health.facts and not live:
         yield (
             f"{count_of(stuck, 'attempt')} belong to workers that are gone. Their jobs start again once a worker runs: "
@@ -170,6 +171,7 @@ def _expiring(app: Tickwork, now: datetime) -> Iterator[str]:
 
 
 def _print_beside(out: Console, name: str, text: str, style: str) -> None:
+    """Print a name and a text in two columns, the text wrapped on a terminal."""
     from rich.text import Text
 
     body = Text(clean(text))

@@ -1,4 +1,4 @@
-"""`tickwork keys`: API keys for programs that call the server."""
+"""`tickwork keys`: manage API keys for programs that call the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCOPES = ("read", "enqueue", "operate", "shell", "use-secrets", "work", "metrics
 
 @click.group(cls=Group, example="tickwork keys create deploy --scope enqueue --expires 90d\ntickwork keys list")
 def keys() -> None:
-    """Make, list and revoke API keys, which programs send to the server: Authorization: Bearer twk_..."""
+    """Create, list and revoke API keys, which programs send to the server: Authorization: Bearer twk_..."""
 
 
 @keys.command("create", example="tickwork keys create deploy --scope read --scope enqueue --expires 90d")
@@ -40,7 +40,7 @@ def keys() -> None:
 def create(
     session: Invocation, /, name: str, scopes: tuple[str, ...], expires: str | None, never: bool, as_json: bool
 ) -> None:
-    """Make a key, and print its token. The token is shown this once: the store has a digest of it alone."""
+    """Create a key, and print its token. The token is shown only once: the store keeps a digest of it."""
     from tickwork.security.credentials import LASTS, NEVER, create_key, read_lasts
 
     if never and expires is not None:
@@ -66,7 +66,7 @@ def create(
 @url_option
 @pass_session
 def list_keys(session: Invocation, /, as_json: bool) -> None:
-    """List keys, also those that have expired or were revoked."""
+    """List keys, including those that have expired or were revoked."""
     app = session.app()
     found, now = app.store.api_keys(), app.store.now()
     if as_json:
@@ -85,7 +85,7 @@ def list_keys(session: Invocation, /, as_json: bool) -> None:
 @pass_session
 @click.pass_context
 def revoke(ctx: click.Context, session: Invocation, /, which: str, as_json: bool) -> None:
-    """Have a key let nobody in from now on."""
+    """Revoke a key: the server refuses it from now on."""
     from tickwork.security.credentials import find_key
 
     app = session.app()
@@ -107,7 +107,7 @@ def revoke(ctx: click.Context, session: Invocation, /, which: str, as_json: bool
 
 
 def key_json(key: ApiKeyView) -> dict[str, Any]:
-    """A key for programs."""
+    """Return a key as JSON."""
     return {
         "id": key.id,
         "name": key.name,

@@ -1,4 +1,4 @@
-"""`tickwork notify`: who is told of what, and by which channel."""
+"""`tickwork notify`: manage notifications (alerts) and the channels they are sent through."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "tickwork notify add night --on failed --dag nightly --to ops",
 )
 def notify() -> None:
-    """Have people told of failures, lateness and silence, by webhook, Slack or mail."""
+    """Send alerts about failures, lateness and silence by webhook, Slack or mail."""
 
 
 @notify.command("list", example="tickwork notify list --json")
@@ -31,7 +31,7 @@ def notify() -> None:
 @url_option
 @pass_session
 def list_notifications(session: Invocation, /, as_json: bool) -> None:
-    """List who is told of what, and the channels."""
+    """List notifications and channels."""
     calls = session.app().notifications
     found, channels = calls.all(), list(calls.channels().values())
     if as_json:
@@ -60,9 +60,9 @@ def list_notifications(session: Invocation, /, as_json: bool) -> None:
 @url_option
 @pass_session
 def add(session: Invocation, /, name: str, on: str, to: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Have somebody told from now on. One of the same name is replaced.
+    """Add a notification. An existing one of the same name is replaced.
 
-    WHAT is one of failed, dead (nobody dealt with it), late, never_started, sla_missed, schedule_missed, worker_lost,
+    WHAT is one of failed, dead (not dealt with yet), late, never_started, sla_missed, schedule_missed, worker_lost,
     queue_older_than and silent (a success is missing).
     """
     app = session.app(create=True)
@@ -86,7 +86,7 @@ def add(session: Invocation, /, name: str, on: str, to: tuple[str, ...], as_json
 @url_option
 @pass_session
 def remove(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Tell nobody any more."""
+    """Remove a notification."""
     app = session.app()
     before = {view.notification.name: _json(view) for view in app.notifications.all()}.get(name)
     told = AuditedChange(f"notification:{name}", before)
@@ -104,7 +104,7 @@ def remove(session: Invocation, /, name: str, as_json: bool) -> None:
 @url_option
 @pass_session
 def test(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Send a message that says it is a test, by all channels of a notification."""
+    """Send a test message through all channels of a notification."""
     app = session.app()
     jobs = recorded(
         app,
@@ -141,9 +141,9 @@ def test(session: Invocation, /, name: str, as_json: bool) -> None:
 @url_option
 @pass_session
 def channel(session: Invocation, /, name: str, as_json: bool, **given: Any) -> None:
-    """Store where messages go. A channel of the same name is replaced.
+    """Store a channel, to which messages are sent. A channel of the same name is replaced.
 
-    A URL may be a reference to a secret; workers fill it in: '${secret.SLACK_URL}'.
+    A URL may be a reference to a secret, which workers fill in: '${secret.SLACK_URL}'.
     """
     kinds = {"webhook": given.pop("webhook"), "slack": given.pop("slack"), "smtp": given["host"]}
     said = [kind for kind, value in kinds.items() if value is not None]
@@ -174,7 +174,7 @@ def channel(session: Invocation, /, name: str, as_json: bool, **given: Any) -> N
 @url_option
 @pass_session
 def remove_channel(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Delete a channel that no notification goes to."""
+    """Delete a channel that no notification uses."""
     app = session.app()
     old = app.notifications.channels().get(name)
     told = AuditedChange(f"channel:{name}", before=None if old is None else _channel_json(old))

@@ -1,4 +1,4 @@
-"""`tickwork secrets`: values that jobs ask for by name, encrypted in the store."""
+"""`tickwork secrets`: manage values that jobs refer to by name, encrypted in the store."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group, example="tickwork secrets set SMTP_PASSWORD < password.txt\ntickwork secrets list")
 def secrets() -> None:
-    """Set, list and delete what jobs ask for as ${secret.NAME}. Values are encrypted, and never shown again.
+    """Set, list and delete the values of ${secret.NAME} in jobs. They are encrypted, and never shown again.
 
-    The key is TICKWORK_SECRET_KEY; a SQLite store without it makes a file beside the database, for its owner alone.
+    The key is TICKWORK_SECRET_KEY; without it, a SQLite store makes a key file beside the database, readable only by
+    its owner.
     """
 
 
@@ -41,7 +42,7 @@ def secrets() -> None:
 @url_option
 @pass_session
 def set_secret(session: Invocation, /, name: str, uses: tuple[str, ...], for_all: bool, as_json: bool) -> None:
-    """Set a secret to what comes on stdin, without the line's end; asks for it at a terminal."""
+    """Set a secret to the text on stdin, without a final line end; on a terminal, ask for it."""
     if uses and for_all:
         raise click.UsageError("--for and --for-all contradict each other: give one of them.")
     app = session.app(create=True)
@@ -89,7 +90,7 @@ def delete(ctx: click.Context, session: Invocation, /, name: str, as_json: bool)
 
 
 def _about(app: Tickwork, name: str) -> dict[str, Any] | None:
-    """A secret without its value, for the audit log; None where there is none."""
+    """Return a secret without its value, for the audit log; None if there is none."""
     found = next((one for one in app.store.secrets() if one.name == name), None)
     about: dict[str, Any] | None = None if found is None else plain(found)
     return about

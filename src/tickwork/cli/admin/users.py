@@ -1,4 +1,4 @@
-"""`tickwork users`: people who log in to the server."""
+"""`tickwork users`: manage the users who log in to the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _password_option = click.option("--password-stdin", is_flag=True, help="Read the
 
 @click.group(cls=Group, example="tickwork users add ada --role admin\ntickwork users list")
 def users() -> None:
-    """Add, list and remove users: viewers look, operators act, developers also define commands, admins do all."""
+    """Add, list and remove users: viewers read, operators act, developers also define commands, admins may do all."""
 
 
 @users.command("add", example="tickwork users add ada --role admin")
@@ -31,7 +31,7 @@ def users() -> None:
 @url_option
 @pass_session
 def add(session: Invocation, /, name: str, role: str, password_stdin: bool, as_json: bool) -> None:
-    """Add a user. Asks for their password, twice."""
+    """Add a user. Asks for the password twice."""
     from tickwork.core.access.scopes import read_name
     from tickwork.security.credentials import add_user
 
@@ -67,7 +67,7 @@ def list_users(session: Invocation, /, as_json: bool) -> None:
 @pass_session
 @click.pass_context
 def passwd(ctx: click.Context, session: Invocation, /, name: str, password_stdin: bool, as_json: bool) -> None:
-    """Give a user another password. Their sessions end."""
+    """Change the password of a user, and end all sessions of that user."""
     from tickwork.security.credentials import hash_password
 
     app = session.app()
@@ -88,7 +88,7 @@ def passwd(ctx: click.Context, session: Invocation, /, name: str, password_stdin
 @pass_session
 @click.pass_context
 def remove(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
-    """Remove a user. Their sessions end at once."""
+    """Remove a user, and end all sessions of that user at once."""
     app = session.app()
     user = app.store.get_user(name)
     told = AuditedChange(f"user:{name}", before=None if user is None else _json(user))
@@ -98,7 +98,7 @@ def remove(ctx: click.Context, session: Invocation, /, name: str, as_json: bool)
 
 
 def _password(from_stdin: bool) -> str:
-    """The new password: from stdin, or asked for twice without showing it."""
+    """Return the new password: from stdin, or typed twice without showing it."""
     if from_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     typed: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
