@@ -1,4 +1,4 @@
-"""All about one version of a dag, on a page for people."""
+"""Print the details page of one version of a dag."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _facts(view: DagView, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _params(graph: Graph) -> str:
-    """Like "day: string, factor: integer = 10"."""
+    """Return the parameters as text, like "day: string, factor: integer = 10"."""
     parts = []
     for name, schema in graph.params.get("properties", {}).items():
         default = f" = {json.dumps(schema['default'], ensure_ascii=False)}" if "default" in schema else ""
@@ -76,7 +76,7 @@ def _row(step: Step) -> Row:
 
 
 def _how(step: Step) -> Iterator[str]:
-    """What is unusual about a step."""
+    """Yield the properties of a step that differ from the defaults."""
     facts = step_facts(step)
     for name in ("map", "product"):
         if name in facts:

@@ -1,4 +1,4 @@
-"""`tickwork dags`: which dags the store knows, what they run, and what changed between their versions."""
+"""`tickwork dags`: list dags, show their steps, and compare versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
     cls=Group, example="tickwork dags list\ntickwork dags show etl --mermaid\ntickwork dags diff etl   # the last two"
 )
 def dags() -> None:
-    """See dags, their steps, and what changed between versions."""
+    """List dags, show their steps, and compare versions."""
 
 
 @dags.command("list", example="tickwork dags list --json")
@@ -37,7 +37,7 @@ def dags() -> None:
 @url_option
 @pass_session
 def list_dags(session: Invocation, /, as_json: bool) -> None:
-    """List the dags that the store knows, each by its newest version."""
+    """List the dags in the store, each by its newest version."""
     app = session.app()
     views, now = app.dag_versions(), app.store.now()
     if as_json:
@@ -72,7 +72,7 @@ def _row(view: DagView, now: datetime) -> Row:
 @url_option
 @pass_session
 def show(session: Invocation, /, name: str, version: int | None, mermaid: bool, as_json: bool) -> None:
-    """Show the steps of a dag: what each runs, after which, and by what rule. With --json, nodes and edges."""
+    """Show the steps of a dag: task, parents and rule of each. With --json, nodes and edges."""
     from tickwork.core.dag import graph_view
 
     if mermaid and as_json:
@@ -100,7 +100,7 @@ def show(session: Invocation, /, name: str, version: int | None, mermaid: bool, 
 @url_option
 @pass_session
 def diff(session: Invocation, /, name: str, old: int | None, new: int | None, as_json: bool) -> None:
-    """Say which steps were added, removed and changed from version V1 to V2."""
+    """List the steps that were added, removed and changed from version V1 to V2."""
     from tickwork.core.dag.diff import changes
 
     versions = versions_of(session.app(), name)
@@ -150,7 +150,7 @@ def _value(value: Any) -> str:
 
 
 def versions_of(app: Tickwork, name: str) -> list[DagView]:
-    """All versions of a dag, the newest first. Raises DagNotFound."""
+    """Return all versions of a dag, newest first. Raises DagNotFound."""
     found = app.dag_versions(name)
     if not found:
         raise unknown_dag(app, name)
@@ -158,7 +158,7 @@ def versions_of(app: Tickwork, name: str) -> list[DagView]:
 
 
 def unknown_dag(app: Tickwork, name: str) -> DagNotFound:
-    """That the store knows no dag of this name, with what is meant perhaps."""
+    """Return the error for an unknown dag, with a suggestion if a name is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, [view.name for view in app.dag_versions()], n=1)
@@ -170,7 +170,7 @@ def unknown_dag(app: Tickwork, name: str) -> DagNotFound:
 
 
 def one_version(versions: list[DagView], number: int) -> DagView:
-    """One of a dag's versions. Raises DagNotFound."""
+    """Return one of a dag's versions. Raises DagNotFound."""
     found = [view for view in versions if view.version == number]
     if not found:
         raise DagNotFound(

@@ -1,4 +1,4 @@
-"""`tickwork run`: start a run of a dag, and wait for its result or watch it if you like."""
+"""`tickwork run`: start a run of a dag; optionally wait for its result or watch it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run(
 
 
 def _schema(app: Tickwork, name: str, target: str | None) -> Schema:
-    """The parameters of a dag, declared here or stored. Raises DagNotFound, and InvalidDag."""
+    """Return the parameters of a dag, declared in code or stored. Raises DagNotFound, and InvalidDag."""
     if name in app.dags:
         return app.dags[name].graph.params
     if target is not None:
@@ -99,7 +99,7 @@ def _schema(app: Tickwork, name: str, target: str | None) -> Schema:
 
 
 def _as_meant(named: dict[str, Any], texts: tuple[str, ...], schema: Schema) -> dict[str, Any]:
-    """Parameters as they were typed where only that fits: 20261115 may be a text, and 2026 a number."""
+    """Return parameters, using the typed text where only that fits: 20261115 may be a text, and 2026 a number."""
     from tickwork.core.arguments.run_params import fits
 
     known = schema.get("properties", {})

@@ -1,4 +1,4 @@
-"""What may be done to runs: `tickwork runs cancel|rerun|clear|approve|reject`."""
+"""Act on runs: `tickwork runs cancel|rerun|clear|approve|reject`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tickwork.errors import InvalidInput
 @pass_session
 @click.pass_context
 def cancel(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Cancel runs: what waits ends, what runs is asked to stop, and teardowns follow."""
+    """Cancel runs: waiting steps end, running ones are asked to stop, and teardown steps run."""
     from tickwork.cli.jobs.jobs import change_jobs, tell
 
     app = session.app()
@@ -54,7 +54,10 @@ def rerun(
     changed: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run what failed of an ended run again, or other steps, and what depends on them. The rest keeps its results."""
+    """Run the failed steps of an ended run again, or other steps, with all steps that depend on them.
+
+    The other steps keep their results.
+    """
     from tickwork.cli.jobs.enqueue import read_arguments
 
     if steps and only_failed:
@@ -70,7 +73,7 @@ def rerun(
 @url_option
 @pass_session
 def clear(session: Invocation, /, id: str, steps: tuple[str, ...], as_json: bool) -> None:
-    """Forget how steps of an ended run ended: they and what depends on them run again. As rerun --from STEP."""
+    """Reset steps of an ended run: they and all steps that depend on them run again, as with rerun --from STEP."""
     _rerun(session, id, steps, as_json)
 
 
@@ -95,7 +98,7 @@ def _rerun(session: Invocation, id: str, steps: tuple[str, ...], as_json: bool, 
 @url_option
 @pass_session
 def approve(session: Invocation, /, id: str, step: str, note: str | None, as_json: bool) -> None:
-    """Approve a step that waits for it, in your name."""
+    """Approve a step that waits for approval, in your name."""
     _answer(session, id, step, True, note, as_json)
 
 
@@ -107,7 +110,7 @@ def approve(session: Invocation, /, id: str, step: str, note: str | None, as_jso
 @url_option
 @pass_session
 def reject(session: Invocation, /, id: str, step: str, note: str | None, as_json: bool) -> None:
-    """Reject a step that waits for approval, in your name: it fails."""
+    """Reject a step that waits for approval, in your name: the step fails."""
     _answer(session, id, step, False, note, as_json)
 
 

@@ -1,4 +1,4 @@
-"""A run as it was read, and all about it on a page for people."""
+"""Read a run from the store, and print its details page."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 STEP_TITLES = ("STEP", "STATE", ">DONE", ">TOOK", "NOTE")
 _STEPS_SHOWN = 100
 _ERRORS_READ = 100
-_RANKS = {"running": 1, "queued": 2, "succeeded": 4, "waiting": 5, "skipped": 6}  # what else there is went wrong
+# states not listed here are failures, with rank 0
+_RANKS = {"running": 1, "queued": 2, "succeeded": 4, "waiting": 5, "skipped": 6}
 
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshotView:
-    """A run as it stood when the store was read. `errors` are of some steps that failed, `asks` of approvals."""
+    """A run as read from the store. `errors` are those of some failed steps, `asks` the texts of open approvals."""
 
     view: JobView
     lines: list[StepLine]
@@ -40,7 +41,7 @@ class RunSnapshotView:
 
     @classmethod
     def of(cls, run: Run) -> RunSnapshotView:
-        """Read it. The run comes first: of one that has ended, the steps have."""
+        """Read a run. The run is read before its steps, so if it has ended, they have, too."""
         view, lines = run.view, run.overview()
         went_wrong = any(line.is_over and line.state not in ("succeeded", "skipped") for line in lines)
         store = run._client.store
@@ -50,17 +51,17 @@ class RunSnapshotView:
 
     @property
     def took(self) -> timedelta:
-        """From its begin to its end, or until now."""
+        """The duration of the run, until now if it has not ended."""
         began = self.view.started_at or self.now
         return max(timedelta(0), (self.view.ended_at or self.now) - began)
 
     @property
     def done(self) -> float:
-        """How many steps have ended; those of which some instances have count in part."""
+        """The number of steps that have ended. Mapped steps count in part, by their ended instances."""
         return sum(1.0 if line.is_over else line.ended / line.total if line.total else 0.0 for line in self.lines)
 
     def row(self, line: StepLine) -> Row:
-        """A step under STEP_TITLES."""
+        """Return the cells of a step under STEP_TITLES."""
         took = line.took(self.now)
         done = f"{line.ended:,}/{line.total:,}" if line.is_mapped and line.total else ""
         return [line.name, state_text(line.state), done, "" if took is None else about(took), self._note(line)]
@@ -74,7 +75,7 @@ class RunSnapshotView:
 
 
 def _why(run: Run, view: JobView, lines: Sequence[StepLine]) -> str:
-    """What the run is doing; where all of its steps wait for workers, what the first waits for."""
+    """Return what the run does; if all open steps are queued, what the first one waits for."""
     states = {line.state for line in lines}
     if view.state is JobState.RUNNING and "queued" in states and "running" not in states:
         first = next(line.name for line in lines if line.state == "queued")
@@ -83,7 +84,10 @@ def _why(run: Run, view: JobView, lines: Sequence[StepLine]) -> str:
 
 
 def choose(lines: Sequence[StepLine], room: int) -> tuple[list[StepLine], str]:
-    """As many steps as there is room for, first what went wrong, runs or asks, in their order; a word on the rest."""
+    """Return at most `room` steps in their order, and a text that counts the others.
+
+    Steps that failed, run or wait for approval are chosen first.
+    """
     if len(lines) <= room:
         return list(lines), ""
     ended = [line.ended_at.timestamp() if line.ended_at else 0.0 for line in lines]

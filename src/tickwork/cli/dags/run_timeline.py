@@ -1,4 +1,4 @@
-"""When the steps of a run ran, as bars for people."""
+"""Print the timeline of a run as bars."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.text import Text
 from tickwork.cli.output import about, console
 from tickwork.core.terminal_escape import clean
 
-_NAME, _TIMES = 30, 24  # columns of the name at most, and of what stands behind a bar
-_BAR = 60  # where nobody looks at a screen
+_NAME, _TIMES = 30, 24  # the most columns for names, and the columns after a bar
+_BAR = 60  # when the output is not a terminal
 _STEPS_SHOWN = 200
 
 
 class TimelineBar(NamedTuple):
-    """All instances of a step: from the first start to the last end, in seconds since the begin of the run."""
+    """All instances of a step: from the first start to the last end, in seconds since the start of the run."""
 
     step: str
     starts_s: float
@@ -28,7 +28,7 @@ class TimelineBar(NamedTuple):
 
 
 def print_timeline(timeline: dict[str, Any]) -> None:
-    """Print a bar for each step, in the order of their starts, and the chain that determined the end."""
+    """Print a bar for each step, ordered by start, and the critical path."""
     out, bars = console(), _bars(timeline)
     if not bars:
         click.echo("No step has started yet.")

@@ -1,4 +1,4 @@
-"""Watching a run until it has ended: a picture that moves on a terminal, a line for each change elsewhere."""
+"""Watch a run until it ends: a live screen on a terminal, elsewhere a line for each change."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tickwork.core.job import JobState
 from tickwork.core.terminal_escape import clean
 
 _LOOK_S = 0.25
-_SHARE = 4  # of a long look, so many times as long is waited: one of a run with 10,000 steps takes its time
-_FRAME_LINES = 7  # of the screen, without its steps
+_SHARE = 4  # wait this many times as long as a read took: reading a run with 10,000 steps takes time
+_FRAME_LINES = 7  # lines of the screen besides the steps
 _BAR = 30
 
 
 def watch_run(run: Run) -> int:
-    """Show a run until it has ended; return the exit code that stands for its end."""
+    """Show a run until it has ended. Return the exit code for its end."""
     out = console()
     picture = _watch_on_screen(run, out) if out.is_terminal else _watch_in_lines(run)
     click.echo(_summary(picture))
@@ -53,7 +53,7 @@ def _watch_in_lines(run: Run) -> RunSnapshotView:
 
 
 def _looks(run: Run) -> Iterator[RunSnapshotView]:
-    """The run as it stands, again and again, until it has ended."""
+    """Yield the run as read from the store, repeatedly, until it has ended."""
     clock = SystemClock()
     while True:
         began_s = clock.monotonic()

@@ -1,4 +1,7 @@
-"""`tickwork runs`: find runs of dags, see how their steps stand and what they wrote. What acts is in run_actions.py."""
+"""`tickwork runs`: find runs of dags, and show their steps and logs.
+
+Commands that change runs are in run_actions.py.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from tickwork.core.ids import JobId
     from tickwork.core.job import JobView, LogChunk
 
-_WIDE = 110  # columns, from which on a list also says what happened
+_WIDE = 110  # from this number of columns, lists also show notes
 _WIDE_TITLES = ("ID", "STATE", "DAG", ">VERSION", "WHEN", "SCHEDULED FOR", ">TOOK", "NOTE")
 _NARROW_TITLES = ("ID", "STATE", "WHEN", ">TOOK", "DAG")
 
@@ -44,7 +47,7 @@ _NARROW_TITLES = ("ID", "STATE", "WHEN", ">TOOK", "DAG")
     cls=Group, example="tickwork runs list --dag etl --state failed\ntickwork runs watch ID\ntickwork runs rerun ID"
 )
 def runs() -> None:
-    """Find runs of dags, see how their steps stand, and act on them."""
+    """Find runs of dags, show their steps, and act on them."""
 
 
 for command in (cancel, rerun, clear, approve, reject):
@@ -72,7 +75,7 @@ def list_runs(
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     from tickwork.cli.jobs.jobs import read_cursor
 
     app = session.app()
@@ -126,7 +129,7 @@ def _took(view: JobView, now: datetime) -> str:
 @url_option
 @pass_session
 def show(session: Invocation, /, id: str, mermaid: bool, timeline: bool, as_json: bool) -> None:
-    """Show all about a run: parameters, how its steps stand, result, error. --timeline and --json go together."""
+    """Show a run: its parameters, steps, result and error. --timeline and --json may be combined."""
     from tickwork.cli.dags.run_page import RunSnapshotView, print_run
 
     if mermaid and (timeline or as_json):
@@ -153,7 +156,7 @@ def show(session: Invocation, /, id: str, mermaid: bool, timeline: bool, as_json
 @pass_session
 @click.pass_context
 def watch(ctx: click.Context, session: Invocation, /, id: str) -> None:
-    """Show the steps of a run as they go on, until it has ended; exit with 0 only if it succeeded."""
+    """Show the steps of a run live until it has ended; exit with 0 only if it succeeded."""
     from tickwork.cli.dags.run_watch import watch_run
 
     ctx.exit(watch_run(found_run(session.app(), id)))
@@ -166,7 +169,7 @@ def watch(ctx: click.Context, session: Invocation, /, id: str) -> None:
 @url_option
 @pass_session
 def why(session: Invocation, /, id: str, step: str | None, as_json: bool) -> None:
-    """Say in one sentence what a run, or one of its steps, waits for, where it runs, or how it ended."""
+    """Say in one sentence what a run or one of its steps waits for, where it runs, or how it ended."""
     run = found_run(session.app(), id)
     sentence = run.why() if step is None else found_step(run, step).why()
     if as_json:
@@ -183,9 +186,9 @@ def why(session: Invocation, /, id: str, step: str | None, as_json: bool) -> Non
 @url_option
 @pass_session
 def logs(session: Invocation, /, id: str, step: str | None, as_json: bool) -> None:
-    """Print what the steps of a run wrote, in the order of their starts, or one of them.
+    """Print the logs of all steps of a run, in the order of their starts, or of one step.
 
-    With --json, one object for each piece.
+    With --json, print one object for each chunk.
     """
     app = session.app()
     run, found = found_run(app, id), []
@@ -212,7 +215,7 @@ def _chunks(app: Tickwork, job_id: JobId) -> Iterator[LogChunk]:
 
 
 def _print_chunk(chunk: LogChunk, name: str | None) -> None:
-    """Print a piece; the first of each attempt under the name of its step, where there are several."""
+    """Print a chunk; if there are several steps, print the name of its step before the first chunk of an attempt."""
     if name is not None:
         attempt = f", attempt {chunk.attempt}" if chunk.attempt > 1 else ""
         click.secho(f"--- {clean(name)}{attempt} ---", dim=True)
@@ -222,7 +225,7 @@ def _print_chunk(chunk: LogChunk, name: str | None) -> None:
 
 
 def found_step(run: Run, name: str) -> Step:
-    """A step of a run, or an instance of one. Raises JobNotFound."""
+    """Return a step of a run, or an instance of a step. Raises JobNotFound."""
     try:
         return run.steps[name]
     except KeyError as error:

@@ -1,4 +1,4 @@
-"""`tickwork dead`: the dead letters, which are the jobs that failed for good and that nobody has dealt with."""
+"""`tickwork dead`: list, redrive and discard dead letters, the jobs that failed for good."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.core.job import JobFilter
 
-READ_LIMIT = 10_000  # dead letters that are looked at to group them
+READ_LIMIT = 10_000  # at most this many dead letters are read to group them
 _TIMES = ("since", "until")
 _CAUSES = (
     click.option("--error", metavar="TEXT", help="Jobs with this text in the error of their last attempt."),
@@ -37,7 +37,7 @@ _CAUSES = (
 
 
 def cause_options(command: Decorated) -> Decorated:
-    """The options that choose dead letters by their error and by when they were created."""
+    """Add the options that select dead letters by error and creation time."""
     for option in reversed(_CAUSES):
         command = option(command)
     return command
@@ -45,7 +45,7 @@ def cause_options(command: Decorated) -> Decorated:
 
 @click.group(cls=Group, example="tickwork dead list\ntickwork dead redrive --task send_email --rate 50/s")
 def dead() -> None:
-    """The jobs that failed for good: see why, queue them again, or let them go."""
+    """List the jobs that failed for good, queue them again, or discard them."""
 
 
 @dead.command("list", example="tickwork dead list --queue mail --since 1d")
@@ -98,7 +98,7 @@ def redrive(
     as_json: bool,
     **which: str | None,
 ) -> None:
-    """Queue dead letters again: those that match, those named, or with --all every one."""
+    """Queue dead letters again: matching ones, the given ids, or with --all every one."""
     _check_said(ids, which, everything)
     app = session.app()
     named, wanted = found_jobs(app, ids), _dead_filter(app, which, ids)
@@ -136,7 +136,7 @@ def discard(
     as_json: bool,
     **which: str | None,
 ) -> None:
-    """Take jobs out of the dead letters. They stay readable until they are pruned."""
+    """Discard dead letters. The jobs stay readable until they are pruned."""
     _check_said(ids, which, everything)
     app = session.app()
     named = found_jobs(app, ids)
@@ -156,7 +156,7 @@ def _check_said(ids: tuple[str, ...], which: dict[str, str | None], everything: 
 
 
 def _dead_filter(app: Tickwork, which: dict[str, str | None], ids: tuple[str, ...] = ()) -> JobFilter:
-    """What the options say, with times as instants."""
+    """Return the filter for the options, with times as instants."""
     from dataclasses import replace
 
     given, now = dict(which), app.store.now()
@@ -166,7 +166,7 @@ def _dead_filter(app: Tickwork, which: dict[str, str | None], ids: tuple[str, ..
 
 
 def _check_all(ctx: click.Context, named: int, done: int) -> None:
-    """Exit with 1 when jobs were named that are no dead letters."""
+    """Exit with 1 if some of the named jobs are not dead letters."""
     if done < named:
         click.echo(
             f"error: {count_of(named - done, 'job')} of those named did not stand among the dead letters.", err=True

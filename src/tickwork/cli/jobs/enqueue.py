@@ -1,4 +1,4 @@
-"""`tickwork enqueue`: ask for a job by the name of its task, and wait for its result if you like."""
+"""`tickwork enqueue`: enqueue a job by the name of its task, and optionally wait for its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tickwork.api.client import Job
     from tickwork.app import Tickwork
 
-_PATIENCE_S = 2.0  # after so long, say what the job waits for
+_PATIENCE_S = 2.0  # after this time, print what the job waits for
 
 
 @click.command(
@@ -116,7 +116,7 @@ def enqueue(
 
 
 def read_arguments(texts: tuple[str, ...], json_text: str | None) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments by position and by name."""
+    """Return the arguments by position and by name. Raises InvalidArguments for text that cannot be parsed."""
     positional, named = _from_json(json_text)
     seen: set[str] = set()
     for text in texts:
@@ -161,7 +161,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _check_keys(what: str, text: str) -> None:
-    """Raise InvalidArguments where an object has a key twice: parsers differ in which of its values they keep."""
+    """Raise InvalidArguments if an object has a key twice: parsers differ in which value they keep."""
     from tickwork.http.framework.duplicate_keys import repeated_key
 
     key = repeated_key(text.encode())
@@ -184,7 +184,10 @@ def _instant(text: str) -> datetime:
 
 
 def wait_for(app: Tickwork, job: Job, longest: timedelta | None) -> None:
-    """Wait for the end; print the result, or raise what became of the job. Say what it waits for when it takes long."""
+    """Wait until the job ends; print its result, or raise an error for any other end.
+
+    If that takes longer than two seconds, print what the job waits for.
+    """
     click.echo(f"job {job.id}", err=True)
     left = None if longest is None else longest.total_seconds()
     if left is None or left > _PATIENCE_S:
@@ -200,5 +203,5 @@ def wait_for(app: Tickwork, job: Job, longest: timedelta | None) -> None:
 
 
 def _hint(app: Tickwork, job: Job) -> None:
-    """For people: what becomes of the job."""
+    """Print what the job waits for, as a hint on a terminal."""
     click.secho(f"{clean(job.why())}. Follow it: tickwork jobs show {job.id}", err=True, dim=True)

@@ -1,4 +1,4 @@
-"""All about one job, on a page for people."""
+"""Print the details page of a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tickwork.cli.output import Row
 
 _FACTS_WIDTH = 12
-_VALUE_LIMIT = 2000  # characters of arguments or of a result that are shown
+_VALUE_LIMIT = 2000  # the most characters of arguments or a result that are shown
 
 
 def print_job(
@@ -78,7 +78,7 @@ def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _place(view: JobView) -> Iterator[tuple[str, str]]:
-    """What a job has to do with dags."""
+    """Yield the run that a job is a step of, or the version of the dag that it is a run of."""
     if view.run is not None:
         yield "step", f"{step_name(view)} of run {view.run}"
     if view.version is not None:
@@ -107,7 +107,7 @@ def _retries(view: JobView) -> str:
 
 
 def print_fact(out: Console, name: str, value: str) -> None:
-    """A name, and its value beside it, folded under itself on a terminal."""
+    """Print a name and its value in two columns, the value wrapped on a terminal."""
     text = Text(clean(value.strip()))
     lines = text.wrap(out, max(20, out.width - _FACTS_WIDTH)) if out.is_terminal else [text]
     for at, line in enumerate(lines):
@@ -130,7 +130,7 @@ def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now:
 
 
 def shown_json(data: bytes) -> str:
-    """A stored value for people, cut where it gets too long. One that is in a blob is not read for that."""
+    """Return a stored value as text, cut if it is too long. A value in a blob is not read."""
     reference = reference_in(data)
     if reference is not None:
         return f"{reference.size:,} bytes in blob {reference.key} (all with --json)"

@@ -1,4 +1,4 @@
-"""`tickwork jobs`: find jobs, see what they did and why they wait, and act on them."""
+"""`tickwork jobs`: find jobs, show their attempts and logs, explain why they wait, and act on them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from tickwork.cli.output import Row
     from tickwork.core.job import JobView
 
-_FOLLOW_S = 0.2  # how often `logs -f` looks for more
-_WIDE = 110  # columns, from which on a list also says what and why
+_FOLLOW_S = 0.2  # seconds between two reads of `logs -f`
+_WIDE = 110  # from this number of columns, lists also show notes
 _WIDE_TITLES = ("ID", "STATE", "TASK", "QUEUE", ">TRIES", "WHEN", "NOTE")
 _NARROW_TITLES = ("ID", "STATE", "WHEN", "TASK")
 
@@ -70,7 +70,7 @@ def jobs() -> None:
 @url_option
 @pass_session
 def list_jobs(session: Invocation, /, limit: int, cursor: str | None, as_json: bool, **which: str | None) -> None:
-    """List jobs, the newest first."""
+    """List jobs, newest first."""
     app = session.app()
     page = app.client.jobs(job_filter(which), limit, None if cursor is None else read_cursor(cursor))
     views = [job.seen for job in page]
@@ -87,7 +87,7 @@ def list_jobs(session: Invocation, /, limit: int, cursor: str | None, as_json: b
 
 
 def dag_names(app: Tickwork, views: list[JobView]) -> dict[str, str]:
-    """The dags of the runs that some of these jobs are steps of, by run."""
+    """Return the names of the dags of these jobs that are steps, by run."""
     runs = {JobId(view.run) for view in views if view.run is not None}
     return {view.id: view.task for view in app.store.get_jobs(sorted(runs)).values()} if runs else {}
 
@@ -112,19 +112,19 @@ def _narrow_row(view: JobView, dags: dict[str, str], now: datetime) -> Row:
 
 
 def _place(view: JobView, dags: dict[str, str]) -> str:
-    """Which step of which dag a job is, if it is one: "etl · load"."""
+    """Return the dag and the step of a job, such as "etl · load"; empty if it is not a step."""
     return "" if view.run is None else f"{dags.get(view.run, 'run')} · {step_name(view)}"
 
 
 def when(view: JobView, now: datetime) -> str:
-    """The time that matters: when it is due, else when it ended, else when it was started."""
+    """Return the most relevant time: when the job is due, else when it ended, else when it started."""
     if view.state is JobState.QUEUED:
         return f"due {ago(view.run_at, now)}" if view.run_at <= now else ago(view.run_at, now)
     return ago(view.ended_at or view.started_at, now)
 
 
 def _note(view: JobView) -> str:
-    """What else is worth a glance."""
+    """Return the error, progress, failure count or key of a job, whichever is most relevant."""
     if view.error:
         return short_error(view.error)
     if view.state is JobState.RUNNING and view.progress is not None:
@@ -141,7 +141,7 @@ def _note(view: JobView) -> str:
 @url_option
 @pass_session
 def show(session: Invocation, /, id: str, as_json: bool) -> None:
-    """Show all about a job: arguments, attempts, result, error, and why it is where it is."""
+    """Show a job: its arguments, attempts, result and error, and why it is in its state."""
     app = session.app()
     job = found_jobs(app, (id,))[0]
     view, attempts, why = job.view, job.attempts(), job.why()
@@ -178,11 +178,11 @@ def why(session: Invocation, /, id: str, as_json: bool) -> None:
 @url_option
 @pass_session
 def logs(session: Invocation, /, id: str, follow: bool, attempt: int | None, as_json: bool) -> None:
-    """Print what a job's handlers wrote, also while it runs. With --json, one object for each piece."""
+    """Print a job's logs, also while it runs. With --json, print one object for each chunk."""
     job = found_jobs(session.app(), (id,))[0]
     after, terminal = (0, -1), sys.stdout.isatty()
     while True:
-        ended = job.view.state.ended  # asked first: what was written before the end is there after it
+        ended = job.view.state.ended  # read first: logs written before the end can then be read
         while chunks := job.logs(after):
             for chunk in chunks:
                 if attempt in {None, chunk.attempt}:
@@ -216,7 +216,7 @@ def _print_chunk(chunk: Any, is_retry: bool, terminal: bool, as_json: bool) -> N
 def cancel(
     ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool, **which: str | None
 ) -> None:
-    """Cancel jobs, by id or all that match. Running ones are asked to stop."""
+    """Cancel jobs, by id or all that match. Running jobs are asked to stop."""
     given = any(value is not None for value in which.values())
     if bool(ids) == given:
         raise InvalidInput("say which jobs: their ids, or filters such as --task and --queue (not both).")
@@ -238,9 +238,9 @@ def cancel(
 @pass_session
 @click.pass_context
 def retry(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Queue jobs again: ended ones with a fresh count of failures, waiting ones now.
+    """Queue jobs again: ended jobs with no failures counted, waiting jobs at once.
 
-    Those that succeeded, run or are due already stay as they are. For all dead letters: tickwork dead redrive.
+    Jobs that succeeded, are running or are already due stay as they are. For all dead letters: tickwork dead redrive.
     """
     app = session.app()
     jobs = found_jobs(app, ids)
@@ -255,7 +255,7 @@ def change_jobs(
     jobs: Sequence[Job],
     kind: str = "job:",
 ) -> list[JobId]:
-    """Change jobs or runs, and tell the audit log which state they were in; return those that were changed."""
+    """Change jobs or runs, and record their previous states in the audit log; return the ids that were changed."""
     before = {job.id: {"state": job.seen.state.value, "run_at": job.seen.run_at} for job in jobs}
     return recorded(
         app,
@@ -268,7 +268,7 @@ def change_jobs(
 def tell(
     ctx: click.Context, jobs: Sequence[Job], done: Sequence[JobId], verb: str, as_json: bool, *, what: str = "job"
 ) -> None:
-    """Say what became of jobs or runs; exit with 1 when one stayed as it was."""
+    """Print what was done to jobs or runs; exit with 1 if any stayed as it was."""
     left = [job for job in jobs if job.id not in done]
     if as_json:
         print_json({verb: done, "unchanged": [{"id": job.id, "state": job.state} for job in left]})

@@ -1,4 +1,4 @@
-"""`tickwork queues`: what stands in each queue; and to pause, resume and limit one."""
+"""`tickwork queues`: show the jobs in each queue, and pause, resume and limit queues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @pass_session
 @click.pass_context
 def queues(ctx: click.Context, session: Invocation, /, as_json: bool) -> None:
-    """Show what is due, comes later, runs and is held in each queue; pause, resume and limit queues."""
+    """Show the due, later, running and held jobs of each queue; pause, resume and limit queues."""
     if ctx.invoked_subcommand is None:
         _print_queues(session.app(), as_json)
 
@@ -38,11 +38,11 @@ def queues(ctx: click.Context, session: Invocation, /, as_json: bool) -> None:
 @url_option
 @pass_session
 def list_queues(session: Invocation, /, as_json: bool) -> None:
-    """Show what is due, comes later, runs and is held in each queue, and how long the oldest due job has waited.
+    """Show the due, later, running and held jobs of each queue, and how long the oldest due job has waited.
 
-    WANTED is how many workers it wants, for what starts and stops them: all that is due would begin within 30 seconds.
-    Due jobs that no live worker can run (their task, labels or resources) want workers besides those that serve it;
-    with --json, `unplaced` counts them.
+    WANTED is the number of workers that the queue needs, for external autoscalers: with them, all due jobs would start
+    within 30 seconds. Due jobs that no live worker can run (for their task, labels or resources) need workers besides
+    the ones that serve the queue; with --json, `unplaced` counts them.
     """
     _print_queues(session.app(), as_json)
 
@@ -73,7 +73,7 @@ def _json(one: QueueLoad) -> dict[str, Any]:
 
 
 def _counted(queue: QueueView, name: str) -> str:
-    """A count of a queue; with a plus, where there may be more."""
+    """Return a count of a queue; with a plus if it is a lower bound."""
     return f"{getattr(queue, name):,}{'+' if name in queue.at_least else ''}"
 
 
@@ -84,7 +84,7 @@ def _counted(queue: QueueView, name: str) -> str:
 @url_option
 @pass_session
 def pause(session: Invocation, /, name: str, until: str | None, reason: str | None, as_json: bool) -> None:
-    """Start no job of a queue. What runs goes on; what is enqueued waits."""
+    """Start no more jobs of a queue. Running jobs go on; enqueued jobs wait."""
     app = session.app()
     gate = put_gate(app, "pause_queue", lambda: app.pause(queue=name, until=read_until(until), reason=reason))
     tell(gate, as_json)
@@ -97,7 +97,7 @@ def pause(session: Invocation, /, name: str, until: str | None, reason: str | No
 @pass_session
 @click.pass_context
 def resume(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
-    """Lift the gates that are for all of a queue."""
+    """Lift the gates on a whole queue."""
     lifted = lift_gates(session.app(), "resume_queue", queue=name)
     if as_json:
         print_json({"lifted": lifted})
@@ -116,6 +116,6 @@ def resume(ctx: click.Context, session: Invocation, /, name: str, as_json: bool)
 @pass_session
 @click.pass_context
 def limit(ctx: click.Context, session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
-    """Change the limit that code declares for a queue, from now on and also for jobs that wait."""
+    """Change the limit that code declares for a queue. The change applies at once, also to waiting jobs."""
     app, rule = session.app(), read_rule(**said)
     change_limit(ctx, app, app.limit_of(name), rule, as_json)
