@@ -1,1 +1,1 @@
-"""Commands that read declared work from files: apply, check and import."""
+"""Commands that read declarations from files: apply, check and import."""

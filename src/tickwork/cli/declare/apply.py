@@ -1,4 +1,4 @@
-"""`tickwork apply`: dags, schedules, calendars and hooks from files, made or changed to be as they say."""
+"""`tickwork apply`: create or change dags, schedules, calendars and hooks as declared in files."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 @url_option
 @pass_session
 def apply(session: Invocation, path: str, prune: bool, source: str | None, dry_run: bool, as_json: bool) -> None:
-    """Store the dags, schedules, calendars and hooks that YAML or JSON files declare. The rest stays as it is.
+    """Store the dags, schedules, calendars and hooks that YAML or JSON files declare. Others stay as they are.
 
-    A dag that differs from the one that is stored becomes a new version of it; runs that have begun keep theirs. Of a
-    folder all *.yaml, *.yml and *.json in it are read. PATH may be - for standard input. Nothing is stored when a part
-    of it cannot be read, or cannot be stored beside what is there.
+    A dag that differs from the stored one becomes a new version of it; runs that have begun keep theirs. In a folder,
+    all *.yaml, *.yml and *.json files are read. FILE may be - for standard input. If any part cannot be read or stored,
+    nothing is stored.
     """
     from tickwork.api.apply import ApplyPlan
 
@@ -92,7 +92,7 @@ def _tell(changes: Iterable[PlannedChange], dry_run: bool) -> None:
 
 
 def _told(change: PlannedChange) -> str:
-    """A change in a few words: "version 3 (was 2)"."""
+    """Return a short text for a change: "version 3 (was 2)"."""
     if change.kind != "dag" or change.change in {"unchanged", "gone"}:
         return change.change
     version = f"version {change.version}"
@@ -100,7 +100,7 @@ def _told(change: PlannedChange) -> str:
 
 
 def _lines(changes: Iterable[PlannedChange]) -> Iterator[Text]:
-    """Each field that differs, on a line of its own."""
+    """Yield a line for each field that differs."""
     from rich.text import Text
 
     for change in changes:

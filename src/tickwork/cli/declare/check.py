@@ -1,4 +1,4 @@
-"""`tickwork check`: what is wrong with declared work, before anything is stored or run. No store is opened."""
+"""`tickwork check`: validate declarations before they are stored or run. No store is opened."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, files: tuple[str, ...], schema: bool, as_json: bool) -> None:
-    """Check dags, schedules, calendars and hooks in YAML and JSON files, and the dags of Python files and modules.
+    """Check dags, schedules, calendars and hooks in YAML and JSON files, and dags in Python files and modules.
 
-    Where Python is given too, the arguments in YAML and JSON are checked against its tasks, and tasks that it does not
-    have are told. Every problem is told with its file, line and field; the exit code is then 2. FILE may be - for
-    standard input.
+    If Python files are given, too, the arguments in YAML and JSON are checked against their tasks, and tasks that they
+    do not have are reported. Every problem is reported with its file, line and field; the exit code is then 2. FILE may
+    be - for standard input.
     """
     if schema:
         from tickwork.declare.dag_fields import file_schema
@@ -58,7 +58,7 @@ def _is_declared(file: str) -> bool:
 
 
 def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
-    """What a file declares, what is wrong with it, and what will not work yet. `known`: the tasks and dags of code."""
+    """Return what a file declares, its problems, and warnings. `known`: the tasks and dags of the Python files."""
     declared: list[dict[str, Any]] = []
     problems: list[str] = []
     remarks: list[str] = []
@@ -85,7 +85,7 @@ def _unknown_tasks(file: str, found: DeclaredWork, known: Mapping[str, TaskDefin
 
 
 def _unknown_dags(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
-    """Yield a warning for each dag of a schedule or a hook that is neither in the file nor in the Python files."""
+    """Yield a warning for each dag of a schedule or hook that is neither in the file nor in the Python files."""
     from tickwork.declare.problems import meant
 
     dags = [name for name, one in known.items() if one.version is not None]
@@ -103,7 +103,7 @@ def _items(found: DeclaredWork) -> Iterator[dict[str, Any]]:
 
 
 class _LoadedCode:
-    """Python, loaded as a worker does: its dags, each validated, and the definitions of its tasks and dags."""
+    """An app loaded as a worker does: its dags, each validated, and the definitions of its tasks and dags."""
 
     def __init__(self, file: str) -> None:
         from tickwork.core.dag.graph import definition_of

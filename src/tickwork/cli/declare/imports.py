@@ -1,6 +1,6 @@
-"""`tickwork import`: schedules and workflows of other programs, taken over; what could not be is said.
+"""`tickwork import`: import schedules and workflows of other programs, and report parts that could not be imported.
 
-A line or an object that cannot be read is told as an error and the others are taken over; the exit code is then 1.
+A line or an object that cannot be read is reported as an error and the others are imported; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     example="tickwork import crontab /etc/crontab --system --dry-run\ntickwork import k8s-cronjob cronjobs.yaml --yaml",
 )
 def imports() -> None:
-    """Take over schedules from crontabs and from CronJobs of Kubernetes, and traces of workflows.
+    """Import schedules from crontabs and Kubernetes CronJobs, and traces of workflows.
 
-    They run commands or sleep, which only workers do that were started with --allow-shell.
+    The jobs run commands or sleep, which only workers started with --allow-shell do.
     """
 
 
 def _import_options(command: Decorated) -> Decorated:
-    """What every importer takes."""
+    """Add the options that all importers share."""
     options: list[Callable[[Decorated], Decorated]] = [
         click.option("--prefix", metavar="NAME", help="Put this before the name of every schedule."),
         click.option("--dry-run", is_flag=True, help="Say what would be imported, and store nothing."),
@@ -93,7 +93,7 @@ def k8s_cronjob(
 ) -> None:
     """Import the CronJobs in YAML files; FILE may be - for stdin.
 
-    The command of a CronJob's first container is run by a worker, outside of its image.
+    A worker runs the command of a CronJob's first container, outside of its image.
     """
     from tickwork.importers.cronjob import read_cronjobs
     from tickwork.importers.result import ImportResult
@@ -116,7 +116,7 @@ def k8s_cronjob(
 @click.option("--name", metavar="NAME", help="What the dag is called. Default: as the file says.")
 @json_option
 def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
-    """Print a dag that plays back a traced workflow (WfFormat 1.3 to 1.5), as a file for tickwork apply.
+    """Print a dag that replays a traced workflow (WfFormat 1.3 to 1.5), as a file for tickwork apply.
 
     Each task becomes a step that sleeps. FILE may be - for stdin. Nothing is stored.
     """
@@ -135,7 +135,7 @@ def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
 def _finish(
     ctx: click.Context, session: Invocation, imported: ImportResult, *, dry_run: bool, as_yaml: bool, as_json: bool
 ) -> None:
-    """Store what was found unless told not to, and tell all about it."""
+    """Store the imported schedules unless told not to, and print a report."""
     stored = bool(imported.specs) and not dry_run and not as_yaml
     if stored:
         _store(session.app(create=True), imported)
@@ -154,7 +154,7 @@ def _finish(
 
 
 def _store(app: Tickwork, imported: ImportResult) -> None:
-    """Store what was found, but take no schedule from somebody else, and say which were there before."""
+    """Store the schedules, except names that belong to other schedules; note the ones that existed before."""
     there = app.store.get_schedules([spec.name for spec in imported.specs])
     for spec in list(imported.specs):
         known = there.get(spec.name)
@@ -207,7 +207,7 @@ def _row(spec: ScheduleSpec) -> list[str]:
 
 
 def _remark(imported: ImportResult) -> None:
-    """Notes and errors, for people: not part of what a program reads."""
+    """Print notes and errors on stderr, apart from machine-readable output."""
     if imported.notes:
         click.echo("\nNot quite as it was:", err=True)
         for note in imported.notes:
@@ -219,7 +219,7 @@ def _remark(imported: ImportResult) -> None:
 
 
 def _read(file: str, limit: int | None = None) -> bytes:
-    """What is in a file, up to a little more than what importers take."""
+    """Return the content of a file, at most one byte more than importers accept."""
     from tickwork.importers.result import FILE_LIMIT
 
     limit = FILE_LIMIT if limit is None else limit
@@ -237,7 +237,7 @@ def _shown(file: str) -> str:
 
 
 def _local_zone() -> str:
-    """The zone of this machine by its name, as far as it can be told; else UTC."""
+    """Return the time zone of this machine if its name can be determined, else UTC."""
     from tickwork.core.recurrence.zones.zone import zone_name
 
     link = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]

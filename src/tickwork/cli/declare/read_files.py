@@ -1,4 +1,4 @@
-"""What `apply` and `check` share: reading a file with declared work, and telling of what will not work yet."""
+"""Read files with declarations for `apply` and `check`, and warn of parts that will not work yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tickwork.declare.schedules import Known
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_FILE_LIMIT = 16 * 1024 * 1024  # bytes; a dag of 100,000 steps has less
+_FILE_LIMIT = 16 * 1024 * 1024  # bytes; a dag of 100,000 steps takes less
 
 
 def shown_file(file: str) -> str:
@@ -26,14 +26,14 @@ def shown_file(file: str) -> str:
 
 
 def read_file(file: str, known: Known) -> DeclaredWork:
-    """What a file declares. Raises InvalidInput for one that cannot be read, BadFile for what is wrong in it."""
+    """Return what a file declares. Raises InvalidInput if it cannot be read, BadFile for problems in it."""
     from tickwork.declare.documents import read_declared
 
     return read_declared(_text(file), known, file=shown_file(file))
 
 
 def read_files(path: str, known: Known) -> DeclaredWork:
-    """What a file declares, or all those in a folder together. Raises InvalidInput, and BadFile."""
+    """Return what a file declares, or all files of a folder together. Raises InvalidInput, and BadFile."""
     from tickwork.declare.documents import read_all_declared
 
     if not Path(path).is_dir():
@@ -45,7 +45,7 @@ def read_files(path: str, known: Known) -> DeclaredWork:
 
 
 def remarks_on(found: DeclaredWork, stored: Collection[str] = ()) -> list[str]:
-    """What may not work: secrets that are neither in the store nor here, and a `dst` that has no effect."""
+    """Return warnings: secrets that are neither in the store nor set here, and a `dst` without effect."""
     from tickwork.config import load_settings
     from tickwork.core.access.secret_policy import secret_variables
 
@@ -62,7 +62,7 @@ def remarks_on(found: DeclaredWork, stored: Collection[str] = ()) -> list[str]:
 
 
 def print_remarks(remarks: list[str]) -> None:
-    """Tell them to people, beside what a program reads."""
+    """Print warnings on stderr, apart from machine-readable output."""
     for remark in remarks:
         click.secho(f"warning: {clean(remark)}", err=True, fg="yellow")
 

@@ -1,4 +1,4 @@
-"""What keeps the demo busy: customers, who order, pay, upload pictures and have bad cards."""
+"""Generate load for the demo: customers who order, pay, upload pictures and have expired cards."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tickwork.cli.demo.shop_tasks import (
 )
 
 _ORDERS_PER_TICK = 3
-_PAID = 0.7  # of all orders
+_PAID = 0.7  # the share of orders that are paid
 _FIELDS = ("address", "basket", "language", "points", "wishes")
 
 
 class Shop:
-    """A second of a shop's life at each tick."""
+    """The simulated customers of the shop. Each tick is one second."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -29,12 +29,12 @@ class Shop:
         self._orders = 1000
 
     def tick(self) -> None:
-        """Enqueue what happens in this second."""
+        """Enqueue the jobs of one second."""
         for _ in range(self._rng.randint(1, _ORDERS_PER_TICK)):
             self._order()
         make_thumbnail.enqueue_many([(self._orders, width) for width in (32, 48, 64)])
         if self._seconds == 1:
-            close_books.enqueue()  # the first one; then its schedule does
+            close_books.enqueue()  # the first run; later ones come from its schedule
         if self._seconds % 3 == 2:
             charge_card.enqueue(f"****{self._rng.randrange(10_000):04d}", self._rng.randrange(100, 9000))
         if self._seconds % 6 == 3:

@@ -1,7 +1,7 @@
-"""`tickwork demo`: a small shop at work, on a store of its own, with a real worker and server; nothing to set up.
+"""`tickwork demo`: run a small shop on its own store, with a real worker and server. No setup is needed.
 
-Both are process trees like any other ones. What is shown is read from the store, as anybody can. When it ends, no
-process and no file is left.
+Worker and server are ordinary process trees. The screen shows data read from the store. When the demo ends, no process
+and no file is left.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Show = Callable[["DemoSnapshot", float], None]
 def demo(no_open: bool, seconds: float | None) -> None:
     """Watch real jobs run, in a browser and here: retries, progress, dags, schedules, limits, dead letters.
 
-    They are on a SQLite file of the demo's own. Nothing is needed and nothing is left behind. Ctrl-C ends it.
+    The demo uses a SQLite file of its own, needs no setup and leaves nothing behind. Ctrl-C ends it.
     """
     stopped = stop_event()
     folder = Path(tempfile.mkdtemp(prefix="tickwork-demo-"))
@@ -56,7 +56,7 @@ def demo(no_open: bool, seconds: float | None) -> None:
 def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens: bool) -> None:
     path = folder / "demo.db"
     url = f"sqlite:///{path}"
-    os.environ.update(TICKWORK_URL=url, TICKWORK_DRIVER="apsw")  # before the tasks are imported: their app reads it
+    os.environ.update(TICKWORK_URL=url, TICKWORK_DRIVER="apsw")  # before the import of the tasks, whose app reads them
     click.echo(f"The store is {path}, as long as this runs.")
     with ExitStack() as stack:
         from tickwork.cli.demo.customers import Shop
@@ -65,7 +65,7 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens
         from tickwork.cli.demo.watch import DemoCounts
 
         stack.callback(app.close)
-        _ = app.store  # made here, so that there is something to look at
+        _ = app.store  # create the store now, so that it can be read
         log = stack.enter_context(open(folder / "worker.log", "w+b"))
         grace = f"{_DRAIN_S}s"
         worker = ChildProcess(["worker", _TASKS, "--processes", "2", "--grace", grace], output=log)
@@ -82,7 +82,7 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens
 
 
 def _check(code: int | None, log: Path) -> None:
-    """Give up when a part of the demo has ended."""
+    """Raise WorkerError if a process of the demo has ended."""
     if code is not None:
         raise WorkerError(f"the demo's {log.stem} ended with code {code}. It said:\n{_tail(log)}")
 
@@ -90,7 +90,7 @@ def _check(code: int | None, log: Path) -> None:
 def _pictures(
     shop: Shop, watch: DemoCounts, stopped: threading.Event, seconds: float | None
 ) -> Iterator[tuple[DemoSnapshot, float]]:
-    """Let the shop live, and look at it, until it is time to end. With each picture, the seconds since the start."""
+    """Run the shop and yield snapshots of it, with the seconds since the start, until stopped or out of time."""
     clock, interval = SystemClock(), _LOOK_S[sys.stdout.isatty()]
     began = looked = next_tick = clock.monotonic()
     while seconds is None or clock.monotonic() - began < seconds:
@@ -106,7 +106,7 @@ def _pictures(
 
 @contextmanager
 def _screen(url: str, server: DemoServer) -> Iterator[Show]:
-    """A live screen."""
+    """Show snapshots on a live screen."""
     from rich.live import Live
 
     from tickwork.cli.demo.screen import screen
@@ -119,7 +119,7 @@ def _screen(url: str, server: DemoServer) -> Iterator[Show]:
 
 @contextmanager
 def _lines(server: DemoServer) -> Iterator[Show]:
-    """A line for each picture, and one that says where the web UI is, as soon as it is there."""
+    """Print a line for each snapshot, and the address of the web UI once it is known."""
     from tickwork.cli.demo.screen import line
 
     told = False
@@ -137,7 +137,7 @@ def _lines(server: DemoServer) -> Iterator[Show]:
 
 
 def _commands(url: str) -> list[str]:
-    """What to type elsewhere to look around; with the path of this command where the shell would not find it."""
+    """Return commands to type in another terminal; with a path if the shell would not find this command."""
     found = shutil.which("tickwork")
     mine = Path(sys.argv[0]).absolute()
     name = "tickwork" if found and Path(found).absolute() == mine else os.path.relpath(mine)

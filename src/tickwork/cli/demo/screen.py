@@ -1,4 +1,4 @@
-"""The demo on a terminal: one screen of it, made for 80 columns and 24 lines and glad of more."""
+"""The screen of the demo on a terminal, made for at least 80 columns and 24 lines."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tickwork.core.terminal_escape import clean
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _ENDS = ("succeeded", "failed", "cancelled")
-_FRAME_LINES = 17  # of the screen, without its queues and jobs
+_FRAME_LINES = 17  # lines of the screen besides queues and jobs
 
 
 def screen(
     picture: DemoSnapshot, out: Console, seconds: float, address: str | None, commands: list[str]
 ) -> RenderableType:
-    """The picture, drawn to fit. `address` is where the web UI is; None while it starts."""
+    """Return the screen for a snapshot. `address` is the address of the web UI; None while it starts."""
     room = max(3, out.height - _FRAME_LINES - len(picture.queues))
     return Group(
         _headline(picture, seconds),
@@ -40,7 +40,7 @@ def screen(
 
 
 def line(picture: DemoSnapshot, seconds: float) -> str:
-    """The same for a log: one line."""
+    """Return one line for a snapshot, for output that is not a terminal."""
     ends = "  ".join(f"{name} {picture.ended.get(name, 0)}" for name in _ENDS)
     standing = "  ".join(f"{name} {count}" for name, count in picture.standing.items())
     return f"{seconds:4.0f} s  {picture.rates[-1]:5.1f} jobs/s  {ends}  {standing}  retrying {picture.retrying}"
@@ -77,7 +77,7 @@ def _counted(what: str, counts: dict[str, int]) -> Text:
 
 
 def _queues(picture: DemoSnapshot) -> Table:
-    """Queues on the left, workers on the right: the same few lines serve both."""
+    """Return a table with queues on the left and workers on the right, to save lines."""
     table = _table("QUEUE", ">DUE", ">LATER", ">RUNNING", "OLDEST DUE", "WORKER", "BUSY")
     workers = [(one.name, state_text(one.state).append(f" {one.running} of {one.slots}")) for one in picture.workers]
     for at in range(max(len(picture.queues), len(workers), 1)):
@@ -103,7 +103,7 @@ def _jobs(picture: DemoSnapshot, room: int) -> Table:
 
 
 def fair_share(kinds: list[list[NotableJob]], room: int) -> list[NotableJob]:
-    """As many of each kind as there is room for, one of each before the second of any."""
+    """Return as many jobs of each kind as fit, one of each kind before the second of any."""
     order = sorted((rank, kind) for kind, seen in enumerate(kinds) for rank in range(len(seen)))
     return [kinds[kind][rank] for kind, rank in sorted((kind, rank) for rank, kind in order[:room])]
 

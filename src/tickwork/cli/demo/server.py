@@ -1,4 +1,4 @@
-"""The server of `tickwork demo`: for this machine alone, at a port that was free, let in by a token of its own."""
+"""The server of `tickwork demo`: on localhost, at a free port, with a token of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRAIN_S, _INSIST_S = 1.0, 1.0
 
 
 class DemoServer:
-    """A server, and where its web UI is. Where there is a browser that needs no terminal, it is opened there once."""
+    """A server process and the address of its web UI, which is opened once in a graphical browser if there is one."""
 
     def __init__(self, log: Path, *, opens: bool) -> None:
         os.environ[TOKEN] = secrets.token_urlsafe(12)
@@ -29,7 +29,7 @@ class DemoServer:
             self._part = ChildProcess(["server", "--dev", "--port", "0"], output=output)
 
     def look(self) -> str | None:
-        """The address, with the token; None while it starts."""
+        """Return the address with the token; None while the server starts."""
         if self._address is None and (said := _SAYS.search(self._log.read_text(errors="replace"))):
             self._address = said[1]
             if self._opens:
@@ -38,7 +38,7 @@ class DemoServer:
         return self._address
 
     def ended(self) -> int | None:
-        """Its exit code, or None while it runs."""
+        """Return the exit code of the server; None while it runs."""
         return self._part.ended()
 
     def stop(self) -> None:
@@ -46,5 +46,5 @@ class DemoServer:
 
 
 def _has_browser() -> bool:
-    """Whether there is a desktop. Without one, Python would start a browser of the terminal, which is ours."""
+    """Return whether there is a desktop. Without one, Python would start a text browser in our terminal."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,8 +1,8 @@
 """The tasks of `tickwork demo`: a small shop, as a user would write it.
 
-Orders that are not paid in time expire, and paying cancels that. Mail servers hang up now and then, pictures take a
-processor's time, a long import goes on where it broke off, and some cards can never be charged. Customers' records are
-brought up to date two at a time, carts are swept by a schedule, and the books are closed by a dag.
+Orders that are not paid in time expire, and a payment cancels that. Mail servers hang up now and then, pictures take
+processor time, a long import resumes after a failure, and some cards can never be charged. Customer records are synced
+two at a time, a schedule removes old carts, and a dag closes the books.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _GREEN, _RED, _DIM, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 @app.task
 def place_order(order: int) -> None:
-    """Reserve it for a while, and confirm it by mail."""
+    """Reserve the goods for a while, and confirm the order by mail."""
     expire_order.options(delay=TIME_TO_PAY, key=f"expire:{order}").enqueue(order)
     send_mail.enqueue(f"customer-{order}@example.org", "We have your order")
 
 
 @app.task
 def expire_order(order: int) -> str:
-    """Nobody paid: the goods go back on the shelf."""
+    """Put the goods of an unpaid order back on the shelf."""
     return f"order {order} was not paid in time"
 
 
 @app.task(priority="high")
 def pay_order(order: int) -> bool:
-    """Paid: it must not expire any more. False when it was too late."""
+    """Take a payment, so that the order does not expire. Returns False if it came too late."""
     in_time = app.cancel(key=f"expire:{order}") == 1
     if in_time:
         send_mail.enqueue(f"customer-{order}@example.org", "Your receipt")
@@ -46,7 +46,7 @@ def pay_order(order: int) -> bool:
 
 @app.task(queue="mail", retries=6, backoff="500ms")
 async def send_mail(to: str, subject: str) -> None:
-    """The mail server hangs up on one in six, and a retry helps."""
+    """Send a mail. The mail server hangs up on one in six, and a retry helps."""
     await asyncio.sleep(_dice().uniform(0.02, 0.2))  # noqa: TID251 - it stands for a slow server
     if _dice().random() < 1 / 6:
         raise ConnectionError("the mail server hung up")
@@ -55,14 +55,14 @@ async def send_mail(to: str, subject: str) -> None:
 
 @app.task(queue="images", pool="process", timeout="30s")
 def make_thumbnail(photo: int, width: int) -> int:
-    """Scale a picture down, pixel by pixel: work for a process of its own."""
+    """Scale a picture down, pixel by pixel, in a process of its own."""
     size = 16 * width
     return sum((x * y + photo) % 256 for y in range(0, size, 8) for x in range(0, size, 8)) // (width * width)
 
 
 @app.task(retries=3, backoff="1s")
 def import_catalogue(rows: int) -> int:
-    """Read a long list, saving the place: when the supplier's server hangs up, the next attempt goes on from there."""
+    """Read a long list and save the position: if the supplier's server hangs up, the next attempt resumes there."""
     job = current_job()
     row = job.saved or 0
     hangs_up_at = _dice().randrange(rows) if job.attempt == 1 else None
@@ -80,7 +80,7 @@ def import_catalogue(rows: int) -> int:
 
 @app.task(queue="payments", limits=[concurrency(3)])
 def charge_card(card: str, cents: int) -> dict[str, str | int]:
-    """Where a card has expired no retry can help: it fails at once, and waits for somebody to look at it."""
+    """Charge a card. For an expired card no retry can help: the job fails at once, and becomes a dead letter."""
     print(f"{_DIM}asking the bank about{_PLAIN} {card}")
     time.sleep(_dice().uniform(0.1, 0.6))  # noqa: TID251 - it stands for the bank
     if _dice().random() < 1 / 5:
@@ -91,30 +91,30 @@ def charge_card(card: str, cents: int) -> dict[str, str | int]:
 
 @app.task(queue="crm", limits=[concurrency(2, key="customer")], retries=2, backoff="1s")
 def sync_customer(customer: str, field: str) -> None:
-    """Two at a time for each customer; the others wait without being in anybody's way."""
+    """Sync a field of a customer. At most two jobs run at once for each customer; held jobs do not delay others."""
     time.sleep(_dice().uniform(0.3, 1.0))  # noqa: TID251 - it stands for a slow service
 
 
 @app.task(schedule=every("15s"))
 def sweep_carts() -> int:
-    """Empty the carts that were left behind."""
+    """Empty the carts that customers left behind."""
     return _dice().randrange(20)
 
 
 @app.task(schedule=cron("0 2 1 * *", tz="Europe/Berlin"))
 def month_end() -> None:
-    """Nobody stays up that long."""
+    """Close the month, at 2 a.m. on its first day. The demo never runs that long."""
 
 
 @app.task
 def list_shops() -> list[str]:
-    """The shops whose books are closed."""
+    """Return the shops whose books are closed."""
     return ["Amsterdam", "Berlin", "Cairo", "Delhi", "Edinburgh", "Florence", "Geneva", "Hanoi"]
 
 
 @app.task(retries=0)
 def add_up(shop: str) -> int:
-    """The takings of one shop. Now and then they do not add up."""
+    """Add up the takings of one shop. Now and then they do not add up."""
     job = current_job()
     for done in range(5):
         job.progress(done / 5, f"drawer {done + 1} of 5")
@@ -126,20 +126,20 @@ def add_up(shop: str) -> int:
 
 @app.task
 def publish(takings: list[int]) -> int:
-    """Tell everybody."""
+    """Publish the takings of all shops."""
     print(f"{_GREEN}{len(takings)} shops{_PLAIN} took {sum(takings):,} in all")
     return sum(takings)
 
 
 @app.task
 def wake_accountant(text: str) -> None:
-    """Somebody has to look."""
+    """Report books that were not closed."""
     print(f"{_RED}{text}{_PLAIN}")
 
 
 @app.dag
 def close_books() -> int:
-    """Every shop's takings, added up at the same time, then published."""
+    """Add up every shop's takings at the same time, then publish them."""
     takings = add_up.map(list_shops())
     total = publish(takings)
     wake_accountant.options(run_if="any_failed")("the books were not closed").after(total)
@@ -150,5 +150,5 @@ app.schedule("close-books", close_books, every("30s"))
 
 
 def _dice() -> Random:
-    """Chance, but the same for the same attempt."""
+    """Return a random generator that is seeded by the attempt."""
     return Random(current_job().token)

@@ -1,4 +1,4 @@
-"""What the demo shows: read from its file a little at a time, so that it costs the same after an hour as at first."""
+"""Read the data that the demo shows from its file in small steps, so that the cost does not grow with time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import apsw  # the library that the store opens this file with: one process may use only one
+import apsw  # the library with which the store opens this file: a process may use only one
 
 from tickwork.api.client import Client, Job
 from tickwork.cli.output import about, ago, short_error
@@ -19,7 +19,8 @@ _SHOWN = 3  # jobs of each kind
 _BATCH = 5000
 _RUNNING = JobFilter(state=JobState.RUNNING)
 
-# Ends are written one transaction after the other: what is not read yet has a later time than all that was.
+# Finished jobs are written in successive transactions: rows that were not read yet have later times than all rows that
+# were.
 _ENDED = "SELECT job_id, state, ended_at FROM tickwork_finished WHERE ended_at > ? ORDER BY ended_at LIMIT ?"
 _RETRYING = "SELECT job_id FROM tickwork_queue WHERE failures > 0 ORDER BY job_id DESC LIMIT 1000"
 _DEAD = "SELECT count(*) FROM tickwork_finished WHERE state = 'failed' AND discarded_at IS NULL"
@@ -27,7 +28,7 @@ _DEAD = "SELECT count(*) FROM tickwork_finished WHERE state = 'failed' AND disca
 
 @dataclass(frozen=True, slots=True)
 class NotableJob:
-    """A job that is worth a line: what it is, and why it is so."""
+    """A job shown as a line, with the reason for its state."""
 
     state: str
     task: str
@@ -37,7 +38,10 @@ class NotableJob:
 
 @dataclass(frozen=True, slots=True)
 class DemoSnapshot:
-    """The demo at one instant. `ended` counts by state since it began; `jobs` are of several kinds, a few of each."""
+    """A snapshot of the demo.
+
+    `ended` counts jobs by state since the start; `jobs` are a few of each of several kinds.
+    """
 
     now: datetime
     rates: list[float]
@@ -50,7 +54,7 @@ class DemoSnapshot:
 
     @property
     def standing(self) -> dict[str, int]:
-        """How many jobs have not ended."""
+        """The numbers of jobs that have not ended."""
         return {
             "running": sum(queue.running for queue in self.queues),
             "due": sum(queue.due for queue in self.queues),
@@ -59,7 +63,7 @@ class DemoSnapshot:
 
 
 class DemoCounts:
-    """Counts what ended since the demo began, and remembers the last few."""
+    """Counts the jobs that ended since the demo began, and keeps the ids of the last few."""
 
     def __init__(self, client: Client, path: str) -> None:
         self._client = client
@@ -75,7 +79,7 @@ class DemoCounts:
         self._file.close()
 
     def look(self, passed_s: float) -> DemoSnapshot:
-        """See what happened in the last so many seconds."""
+        """Return a snapshot of the demo, with the rate over the last `passed_s` seconds."""
         self._rates.append(self._count_ended() / max(passed_s, 0.001))
         store = self._client.store
         retrying = [row[0] for row in self._rows(_RETRYING)]
@@ -105,7 +109,7 @@ class DemoCounts:
         return list(self._file.execute(sql, values))
 
     def _jobs(self, retrying: list[str], now: datetime) -> list[list[NotableJob]]:
-        """Work in progress, what will be tried again, what failed, and what went well."""
+        """Return jobs in progress, jobs to be retried, failed jobs, and succeeded jobs."""
         running = [job.view for job in self._client.jobs(_RUNNING, limit=50)]
         kinds = [[view for view in running if view.progress is not None][:_SHOWN]]
         for ids in (retrying, list(reversed(self._badly)), list(reversed(self._well))):
@@ -132,7 +136,7 @@ class DemoCounts:
 
 
 def _with_empty(queues: list[QueueView], workers: list[WorkerView]) -> list[QueueView]:
-    """The queues, and those that somebody serves and that have no job just now."""
+    """Return the queues, including queues that a worker serves and that are empty."""
     found = {queue.name: queue for queue in queues}
     names = {name for worker in workers for name in worker.queues} | found.keys()
     return [found.get(name, QueueView(name, 0, 0, 0, 0, None)) for name in sorted(names)]
