@@ -1,4 +1,4 @@
-"""`tickwork gates`: hold back, drop, slow down or divert some of the work, and let it go on."""
+"""`tickwork gates`: pause, drop, slow down or divert some of the jobs, and resume them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "tickwork gates slow --tenant acme --rate 5/s\ntickwork gates resume --task mail",
 )
 def gates() -> None:
-    """Hold back, drop, slow down or divert some of the work. Several selectors in one gate must all match."""
+    """Pause, drop, slow down or divert some of the jobs. A gate with several selectors needs all of them to match."""
 
 
 def _selectors(command: Decorated) -> Decorated:
@@ -37,7 +37,7 @@ def _selectors(command: Decorated) -> Decorated:
 
 
 def when_and_why(command: Decorated) -> Decorated:
-    """The options that every gate takes, handed to the command as one keyword each."""
+    """Add the options that every gate has; the command gets each as a keyword."""
     until = "When it ends by itself: a duration from now, or an instant. Else it stays until resumed."
     command = click.option("--reason", metavar="TEXT", help="Shown to whoever asks why.")(command)
     return click.option("--until", metavar="WHEN", help=until)(command)
@@ -48,7 +48,7 @@ def when_and_why(command: Decorated) -> Decorated:
 @url_option
 @pass_session
 def list_gates(session: Invocation, /, as_json: bool) -> None:
-    """List the gates in force: who set them and why, what they hold, and what they have dropped or diverted."""
+    """List the gates in force: author, reason, and the numbers of jobs held, dropped and diverted."""
     app = session.app()
     found, now = app.gates(), app.store.now()
     if as_json:
@@ -74,13 +74,13 @@ def _row(view: GateView, now: datetime) -> Row:
 
 
 def _more(gate: Gate) -> str:
-    """What is not in its name."""
+    """Return the rate or the target queue of a gate, which its name does not have."""
     pace = "" if gate.pace is None else f" to {gate.pace.said}"
     return f"{pace} to {gate.to}" if gate.to is not None else pace
 
 
 def gate_json(gate: Gate) -> dict[str, Any]:
-    """A gate for programs."""
+    """Return a gate as JSON."""
     from tickwork.core.limits.gates import SELECTORS
 
     return {
@@ -106,7 +106,7 @@ def _view_json(view: GateView) -> dict[str, Any]:
 @url_option
 @pass_session
 def pause(session: Invocation, /, as_json: bool, until: str | None, **given: Any) -> None:
-    """Start none of these jobs. What runs goes on; what is enqueued waits."""
+    """Start no more of these jobs. Running jobs go on; enqueued jobs wait."""
     app = session.app()
     tell(put_gate(app, "pause_jobs", lambda: app.pause(until=read_until(until), **given)), as_json)
 
@@ -131,7 +131,7 @@ def drop(session: Invocation, /, as_json: bool, until: str | None, **given: Any)
 @url_option
 @pass_session
 def slow(session: Invocation, /, rate: str, as_json: bool, until: str | None, **given: Any) -> None:
-    """Start these jobs at this rate at most."""
+    """Start these jobs at most at this rate."""
     app = session.app()
     tell(put_gate(app, "slow_jobs", lambda: app.slow(rate=rate, until=read_until(until), **given)), as_json)
 
@@ -144,7 +144,7 @@ def slow(session: Invocation, /, rate: str, as_json: bool, until: str | None, **
 @url_option
 @pass_session
 def divert(session: Invocation, /, to: str, as_json: bool, until: str | None, **given: Any) -> None:
-    """Send these jobs to another queue when they would start."""
+    """Move these jobs to another queue when they would start."""
     app = session.app()
     tell(put_gate(app, "divert_jobs", lambda: app.divert(to=to, until=read_until(until), **given)), as_json)
 
@@ -156,7 +156,7 @@ def divert(session: Invocation, /, to: str, as_json: bool, until: str | None, **
 @pass_session
 @click.pass_context
 def resume(ctx: click.Context, session: Invocation, /, as_json: bool, **given: Any) -> None:
-    """Lift the gates that are for exactly this, of every kind. What they held may start."""
+    """Lift the gates with exactly these selectors, of every kind. Held jobs may then start."""
     lifted = lift_gates(session.app(), "resume_jobs", **given)
     if as_json:
         print_json({"lifted": lifted})
@@ -168,7 +168,7 @@ def resume(ctx: click.Context, session: Invocation, /, as_json: bool, **given: A
 
 
 def put_gate(app: Tickwork, action: str, put: Callable[[], Gate]) -> Gate:
-    """Put a gate in force, and tell the audit log which one was there before."""
+    """Put a gate in force, and record it and the gate that it replaces in the audit log."""
     before = {view.gate.name: gate_json(view.gate) for view in app.store.gates()}
     return recorded(
         app, action, put, lambda gate: [AuditedChange(f"gate {gate.name}", before.get(gate.name), gate_json(gate))]
@@ -176,7 +176,7 @@ def put_gate(app: Tickwork, action: str, put: Callable[[], Gate]) -> Gate:
 
 
 def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
-    """Lift gates, and tell the audit log what they were for; return how many."""
+    """Lift gates, record them in the audit log, and return their number."""
     said = {name: value for name, value in selects.items() if value is not None}
     what = " ".join(f"{name}={value}" for name, value in said.items())
     before = [gate_json(view.gate) for view in app.store.gates() if view.gate.selects == said]
@@ -185,7 +185,7 @@ def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
 
 
 def tell(gate: Gate, as_json: bool) -> None:
-    """Say that a gate is in force, and how it ends."""
+    """Print a gate that is now in force, and how to lift it."""
     if as_json:
         print_json(gate_json(gate))
         return

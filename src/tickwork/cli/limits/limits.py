@@ -1,4 +1,4 @@
-"""`tickwork limits`: what bounds jobs and what it holds, and to change it while they run."""
+"""`tickwork limits`: list limits and breakers with their usage, and change limits while jobs run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group, example="tickwork limits list\ntickwork limits set stripe --rate 10/s --burst 5")
 def limits() -> None:
-    """See the limits and breakers that jobs pass, and change them while jobs wait."""
+    """List the limits and breakers that apply to jobs, and change limits while jobs wait."""
 
 
 @limits.command("list", example="tickwork limits list --json")
@@ -28,7 +28,7 @@ def limits() -> None:
 @url_option
 @pass_session
 def list_limits(session: Invocation, /, as_json: bool) -> None:
-    """List all limits, with what is live under each and how many jobs it holds."""
+    """List all limits, with the live weight under each and the number of jobs that it holds."""
     found = session.app().limits()
     if as_json:
         print_json({"items": [limit_json(view) for view in found]})
@@ -53,7 +53,7 @@ def is_breaker(view: LimitView) -> bool:
 
 
 def limit_json(view: LimitView) -> dict[str, Any]:
-    """A limit for programs."""
+    """Return a limit as JSON."""
     return {
         "name": view.name,
         "rule": _rule_json(view.rule),
@@ -74,7 +74,7 @@ def _rule_json(rule: Any) -> dict[str, Any] | None:
 
 
 def rule_options(command: Decorated) -> Decorated:
-    """The options that say what a limit is set to, handed to the command as one keyword each."""
+    """Add the options that set a limit; the command gets each as a keyword."""
     options = (
         click.option("--concurrency", metavar="N", type=int, help="So many at once."),
         click.option("--rate", metavar="RATE", help="So many starts in a while: 10/s, 1000/h, 100/15m."),
@@ -87,7 +87,7 @@ def rule_options(command: Decorated) -> Decorated:
 
 
 def read_rule(concurrency: int | None, rate: str | None, burst: int | None, reset: bool) -> Concurrency | Rate | None:
-    """What the options of `rule_options` say; None: what code declares."""
+    """Return the limit that the options of `rule_options` set; None: the declared one."""
     from tickwork.core.limits import limits as core
 
     if (concurrency is not None) + (rate is not None) + reset != 1 or (burst is not None and rate is None):
@@ -105,12 +105,12 @@ def read_rule(concurrency: int | None, rate: str | None, burst: int | None, rese
 @pass_session
 @click.pass_context
 def set_limit(ctx: click.Context, session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
-    """Have a limit be another one from now on, also for jobs that wait, whatever code declares."""
+    """Override a limit from now on, also for waiting jobs, whatever code declares."""
     change_limit(ctx, session.app(), name, read_rule(**said), as_json)
 
 
 def change_limit(ctx: click.Context, app: Tickwork, name: str, rule: Concurrency | Rate | None, as_json: bool) -> None:
-    """Set a limit and say so; exit with 1 when there is none to reset."""
+    """Set a limit and print it; exit with 1 if there is no limit to reset."""
     known = {view.name: view.rule for view in app.limits()}
     told = AuditedChange(f"limit {name}", before=_said(known.get(name)), after=_said(rule))
     if not recorded(app, "reset_limit" if rule is None else "set_limit", lambda: app.set_limit(name, rule), told):

@@ -1,4 +1,4 @@
-"""`tickwork tenants`: whose turn comes how often."""
+"""`tickwork tenants`: list and set the weights of tenants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tickwork.cli.output import print_json, print_table
 
 @click.group(cls=Group, example="tickwork tenants list\ntickwork tenants set acme 3")
 def tenants() -> None:
-    """See and set how many turns tenants get for each turn of a tenant of weight 1."""
+    """Show and set the weights of tenants: how many turns each gets for one turn of a tenant of weight 1."""
 
 
 @tenants.command("list", example="tickwork tenants list --json")
@@ -36,7 +36,7 @@ def list_tenants(session: Invocation, /, as_json: bool) -> None:
 @url_option
 @pass_session
 def set_weight(session: Invocation, /, name: str, weight: int, as_json: bool) -> None:
-    """Give a tenant so many turns for each one of a tenant of weight 1 (1 to 100)."""
+    """Set the weight of a tenant, from 1 to 100: its turns for each turn of a tenant of weight 1."""
     app = session.app()
     told = AuditedChange(f"tenant {name}", before={"weight": app.weights().get(name, 1)}, after={"weight": weight})
     recorded(app, "set_tenant", lambda: app.set_weight(name, weight), told)

@@ -1,4 +1,4 @@
-"""The parts of `tickwork dev` and `tickwork demo`, which run as processes of their own, and how all of it ends."""
+"""Child processes of `tickwork dev`, `up` and `demo`: start them, pass on signals, and end them with their parent."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from types import FrameType
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
-_KILL_S = 5.0  # a process that was killed is gone by then
+_KILL_S = 5.0  # a process that was killed has ended after this time
 
 
 class ChildProcess:
-    """A `tickwork` command in a session of its own: Ctrl-C reaches us alone, and we pass on what we mean by it.
+    """A child process that runs a `tickwork` command in its own session, so Ctrl-C reaches only the parent.
 
-    It is started with --with-parent: however we end, it does too, and its children with it.
+    The parent stops the child with `stop`. The child is started with --with-parent: however its parent ends, it ends,
+    too, and its own children with it.
     """
 
     def __init__(self, arguments: Sequence[str], *, output: IO[bytes] | None = None) -> None:
         self._process = subprocess.Popen(
-            # -P: a file named like a module of Python's, in the user's folder, is not taken for it
+            # -P: do not import a file in the user's folder in place of a standard module of the same name
             [sys.executable, "-P", "-m", "tickwork", *arguments, "--with-parent", str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -33,11 +34,15 @@ class ChildProcess:
         )
 
     def ended(self) -> int | None:
-        """Its exit code, or None while it runs."""
+        """Return the exit code of the process; None while it runs."""
         return self._process.poll()
 
     def stop(self, *, drain_s: float, insist_s: float) -> int | None:
-        """Let it finish what it does; after a while tell it to stop now; after another, kill it. Return its code."""
+        """Stop the process, and return its exit code; None if it did not end.
+
+        SIGTERM asks it to finish its work within `drain_s`, a second SIGTERM to stop within `insist_s`; then it is
+        killed.
+        """
         for number, patience_s in ((signal.SIGTERM, drain_s), (signal.SIGTERM, insist_s), (signal.SIGKILL, _KILL_S)):
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
@@ -47,7 +52,7 @@ class ChildProcess:
 
 
 def stop_event() -> threading.Event:
-    """An event that SIGTERM, Ctrl-C and a closed terminal set from now on."""
+    """Return an event that is set by SIGTERM, SIGINT (Ctrl-C) and SIGHUP (a closed terminal)."""
     stopped = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -59,7 +64,10 @@ def stop_event() -> threading.Event:
 
 
 def end_with_parent(parent: int) -> None:
-    """Be told to stop when our parent dies, however it dies (Linux). One that has died already ends us here."""
+    """Make this process get SIGTERM when its parent dies in any way (Linux).
+
+    Exit at once if the parent is dead already.
+    """
     import ctypes
 
     if sys.platform == "linux":

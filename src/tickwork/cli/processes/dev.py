@@ -1,7 +1,7 @@
-"""`tickwork dev`: everything that is needed while writing tasks, in one process tree, reloaded when a file changes.
+"""`tickwork dev`: a server and a worker for development, restarted when a file changes.
 
-This process runs no user code: it watches files and owns the parts, each a process of its own: a server, which stays,
-and a worker, which starts anew. SIGTERM or Ctrl-C ends the whole tree within ten seconds.
+This process runs no user code: it watches files and owns two child processes, a server, which keeps running, and a
+worker, which is restarted. SIGTERM or Ctrl-C ends the whole tree within ten seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwork.cli.processes.worker import BUILTIN
 from tickwork.core.terminal_escape import clean
 
 LOOK_S = 0.5
-DRAIN_S, INSIST_S = 3.0, 3.0  # with the time to kill, below the ten seconds that we promise
+DRAIN_S, INSIST_S = 3.0, 3.0  # with the time to kill, this is below the promised ten seconds
 RELOAD_DRAIN_S = 2.0
 _FILES_LIMIT = 10_000
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
@@ -39,10 +39,12 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 @url_option
 @pass_session
 def dev(session: Invocation, target: str | None, concurrency: int | None, processes: int, port: int) -> None:
-    """Serve the API to this machine, and run the tasks of a file, anew when a Python file beside it changes.
+    """Serve the API on this machine and run the tasks of a file; restart the worker when Python files change.
 
-    Without a file only the built-in tasks are run. Commands (the task shell) are allowed here, unless builtin_off says
-    shell. The token for the API is made at each start, unless TICKWORK_TOKEN says which.
+    Python files in the folder of the file (for a module, in the current folder) and below are watched.
+
+    Without a file, only the built-in tasks run. Commands (the task shell) are allowed here, unless builtin_off lists
+    shell. A token for the API is generated at each start, unless TICKWORK_TOKEN sets one.
     """
     from tickwork.config import load_settings
     from tickwork.core.access.scopes import RUNS_COMMANDS
@@ -51,7 +53,7 @@ def dev(session: Invocation, target: str | None, concurrency: int | None, proces
     clear_start_environment()
     if session.url is not None:
         os.environ["TICKWORK_URL"] = session.url
-    # Compiled files know their sources by the second: of two changes within one, the second would not be seen.
+    # Compiled files identify their source by its time in seconds: a second change within one second would not be seen.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     arguments = ["worker", target or BUILTIN, "--processes", str(processes), "--grace", f"{DRAIN_S}s"]
     arguments += [] if concurrency is None else ["-c", str(concurrency)]
@@ -67,7 +69,7 @@ def dev(session: Invocation, target: str | None, concurrency: int | None, proces
 
 
 def watch(parts: _DevProcesses, folder: Path | None, stopped: threading.Event) -> None:
-    """Keep the parts running until told to stop; start the worker anew when a file in the folder changes."""
+    """Keep the processes running until told to stop; restart the worker when a file in the folder changes."""
     seen = {} if folder is None else fingerprint(folder)
     parts.start()
     while not stopped.wait(LOOK_S):
@@ -86,7 +88,7 @@ def watch(parts: _DevProcesses, folder: Path | None, stopped: threading.Event) -
 
 
 class _DevProcesses:
-    """The processes of `tickwork dev`: the server, which imports no code of the user's and stays, and the worker."""
+    """The processes of `tickwork dev`: the worker, and the server, which imports no user code and is not restarted."""
 
     def __init__(self, server: list[str], worker: list[str]) -> None:
         self.server = ChildProcess(server)
@@ -97,7 +99,7 @@ class _DevProcesses:
         self._worker = ChildProcess(self._command)
 
     def failed(self) -> int | None:
-        """The exit code of a worker that ended by itself, told once."""
+        """Return the exit code of a worker that ended by itself, once; else None."""
         code = None if self._worker is None else self._worker.ended()
         if code is not None:
             self._worker = None
@@ -110,13 +112,13 @@ class _DevProcesses:
 
 
 def folder_of(target: str) -> Path:
-    """The folder whose files matter: that of a file, else the current one."""
+    """Return the folder to watch: the folder of the target file, else the current one."""
     where = target.partition(":")[0]
     return Path(where).resolve().parent if where.endswith(".py") else Path.cwd()
 
 
 def fingerprint(folder: Path) -> dict[str, int]:
-    """When each Python file in and below a folder was changed. Hidden folders and environments are left out."""
+    """Return the modification time of each Python file below a folder. Hidden folders and environments are left out."""
     found: dict[str, int] = {}
     for path in _python_files(str(folder)):
         try:

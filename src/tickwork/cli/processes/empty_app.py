@@ -1,4 +1,4 @@
-"""The app of workers without a file. It has no tasks but the built-in ones."""
+"""The app of workers that are started without a file. It has only the built-in tasks."""
 
 from tickwork.app import Tickwork
 

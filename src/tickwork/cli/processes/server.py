@@ -1,4 +1,4 @@
-"""`tickwork server`: the REST API and the services that keep the store in order; many may run side by side."""
+"""`tickwork server`: serve the REST API, and run the background services; several servers may run at the same time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def server(
     dev: bool,
     with_parent: int | None,
 ) -> None:
-    """Serve the REST API, and run the services that fire schedules and take back lost jobs."""
+    """Serve the REST API, and run the services that fire schedules and reclaim lost jobs."""
     from tickwork.http.auth.access import StoreAccess, TokenAccess, is_loopback
     from tickwork.http.server import ServerOptions, Tls, serve
     from tickwork.worker.process.hide_environment import clear_start_environment

@@ -1,6 +1,6 @@
-"""`tickwork up`: a server and a worker on one machine, for production; when one of them ends, so does the other.
+"""`tickwork up`: run a server and a worker on one machine, for production; when one of them ends, so does the other.
 
-Nothing is restarted here: whatever keeps services running (systemd, a container's restart policy) does it for both.
+Nothing is restarted here: the service manager (systemd, a container's restart policy) restarts both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwork.cli.processes.worker import BUILTIN
 
 LOOK_S = 0.5
 INSIST_S = 5.0
-STOP_S = 10.0  # for the server, once the worker has gone
+STOP_S = 10.0  # for the server, after the worker has ended
 
 
 @click.command(
@@ -46,9 +46,9 @@ def up(
     allow_shell: bool,
     run_as: str | None,
 ) -> None:
-    """Serve the API and run the tasks of a module or file, until it is told to stop.
+    """Serve the API and run the tasks of a module or file, until told to stop.
 
-    SIGTERM or Ctrl-C: running jobs finish within the grace, then everything ends.
+    SIGTERM or Ctrl-C: running jobs finish within the grace period, then everything ends.
     """
     from tickwork.worker.process.hide_environment import clear_start_environment
 

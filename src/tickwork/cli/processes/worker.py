@@ -1,7 +1,7 @@
 """`tickwork worker`: a supervisor that never runs user code, and child processes that do.
 
-It says at its start what it serves and what its store promises, and logs plain lines to stderr. The first SIGTERM or
-Ctrl-C drains it and it exits with 0; the second one stops it now.
+At its start it prints the queues it serves and the guarantees of its store; it logs plain lines to stderr. The first
+SIGTERM or Ctrl-C drains it, and it exits with 0; the second one stops it at once.
 """
 
 from __future__ import annotations
@@ -132,9 +132,10 @@ def worker(
     health: str | None,
     with_parent: int | None,
 ) -> None:
-    """Run the tasks of a module or file, until it is told to stop.
+    """Run the tasks of a module or file, until told to stop.
 
-    SIGTERM or Ctrl-C: running jobs finish within the grace, the rest is given back, exit code 0. Once more: stop now.
+    SIGTERM or Ctrl-C: running jobs finish within the grace period, the rest is released, exit code 0. A second one
+    stops at once.
     """
     from tickwork.worker.process.hide_environment import clear_start_environment
     from tickwork.worker.tasks.run_as import find_user
@@ -145,9 +146,9 @@ def worker(
         raise click.UsageError("--run-as is for commands, which this worker does not run: add --allow-shell.")
     clear_start_environment()
     if run_as is not None:
-        find_user(run_as)  # refuses whom the children could not become
+        find_user(run_as)  # raises if the children cannot run as that user
     log_to_stderr("%(asctime)s %(level)-7s %(message)s", logging.INFO)
-    signal.signal(signal.SIGTERM, _leave)  # until the supervisor obeys it
+    signal.signal(signal.SIGTERM, _leave)  # until the supervisor handles it
     if with_parent is not None:
         end_with_parent(with_parent)
     if session.url is not None:
@@ -170,7 +171,7 @@ def worker(
 
 
 def _forget_command() -> None:
-    """Leave the command that was given, as far as click knows: user code may ask for its own."""
+    """Leave click's context of this command, because user code in the children may look for its own."""
     while click.get_current_context(silent=True) is not None:
         pop_context()
 
@@ -218,7 +219,7 @@ def _open_store(settings: dict[str, str | None]) -> Store:
 
 
 def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
-    """Say what this worker is, once, before the first job."""
+    """Print the facts about this worker once, before its first job."""
     from tickwork.worker.supervisor import queues_of
     from tickwork.worker.tasks.builtin import NAMES
 

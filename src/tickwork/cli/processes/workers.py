@@ -1,4 +1,4 @@
-"""`tickwork workers`: who is working."""
+"""`tickwork workers`: list the workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @url_option
 @pass_session
 def workers(session: Invocation, as_json: bool) -> None:
-    """Show the workers that live, and those that were lost lately."""
+    """List live workers, and workers that were lost recently."""
     app = session.app()
     found, now = app.client.workers(), app.store.now()
     if as_json:

@@ -1,4 +1,4 @@
-"""`tickwork cron`: what an expression means, and when it is due next."""
+"""`tickwork cron`: explain a cron expression, and list its next occurrences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ODD = "bold yellow"  # a day on which clocks change
 
 @click.group(cls=Group, example='tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin')
 def cron() -> None:
-    """Look at cron expressions."""
+    """Explain cron expressions."""
 
 
 @cron.command(
@@ -57,7 +57,7 @@ def cron() -> None:
 @click.option("--name", metavar="NAME", help="The name of the schedule, which H is spread by.")
 @json_option
 def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: str | None, as_json: bool) -> None:
-    """Say in words when EXPRESSION is due, and list the next times; days on which clocks change are marked."""
+    """Say in words when EXPRESSION is due, and list the next times. Days on which clocks change are marked."""
     from tickwork.clock import SystemClock
     from tickwork.core.recurrence.cron import cron as make
     from tickwork.core.schedule.preview import preview
@@ -97,7 +97,7 @@ def _plain(rule: Cron, shown: Sequence[PreviewedOccurrence]) -> dict[str, Any]:
 
 
 def _print_occurrences(shown: Sequence[PreviewedOccurrence], now: datetime, out: Console) -> None:
-    """A row for each; the column of clock changes is there when one is."""
+    """Print a row for each occurrence; the column of clock changes only if there is one."""
     odd = any(one.clock_change for one in shown)
     titles = ["DAY", "DATE", "TIME", "OFFSET", "AWAY", *(["CLOCKS CHANGE"] if odd else [])]
     print_table(titles, [_row(one, now, odd) for one in shown], out)

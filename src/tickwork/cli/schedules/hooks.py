@@ -1,4 +1,4 @@
-"""`tickwork hooks`: where other services leave messages that become jobs."""
+"""`tickwork hooks`: manage the webhooks through which other services start jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAGE = 1000
     "tickwork hooks show pushed",
 )
 def hooks() -> None:
-    """See and change where other services leave messages, and what starts with them."""
+    """Show and change incoming webhooks, and the tasks and dags that they start."""
 
 
 @hooks.command("list", example="tickwork hooks list --json")
@@ -74,7 +74,7 @@ def _row(view: HookView) -> Row:
 @url_option
 @pass_session
 def show(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Show a hook, and what became of the last messages that came in."""
+    """Show a hook, and the outcome of the last messages that it received."""
     from tickwork.core.yaml_loader import write_yaml
     from tickwork.declare.export import declared_hook
 
@@ -118,7 +118,7 @@ def _delivery_row(one: Delivery, now: datetime) -> Row:
 @url_option
 @pass_session
 def add(session: Invocation, /, name: str, arguments: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Add a hook, or change the one of that name."""
+    """Add a hook, or change the existing one of that name."""
     from tickwork.cli.declare.read_files import print_remarks
     from tickwork.cli.jobs.enqueue import read_arguments
     from tickwork.declare.hooks import hook_of

@@ -1,4 +1,4 @@
-"""All about one schedule, on a page for people."""
+"""Print the details page of a schedule."""
 
 from __future__ import annotations
 

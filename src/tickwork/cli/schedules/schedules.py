@@ -1,4 +1,4 @@
-"""`tickwork schedules`: which there are, when they are due, what became of it; and to run, pause, backfill, delete."""
+"""`tickwork schedules`: list schedules, show their occurrences, and run, pause, backfill and delete them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN_NEXT = 5
     "tickwork schedules backfill report 2026-11-01 2026-11-08 --max-parallel 4",
 )
 def schedules() -> None:
-    """See schedules and what became of their occurrences, and act on them."""
+    """List schedules, show their occurrences, and act on them."""
 
 
 @schedules.command("list", example="tickwork schedules list --json")
@@ -104,7 +104,7 @@ def _schedule_json(view: ScheduleView, now: datetime, calendars: Calendars, unde
 @url_option
 @pass_session
 def show(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Show all about a schedule: rule, policies, what comes, and what became of the last occurrences."""
+    """Show a schedule: its rule, policies, next occurrences, and the outcome of the last ones."""
     app = session.app()
     schedule, undeclared, now = app.schedules[name], set(app.schedules.undeclared()), app.store.now()
     fires, dues = schedule.fires(_SHOWN_FIRES), schedule.next(_SHOWN_NEXT)
@@ -161,7 +161,7 @@ def _change(zone: str, due: datetime) -> str:
 @url_option
 @pass_session
 def run(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Start a schedule now, outside of its rule. Nothing else of it changes."""
+    """Start the target of a schedule now, in addition to its rule. The schedule itself does not change."""
     app = session.app()
     schedule = app.schedules[name]
     job = recorded(
@@ -190,7 +190,7 @@ def pause(
     until: str | None,
     as_json: bool,
 ) -> None:
-    """Have schedules start nothing from now on. Runs that live go on."""
+    """Pause schedules: they start no more jobs. Running jobs go on."""
     from tickwork.core.limits.gates import read_until
 
     ends = read_until(until)
@@ -205,7 +205,10 @@ def pause(
 @pass_session
 @click.pass_context
 def resume(ctx: click.Context, session: Invocation, /, names: tuple[str, ...], as_json: bool) -> None:
-    """Have paused schedules go on. What came due meanwhile was missed: their catch-up policy judges it."""
+    """Resume paused schedules.
+
+    Occurrences that came due meanwhile were missed: their catch-up policy decides about them.
+    """
     _act(ctx, session, names, lambda one: one.resume(), ("resume_schedule", "resumed"), as_json)
 
 
@@ -216,7 +219,7 @@ def resume(ctx: click.Context, session: Invocation, /, names: tuple[str, ...], a
 @pass_session
 @click.pass_context
 def delete(ctx: click.Context, session: Invocation, /, names: tuple[str, ...], as_json: bool) -> None:
-    """Delete schedules and the records of their fires. Their jobs go on; one that code declares comes back with it."""
+    """Delete schedules and their fire records. Their jobs go on; code that declares a schedule creates it again."""
     _act(ctx, session, names, lambda one: one.delete(), ("delete_schedule", "deleted"), as_json)
 
 
@@ -228,7 +231,7 @@ def _act(
     action: tuple[str, str],
     as_json: bool,
 ) -> None:
-    """Do something to schedules, all of which must be there; exit with 1 when one stayed as it was."""
+    """Apply an action to schedules, all of which must exist; exit with 1 if any stayed as it was."""
     app = session.app()
     found = _found(app, names)
     (name_of_action, verb), changed = action, []
@@ -252,7 +255,7 @@ def _told(app: Tickwork, name: str, before: dict[str, Any], _: bool) -> list[Aud
 
 
 def _said(view: ScheduleView) -> dict[str, Any]:
-    """A schedule and how it is paused, for the audit log."""
+    """Return a schedule and its pause, for the audit log."""
     pause = {"until": view.paused_until, "by": view.paused_by, "reason": view.paused_why}
     return {"spec": spec_json(view.spec), "paused": view.paused_at is not None, **pause}
 
@@ -293,11 +296,11 @@ def backfill(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Run a schedule for its occurrences from FROM to TO, the oldest first, and wait for the jobs.
+    """Run a schedule for its occurrences from FROM to TO, oldest first, and wait for the jobs.
 
     FROM and TO are instants; without an offset, in the zone of the schedule's rule. An occurrence that was backfilled
-    in the last 30 days is not run again, unless that failed, or with --force. With wait_for_previous it stops at the
-    first occurrence that does not succeed.
+    in the last 30 days is not run again, unless its job failed, or with --force. With wait_for_previous, the backfill
+    stops at the first occurrence that does not succeed.
     """
     app = session.app()
     schedule = app.schedules[name]
@@ -307,7 +310,8 @@ def backfill(
         _print_dues(dues, as_json)
         return
     asked = {"from": start, "to": end, "occurrences": len(dues), "force": force}
-    # Its jobs are enqueued one after the other, as earlier ones end: they have a creator, and this row comes first.
+    # Jobs are enqueued one after the other, as earlier ones end: each has a creator, and this row of the audit log
+    # comes first.
     recorded(app, "backfill_schedule", lambda: None, AuditedChange(f"schedule {name}", after={"backfill": asked}))
     outcomes = _run_backfill(schedule.backfilling(dues, max_parallel, force=force), schedule.name, len(dues))
     states = Counter(one.state for one in outcomes if one.state is not None)
@@ -331,7 +335,7 @@ def backfill(
 
 
 def _stopped(outcomes: Sequence[BackfillOutcome], left: int) -> str:
-    """Say at which occurrence a backfill stopped, and how to go on."""
+    """Return at which occurrence a backfill stopped, and how to resume it."""
     last = [one for one in outcomes if one.job is not None][-1]
     id = last.job.id if last.job is not None else None
     leave_out = (
@@ -354,7 +358,7 @@ def _print_dues(dues: Sequence[datetime], as_json: bool) -> None:
 
 
 def _run_backfill(backfill: Backfill, name: str, total: int) -> list[BackfillOutcome]:
-    """Run it, with a bar on a terminal; return what became of each occurrence, the oldest first."""
+    """Run a backfill, with a progress bar on a terminal; return the outcome of each occurrence, oldest first."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
