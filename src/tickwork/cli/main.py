@@ -223,6 +223,7 @@ def report(error: Exception, environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _code(error: Exception) -> int:
+    """Return the exit code for an error."""
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE

@@ -35,6 +35,7 @@ def check_beside(new: NewJob, other: NewJob) -> None:
 
 
 def _message(new: NewJob, holder: KeyOwner) -> str:
+    """Return the error message for a key that is held."""
     what = "run" if holder.is_run else "job"
     ended = holder.state in {state.value for state in JobState if state.ended}
     state = f"{holder.state}, and keeps the key for its key_for" if ended else holder.state

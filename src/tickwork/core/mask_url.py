@@ -40,6 +40,7 @@ def _passwords(text: str) -> Iterator[_Password]:
 
 
 def _of_url(text: str) -> Iterator[_Password]:
+    """Yield the passwords of a URL: the one before its host, and those in its query."""
     scheme, slashes, _ = text.partition("://")
     start = len(scheme + slashes) if slashes else text.index(":") + 1
     host = text.rfind("@") + 1  # the last one: a password may contain unescaped @ signs
@@ -58,6 +59,7 @@ def _of_url(text: str) -> Iterator[_Password]:
 
 
 def _of_libpq(text: str) -> Iterator[_Password]:
+    """Yield the passwords of a libpq string."""
     at = 0
     while (equals := text.find("=", at)) >= 0:
         name = text[at:equals].split()

@@ -62,6 +62,7 @@ def read_retention(text: str) -> Retention:
 
 
 def _read_rule(part: str) -> tuple[str, timedelta]:
+    """Return a rule as the place it applies to and its age. Raises InvalidInput."""
     found = _RULE.fullmatch(part.replace(" ", ""))
     if found is None:
         raise InvalidInput(

@@ -46,6 +46,7 @@ def bare(limit: Bound) -> Bound:
 
 
 def _limits(owner: str, parameters: Collection[str], given: Mapping[str, Any]) -> tuple[AnyLimit, ...]:
+    """Return the limits of a decorator: `limits`, `limit` and `sequence`."""
     own = given.get("limits", ())
     if isinstance(own, str) or not isinstance(own, Iterable):
         return read_limits(owner, own)  # raises InvalidOption
@@ -77,6 +78,7 @@ def _breaker(task: str, parameters: Collection[str], given: Any) -> Breaker | No
 
 
 def _habit(task: str, parameters: Collection[str], given: Mapping[str, Any]) -> Habit | None:
+    """Return the debounce or throttle of a decorator. Raises InvalidOption if both are given."""
     if "debounce" in given and "throttle" in given:
         raise InvalidOption(f"task {task!r} is debounced or throttled, not both: each is a key of its own.")
     for name, make, kind in (("debounce", debounce, Debounce), ("throttle", throttle, Throttle)):

@@ -199,6 +199,7 @@ def _offering(needs: Needs) -> str:
 
 
 def _running(job: JobView, workers: Sequence[WorkerView], now: datetime) -> str:
+    """Return where a job runs, or that its worker is lost."""
     worker = next((worker for worker in workers if worker.id == job.worker), None)
     where = f"worker {job.worker}" if worker is None else worker.name
     if worker is not None and worker.state == "lost":

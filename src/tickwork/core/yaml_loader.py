@@ -116,6 +116,7 @@ class _YamlReader:
                 yield YamlDocument(self._value(next(self._events), ()), self._lines, self._repeated)
 
     def _value(self, event: Any, path: Path) -> Any:
+        """Return the value that begins with an event, and record its line. Raises InvalidInput."""
         self._lines.setdefault(path, _line(event))
         if len(self._lines) > VALUES_LIMIT:
             raise self._refusal(event, f"there are more than {VALUES_LIMIT:,} values; declare them in several texts")
@@ -134,6 +135,7 @@ class _YamlReader:
                 raise self._refusal(event, "aliases (*name) are not read here; write the value out")
 
     def _mapping(self, path: Path) -> dict[str, Any]:
+        """Return the values of a mapping; the first of repeated keys is kept."""
         found: dict[str, Any] = {}
         for key in self._until(yaml.MappingEndEvent):
             if not isinstance(key, yaml.ScalarEvent):

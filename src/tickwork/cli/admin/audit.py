@@ -68,10 +68,10 @@ def audit(
 @pass_session
 @click.pass_context
 def verify(ctx: click.Context, session: Invocation, /, head: str | None, as_json: bool) -> None:
-    """Check the hash chain of the audit log; exit with 1 and name the first row that does not fit.
+    """Check the hash chain of the audit log.
 
-    Keep the printed head in a place that no user with write access to the database can change: with --head, a later
-    check detects whether the chain was rewritten or truncated.
+    Exits with 1 and names the first row that does not fit. Keep the printed head in a place that no user with write
+    access to the database can change: with --head, a later check detects whether the chain was rewritten or truncated.
     """
     from tickwork.store.admin.audit_chain import check_chain
     from tickwork.store.row_codec import to_us

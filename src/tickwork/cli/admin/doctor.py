@@ -94,6 +94,7 @@ def _key_trouble(app: Tickwork) -> Iterator[str]:
 
 
 def _blob_trouble(app: Tickwork) -> Iterator[str]:
+    """Yield warnings about the folder for large results."""
     from tickwork.blobs import LocalBlobs
 
     trouble = app.blobs.trouble() if isinstance(app.blobs, LocalBlobs) else None
@@ -153,6 +154,7 @@ def _undeclared(name: str) -> str:
 
 
 def _troubled(app: Tickwork) -> Iterator[str]:
+    """Yield warnings about schedules whose calendars are missing."""
     from tickwork.core.schedule.upcoming import missing_calendars
 
     calendars = app.calendars()
@@ -162,6 +164,7 @@ def _troubled(app: Tickwork) -> Iterator[str]:
 
 
 def _expiring(app: Tickwork, now: datetime) -> Iterator[str]:
+    """Yield warnings about API keys that expire soon."""
     for key in app.store.api_keys():
         if key.is_live and key.expires_at is not None and key.expires_at - now < EXPIRING:
             yield (

@@ -42,7 +42,10 @@ def secrets() -> None:
 @url_option
 @pass_session
 def set_secret(session: Invocation, /, name: str, uses: tuple[str, ...], for_all: bool, as_json: bool) -> None:
-    """Set a secret to the text on stdin, without a final line end; on a terminal, ask for it."""
+    """Set a secret to the text on stdin.
+
+    A final line end is removed. On a terminal, the command asks for the value.
+    """
     if uses and for_all:
         raise click.UsageError("--for and --for-all contradict each other: give one of them.")
     app = session.app(create=True)

@@ -45,6 +45,7 @@ def print_dag(view: DagView, newest: int, now: datetime) -> None:
 
 
 def _facts(view: DagView, now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield the facts about a dag that are shown above its steps."""
     yield "stored", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
     yield "parameters", _params(view.graph)
     facts = dag_facts(view.graph)

@@ -100,7 +100,7 @@ def show(session: Invocation, /, name: str, version: int | None, mermaid: bool, 
 @url_option
 @pass_session
 def diff(session: Invocation, /, name: str, old: int | None, new: int | None, as_json: bool) -> None:
-    """List the steps that were added, removed and changed from version V1 to V2."""
+    """List added, removed and changed steps from version V1 to V2."""
     from tickwork.core.dag.diff import changes
 
     versions = versions_of(session.app(), name)
@@ -118,6 +118,7 @@ def diff(session: Invocation, /, name: str, old: int | None, new: int | None, as
 
 
 def _print_changes(found: list[DagChange]) -> None:
+    """Print changes, grouped by step."""
     from tickwork.cli.output import console
 
     if not found:

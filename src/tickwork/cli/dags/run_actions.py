@@ -20,7 +20,10 @@ from tickwork.errors import InvalidInput
 @pass_session
 @click.pass_context
 def cancel(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Cancel runs: waiting steps end, running ones are asked to stop, and teardown steps run."""
+    """Cancel runs.
+
+    Waiting steps end, running steps are asked to stop, and teardown steps run.
+    """
     from tickwork.cli.jobs.jobs import change_jobs, tell
 
     app = session.app()
@@ -54,9 +57,9 @@ def rerun(
     changed: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run the failed steps of an ended run again, or other steps, with all steps that depend on them.
+    """Run failed or other steps of an ended run again.
 
-    The other steps keep their results.
+    All steps that depend on them run again, too. The other steps keep their results.
     """
     from tickwork.cli.jobs.enqueue import read_arguments
 
@@ -73,7 +76,10 @@ def rerun(
 @url_option
 @pass_session
 def clear(session: Invocation, /, id: str, steps: tuple[str, ...], as_json: bool) -> None:
-    """Reset steps of an ended run: they and all steps that depend on them run again, as with rerun --from STEP."""
+    """Reset steps of an ended run, so that they run again.
+
+    All steps that depend on them run again, too. The same as rerun --from STEP.
+    """
     _rerun(session, id, steps, as_json)
 
 
@@ -110,7 +116,10 @@ def approve(session: Invocation, /, id: str, step: str, note: str | None, as_jso
 @url_option
 @pass_session
 def reject(session: Invocation, /, id: str, step: str, note: str | None, as_json: bool) -> None:
-    """Reject a step that waits for approval, in your name: the step fails."""
+    """Reject a step that waits for approval, in your name.
+
+    The step fails.
+    """
     _answer(session, id, step, False, note, as_json)
 
 

@@ -118,6 +118,7 @@ def print_run(picture: RunSnapshotView) -> None:
 
 
 def _facts(picture: RunSnapshotView) -> Iterator[tuple[str, str]]:
+    """Yield the facts about a run that are shown above its steps."""
     view, now = picture.view, picture.now
     yield "version", f"{view.version}, generation {view.attempt}" if view.attempt > 1 else str(view.version)
     yield "parameters", shown_json(view.args)

@@ -44,6 +44,7 @@ def print_timeline(timeline: dict[str, Any]) -> None:
 
 
 def _bars(timeline: dict[str, Any]) -> list[TimelineBar]:
+    """Return a bar for each step, merged from the bars of its instances."""
     found: dict[str, TimelineBar] = {}
     for one in timeline["bars"]:
         ends = one["offset_s"] + one["duration_s"]
@@ -55,6 +56,7 @@ def _bars(timeline: dict[str, Any]) -> list[TimelineBar]:
 
 
 def _line(bar: TimelineBar, name: int, width: int, whole: float) -> Text:
+    """Return the line of a bar, scaled to the width."""
     first = min(width - 1, int(bar.starts_s / whole * width))
     long = max(1, min(width - first, round((bar.ends_s - bar.starts_s) / whole * width)))
     style = "bold magenta" if bar.is_critical else "cyan"
@@ -67,6 +69,7 @@ def _line(bar: TimelineBar, name: int, width: int, whole: float) -> Text:
 
 
 def _print_critical(timeline: dict[str, Any], out: Console) -> None:
+    """Print the steps of the critical path and the total duration."""
     parts = []
     for link in timeline["critical_path"]:
         waited = f"(waited {_seconds(link['waited_s'])}) " if link["waited_s"] >= 0.0005 else ""

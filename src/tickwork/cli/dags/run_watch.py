@@ -43,6 +43,7 @@ def _watch_on_screen(run: Run, out: Console) -> RunSnapshotView:
 
 
 def _watch_in_lines(run: Run) -> RunSnapshotView:
+    """Print a line for each change of a step's state, until the run has ended."""
     known: dict[str, str] = {}
     for picture in _looks(run):
         for line in picture.lines:
@@ -71,6 +72,7 @@ def _print_change(cells: list[str]) -> None:
 
 
 def _screen(picture: RunSnapshotView, out: Console) -> RenderableType:
+    """Return the live screen: head, progress bar, as many steps as fit, and what the run waits for."""
     view = picture.view
     lines, rest = choose(picture.lines, max(3, out.height - _FRAME_LINES))
     head = Text.assemble((clean(view.task), "bold"), "  ", state_text(view.state), "  ", (view.id, "dim"))

@@ -156,7 +156,10 @@ def show(session: Invocation, /, id: str, mermaid: bool, timeline: bool, as_json
 @pass_session
 @click.pass_context
 def watch(ctx: click.Context, session: Invocation, /, id: str) -> None:
-    """Show the steps of a run live until it has ended; exit with 0 only if it succeeded."""
+    """Show the steps of a run live until it has ended.
+
+    Exits with 0 only if the run succeeded.
+    """
     from tickwork.cli.dags.run_watch import watch_run
 
     ctx.exit(watch_run(found_run(session.app(), id)))
@@ -169,7 +172,7 @@ def watch(ctx: click.Context, session: Invocation, /, id: str) -> None:
 @url_option
 @pass_session
 def why(session: Invocation, /, id: str, step: str | None, as_json: bool) -> None:
-    """Say in one sentence what a run or one of its steps waits for, where it runs, or how it ended."""
+    """Say what a run or step waits for, where it runs, or how it ended."""
     run = found_run(session.app(), id)
     sentence = run.why() if step is None else found_step(run, step).why()
     if as_json:
@@ -186,9 +189,9 @@ def why(session: Invocation, /, id: str, step: str | None, as_json: bool) -> Non
 @url_option
 @pass_session
 def logs(session: Invocation, /, id: str, step: str | None, as_json: bool) -> None:
-    """Print the logs of all steps of a run, in the order of their starts, or of one step.
+    """Print the logs of all steps of a run, or of one step.
 
-    With --json, print one object for each chunk.
+    The logs are in the order in which the steps started. With --json, print one object for each chunk.
     """
     app = session.app()
     run, found = found_run(app, id), []

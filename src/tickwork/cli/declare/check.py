@@ -76,6 +76,7 @@ def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
 
 
 def _unknown_tasks(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
+    """Yield a warning for each task that neither the Python files nor Tickwork has."""
     from tickwork.core.access.scopes import BUILT_IN
     from tickwork.declare.problems import meant
 

@@ -116,9 +116,10 @@ def k8s_cronjob(
 @click.option("--name", metavar="NAME", help="What the dag is called. Default: as the file says.")
 @json_option
 def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
-    """Print a dag that replays a traced workflow (WfFormat 1.3 to 1.5), as a file for tickwork apply.
+    """Print a dag that replays a traced workflow.
 
-    Each task becomes a step that sleeps. FILE may be - for stdin. Nothing is stored.
+    FILE is a trace in WfFormat 1.3 to 1.5, or - for stdin; the output is a file for tickwork apply. Each task becomes a
+    step that sleeps. Nothing is stored.
     """
     from tickwork.core.yaml_loader import write_yaml
     from tickwork.importers.wfformat import FILE_LIMIT, read_wfformat

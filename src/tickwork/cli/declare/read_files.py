@@ -68,6 +68,7 @@ def print_remarks(remarks: list[str]) -> None:
 
 
 def _text(file: str) -> str:
+    """Return the text of a file or of stdin. Raises InvalidInput."""
     from tickwork.importers.result import check_size
 
     try:

@@ -54,6 +54,7 @@ def demo(no_open: bool, seconds: float | None) -> None:
 
 
 def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens: bool) -> None:
+    """Start the worker and the server, run the shop, and show it until stopped."""
     path = folder / "demo.db"
     url = f"sqlite:///{path}"
     os.environ.update(TICKWORK_URL=url, TICKWORK_DRIVER="apsw")  # before the import of the tasks, whose app reads them

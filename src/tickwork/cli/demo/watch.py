@@ -96,6 +96,7 @@ class DemoCounts:
         )
 
     def _count_ended(self) -> int:
+        """Read the jobs that ended since the last call, and return their number."""
         count = 0
         while rows := self._rows(_ENDED, (self._seen_us, _BATCH)):
             for job_id, state, ended_at in rows:

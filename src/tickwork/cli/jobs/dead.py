@@ -98,7 +98,7 @@ def redrive(
     as_json: bool,
     **which: str | None,
 ) -> None:
-    """Queue dead letters again: matching ones, the given ids, or with --all every one."""
+    """Queue dead letters again: by filter, by id, or with --all every one."""
     _check_said(ids, which, everything)
     app = session.app()
     named, wanted = found_jobs(app, ids), _dead_filter(app, which, ids)

@@ -131,6 +131,7 @@ def read_arguments(texts: tuple[str, ...], json_text: str | None) -> tuple[list[
 
 
 def _from_json(text: str | None) -> tuple[list[Any], dict[str, Any]]:
+    """Return positional and named arguments from JSON. Raises InvalidArguments."""
     import msgspec
 
     if text is None:
@@ -149,6 +150,7 @@ def _from_json(text: str | None) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _value(name: str, text: str) -> Any:
+    """Return the value of KEY=VALUE: JSON if it can be read as JSON, else text."""
     import msgspec
 
     try:

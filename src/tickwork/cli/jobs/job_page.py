@@ -45,6 +45,7 @@ def print_job(
 
 
 def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield the facts about a job that are shown above its attempts."""
     yield "arguments", shown_json(view.args)
     if view.result is not None:
         yield "result", shown_json(view.result)

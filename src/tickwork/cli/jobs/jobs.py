@@ -141,7 +141,7 @@ def _note(view: JobView) -> str:
 @url_option
 @pass_session
 def show(session: Invocation, /, id: str, as_json: bool) -> None:
-    """Show a job: its arguments, attempts, result and error, and why it is in its state."""
+    """Show a job: its arguments, attempts, result, error and state."""
     app = session.app()
     job = found_jobs(app, (id,))[0]
     view, attempts, why = job.view, job.attempts(), job.why()
@@ -161,7 +161,7 @@ def show(session: Invocation, /, id: str, as_json: bool) -> None:
 @url_option
 @pass_session
 def why(session: Invocation, /, id: str, as_json: bool) -> None:
-    """Say in one sentence what a job waits for, where it runs, or how it ended."""
+    """Say what a job waits for, where it runs, or how it ended."""
     job = found_jobs(session.app(), (id,))[0]
     sentence = job.why()
     if as_json:
@@ -238,9 +238,10 @@ def cancel(
 @pass_session
 @click.pass_context
 def retry(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Queue jobs again: ended jobs with no failures counted, waiting jobs at once.
+    """Queue jobs again: ended jobs anew, waiting jobs at once.
 
-    Jobs that succeeded, are running or are already due stay as they are. For all dead letters: tickwork dead redrive.
+    The failures of ended jobs are counted from zero. Jobs that succeeded, are running or are already due stay as they
+    are. For all dead letters: tickwork dead redrive.
     """
     app = session.app()
     jobs = found_jobs(app, ids)

@@ -38,11 +38,12 @@ def queues(ctx: click.Context, session: Invocation, /, as_json: bool) -> None:
 @url_option
 @pass_session
 def list_queues(session: Invocation, /, as_json: bool) -> None:
-    """Show the due, later, running and held jobs of each queue, and how long the oldest due job has waited.
+    """Show the due, later, running and held jobs of each queue.
 
-    WANTED is the number of workers that the queue needs, for external autoscalers: with them, all due jobs would start
-    within 30 seconds. Due jobs that no live worker can run (for their task, labels or resources) need workers besides
-    the ones that serve the queue; with --json, `unplaced` counts them.
+    OLDEST DUE FOR is how long the oldest due job has waited. WANTED is the number of workers that the queue needs, for
+    external autoscalers: with them, all due jobs would start within 30 seconds. Due jobs that no live worker can run
+    (for their task, labels or resources) need workers besides the ones that serve the queue; with --json, `unplaced`
+    counts them.
     """
     _print_queues(session.app(), as_json)
 

@@ -48,7 +48,10 @@ def when_and_why(command: Decorated) -> Decorated:
 @url_option
 @pass_session
 def list_gates(session: Invocation, /, as_json: bool) -> None:
-    """List the gates in force: author, reason, and the numbers of jobs held, dropped and diverted."""
+    """List the gates in force, and the jobs that they hold.
+
+    Each gate has its author, its reason, and the numbers of jobs that it holds and that it has dropped or diverted.
+    """
     app = session.app()
     found, now = app.gates(), app.store.now()
     if as_json:

@@ -28,7 +28,7 @@ def limits() -> None:
 @url_option
 @pass_session
 def list_limits(session: Invocation, /, as_json: bool) -> None:
-    """List all limits, with the live weight under each and the number of jobs that it holds."""
+    """List all limits, their live weight, and the jobs that they hold."""
     found = session.app().limits()
     if as_json:
         print_json({"items": [limit_json(view) for view in found]})
@@ -105,7 +105,10 @@ def read_rule(concurrency: int | None, rate: str | None, burst: int | None, rese
 @pass_session
 @click.pass_context
 def set_limit(ctx: click.Context, session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
-    """Override a limit from now on, also for waiting jobs, whatever code declares."""
+    """Override a limit from now on, whatever code declares.
+
+    The change also applies to waiting jobs.
+    """
     change_limit(ctx, session.app(), name, read_rule(**said), as_json)
 
 

@@ -36,7 +36,10 @@ def list_tenants(session: Invocation, /, as_json: bool) -> None:
 @url_option
 @pass_session
 def set_weight(session: Invocation, /, name: str, weight: int, as_json: bool) -> None:
-    """Set the weight of a tenant, from 1 to 100: its turns for each turn of a tenant of weight 1."""
+    """Set the weight of a tenant, from 1 to 100.
+
+    A tenant gets that number of turns for each turn of a tenant of weight 1.
+    """
     app = session.app()
     told = AuditedChange(f"tenant {name}", before={"weight": app.weights().get(name, 1)}, after={"weight": weight})
     recorded(app, "set_tenant", lambda: app.set_weight(name, weight), told)

@@ -187,6 +187,7 @@ def _options(
     commands: tuple[bool, str | None],
     health: str | None,
 ) -> SupervisorOptions:
+    """Return the supervisor's options from those of the command. Raises InvalidOption."""
     from tickwork.core.autoscale import read_processes
     from tickwork.core.duration import parse_duration
     from tickwork.core.placement.needs import read_offer

@@ -38,6 +38,7 @@ def print_schedule(
 
 
 def _facts(view: ScheduleView, dues: Sequence[datetime], now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield the facts about a schedule that are shown above its fires."""
     spec, policies = view.spec, view.spec.policies
     if spec.description:
         yield "about", spec.description

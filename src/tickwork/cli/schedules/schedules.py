@@ -104,7 +104,7 @@ def _schedule_json(view: ScheduleView, now: datetime, calendars: Calendars, unde
 @url_option
 @pass_session
 def show(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Show a schedule: its rule, policies, next occurrences, and the outcome of the last ones."""
+    """Show a schedule: its rule, policies, and occurrences."""
     app = session.app()
     schedule, undeclared, now = app.schedules[name], set(app.schedules.undeclared()), app.store.now()
     fires, dues = schedule.fires(_SHOWN_FIRES), schedule.next(_SHOWN_NEXT)
@@ -296,11 +296,12 @@ def backfill(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Run a schedule for its occurrences from FROM to TO, oldest first, and wait for the jobs.
+    """Run a schedule for its occurrences from FROM to TO.
 
-    FROM and TO are instants; without an offset, in the zone of the schedule's rule. An occurrence that was backfilled
-    in the last 30 days is not run again, unless its job failed, or with --force. With wait_for_previous, the backfill
-    stops at the first occurrence that does not succeed.
+    The oldest occurrence runs first, and the command waits for the jobs. FROM and TO are instants; without an offset,
+    in the zone of the schedule's rule. An occurrence that was backfilled in the last 30 days is not run again, unless
+    its job failed, or with --force. With wait_for_previous, the backfill stops at the first occurrence that does not
+    succeed.
     """
     app = session.app()
     schedule = app.schedules[name]
@@ -374,6 +375,7 @@ def _run_backfill(backfill: Backfill, name: str, total: int) -> list[BackfillOut
 
 
 def _instant(text: str, zone: str) -> datetime:
+    """Return an instant; without an offset, in this zone. Raises InvalidInput."""
     from zoneinfo import ZoneInfo
 
     try:

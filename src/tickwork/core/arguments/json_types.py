@@ -51,6 +51,7 @@ ANYTHING = JsonTypes("Any")
 
 
 def _shape(text: str, schema: Mapping[str, Any], shared: Mapping[str, Any]) -> JsonTypes:
+    """Return the types of a JSON schema. `shared` has the definitions that its references name."""
     members = list(_members(schema, shared))
     kinds: set[str] = set()
     for member in members:
@@ -75,6 +76,7 @@ def _members(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[M
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str] | None:
+    """Return the JSON types of a schema without unions; None: any."""
     if "type" in schema:
         return {schema["type"]}
     values = schema["enum"] if "enum" in schema else [schema["const"]] if "const" in schema else None

@@ -127,6 +127,7 @@ def unpack(wire: Any) -> Any:
 
 
 def _pack_dict(value: dict[Any, Any]) -> dict[str, Any]:
+    """Pack the values of a dict; wrap the result if it looks like a tag."""
     for key in value:
         if type(key) is not str:
             raise UnstorablePart(
@@ -145,6 +146,7 @@ def _tag_in(wire: dict[str, Any]) -> str | None:
 
 
 def _untag(tag: str, body: Any) -> Any:
+    """Return the value of a tag. Raises InvalidPayload for an unknown tag or a body that it cannot have."""
     if tag == "$dict" and type(body) is dict:
         return {key: unpack(item) for key, item in body.items()}
     if tag not in _TAGS:

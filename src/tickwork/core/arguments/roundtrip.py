@@ -40,6 +40,7 @@ def difference(given: Any, back: Any) -> Difference | None:
 
 
 def _difference_inside(given: Any, back: Any) -> Difference | None:
+    """Return the first difference between the parts of two containers."""
     pairs = _pairs(given, back)
     if pairs is None:
         return None if given == back else Difference(given, back)

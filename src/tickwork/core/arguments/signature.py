@@ -288,6 +288,7 @@ class Signature:
         return msgspec.json.Decoder(struct_of(optional), dec_hook=from_wire)
 
     def _lower(self, bound: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments in the form that msgspec can encode. Raises Flaw, with the path from the arguments."""
         wire = {}
         for name, value in bound.items():
             try:
@@ -322,6 +323,7 @@ class Signature:
                 raise find_flaw(bound) or _Mismatch(objection, name)
 
     def _check_result(self, value: Any, data: bytes) -> None:
+        """Raise Flaw or _Mismatch if a result would not be decoded as it was returned."""
         try:
             objection = self._result.objection(value, self._result_decoder.decode(data))
         except UNREADABLE as error:
@@ -349,6 +351,7 @@ class Signature:
             raise self._missing(given, task)
 
     def _unexpected(self, name: str, task: str) -> InvalidArguments:
+        """Return the error for an argument by name that the function does not accept."""
         if name in self._keywords:
             return InvalidArguments(f"{self._kind} {task!r} was given {name!r} twice, by position and by name.")
         if name in self._hints:

@@ -116,6 +116,7 @@ class StoredSignature:
         return ANYTHING
 
     def _by_position(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> dict[str, Any]:
+        """Return positional arguments by name. Raises InvalidArguments if the names are not known or do not match."""
         if not args:
             return {}
         if self._parameters is None:

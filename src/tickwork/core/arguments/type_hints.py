@@ -88,6 +88,8 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class TaskParameter:
+    """A parameter of a task, with its compiled hint."""
+
     name: str
     kind: Any
     required: bool
@@ -217,6 +219,7 @@ def _wire_union(members: tuple[Any, ...]) -> tuple[Any, _Lower | None]:
 
 
 def _wire_container(container: Any, inner: tuple[Any, ...]) -> tuple[Any, _Lower | None]:
+    """Return the type for msgspec of a container with these item types, and how to lower its values."""
     if container is dict:
         (key, _), (value, lower) = map(_wire, inner or (str, Any))
         return GenericAlias(dict, (str if key is Tagged else key, value)), lower and partial(_lower_values, lower)

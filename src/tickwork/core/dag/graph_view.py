@@ -53,6 +53,7 @@ def mermaid(graph: Graph, states: Mapping[str, str] | None = None) -> str:
 
 
 def _boxes(graph: Graph, ids: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of all steps, in a subgraph for each group."""
     groups = dict.fromkeys(step.group for step in graph.steps)
     for at, group in enumerate(groups):
         if group:
@@ -65,6 +66,7 @@ def _boxes(graph: Graph, ids: Mapping[str, str]) -> Iterator[str]:
 
 
 def _box(step: Step) -> str:
+    """Return the box of a step with its rules as label."""
     said = [step.name]
     if step.run_if != "all_succeeded":
         said.append(f"if {step.run_if}")
@@ -82,6 +84,7 @@ def _label(text: str) -> str:
 
 
 def _colours(ids: Mapping[str, str], states: Mapping[str, str]) -> Iterator[str]:
+    """Yield the styles of the states that occur, and the steps in each."""
     by_state: dict[str, list[str]] = {}
     for name, state in states.items():
         if name in ids and state in _STYLES:

@@ -208,6 +208,7 @@ def elements(map: Map, params: Values, results: StepResults) -> list[dict[str, R
 
 
 def _elements_of(name: str, over: Expression | list[Any], params: Values, results: StepResults) -> list[Raw]:
+    """Return the elements of a mapped parameter; null has none. Raises Unfillable for a value that is not a list."""
     value = Raw(_encode(over)) if isinstance(over, list) else value_of(over, params, {}, results)
     with _telling_what_is_lost():
         value = opened(value, results.load)  # the elements may be references, and stay references
@@ -235,6 +236,7 @@ def _telling_what_is_lost() -> Iterator[None]:
 
 
 def _put(json: Raw, where: Path, value: Raw) -> Raw:
+    """Return JSON with a value inserted at a path."""
     if not where:
         return value
     key, *rest = where

@@ -83,6 +83,7 @@ def _has_credentials(arguments: Any) -> bool:
 
 
 def _flaw(task: str, hole: Placeholder, has_credentials: bool) -> str | None:
+    """Return what is wrong with a placeholder in an argument of a built-in task; None: nothing is."""
     place, inside = str(hole.where[0]), hole.where[1:]
     if task == SHELL:
         return _flaw_of_shell(place, [str(part) for part in inside])

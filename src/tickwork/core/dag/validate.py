@@ -50,6 +50,7 @@ class _KnownNames(NamedTuple):
 
 
 def _problems(graph: Graph) -> Iterator[str]:
+    """Yield the problems of a graph. A graph that is too large is not examined further."""
     if not graph.steps:
         yield "it has no steps"
     edges = sum(len(step.parents) for step in graph.steps)

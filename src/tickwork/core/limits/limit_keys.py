@@ -90,6 +90,7 @@ def _parsed(key: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _found(key: str, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> Any:
+    """Return the value of a key; None: the job has none."""
     source, path = _parsed(key)
     if source == "tenant":
         return tenant
@@ -112,6 +113,7 @@ def _at(path: Sequence[str], value: Any) -> Any:
 
 
 def _text(key: str, value: Any) -> str:
+    """Return the text of a key's value. Raises InvalidArguments for an object or a list."""
     if isinstance(value, str):
         return value
     if value is None:

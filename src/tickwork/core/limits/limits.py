@@ -241,6 +241,7 @@ def _bound_to(owner: str, limit: AnyLimit, parameters: Collection[str]) -> AnyLi
 
 
 def _read_pace(pace: Any) -> tuple[int, timedelta]:
+    """Return the count and period of a rate such as "100/15m". Raises InvalidOption."""
     number, slash, period = str(pace).strip().partition("/")
     try:
         if not slash or not number.isdecimal() or not number.isascii():
