@@ -275,7 +275,8 @@ class LogChunk:
 class WorkerView:
     """A registered worker process, and the end of its lease.
 
-    A `remote` worker uses REST for one attempt at a time; its host is the name that it gave. A remote worker without
+    A `remote` worker claims jobs over REST; its host is the name that it gave. The store has a row for each of its
+    leases, and lists merge rows with the same name, queues, tasks and offer into one worker. A remote worker without
     tasks takes jobs of any task. `asked` is what an operator has asked of it: "quiet", to claim no jobs, or "stop", to
     finish running jobs and exit.
     """

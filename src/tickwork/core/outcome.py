@@ -140,7 +140,10 @@ def _put_off(failures: int, crashes: int, delay: timedelta, alone: bool, losses:
 def _abandoned(
     policy: Policy, failures: int, crashes: int, alone: bool, losses: int, error: str, begun: bool
 ) -> Transition:
-    """Count a lost attempt, or end the job if it had begun and was the only job in its worker."""
+    """Count a lost attempt.
+
+    A job that had begun alone in its worker fails; one that had not begun there is not counted.
+    """
     if not is_exclusive(policy, losses):
         return _lost(policy, failures, crashes, error, alone=alone, losses=losses + 1)
     if not begun:

@@ -104,7 +104,7 @@ def _held(job: JobView, hold: Hold, now: datetime) -> str:
 
 
 def _taken(hold: Hold, now: datetime) -> str:
-    """Return who uses a concurrency limit at present."""
+    """Return which jobs use a concurrency limit at present, or go first."""
     if not hold.live and hold.head is not None and hold.head_due is not None:
         due = _soon(hold.head_due, now) if hold.head_due > now else "now"
         return f"job {hold.head}, which comes before it, waits for its next attempt: due {due}"

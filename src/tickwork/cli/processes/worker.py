@@ -152,7 +152,7 @@ def worker(
     if with_parent is not None:
         end_with_parent(with_parent)
     if session.url is not None:
-        os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store that the user's code names
+        os.environ["TICKWORK_URL"] = session.url  # for the children, which open the store named by the user's code
     limits = (max_jobs, recycle_mb, memory_mb)
     offer = (labels, ",".join(resources))
     commands = (shell, run_as)

@@ -374,7 +374,7 @@ class Signature:
 
 
 class _Mismatch(Exception):
-    """A value that does not fit its hint."""
+    """An argument or result that does not fit its hint."""
 
     def __init__(self, objection: str, name: str = "") -> None:
         super().__init__(objection)

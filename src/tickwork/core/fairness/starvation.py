@@ -20,7 +20,7 @@ _PRIORITIES = LOWEST_PRIORITY + 1
 
 
 def aged_before_us(now_us: int) -> int:
-    """Return the instant before which a job must have been due to be aged now."""
+    """Return the limit of age: a job that was due before this instant is aged now."""
     return now_us - to_us(AGE)
 
 

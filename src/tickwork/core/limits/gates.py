@@ -144,8 +144,8 @@ def read_until(text: str | None) -> str | datetime | None:
 def gate_for(job: JobFacts, gates: Iterable[Gate], now_us: int) -> Gate | None:
     """Return the gate that applies to a job now; None: no gate does.
 
-    Among gates of one kind, the gate that lasts longest decides, the slowest gate, or the gate with the most selectors.
-    The order of `gates` does not matter.
+    Among several gates of that kind, the one that lasts longest decides for drop and pause, the one with the most
+    selectors for divert, and the slowest for slow. The order of `gates` does not matter.
     """
     matching = [gate for gate in gates if gate.is_live(now_us) and gate.matches(job)]
     return min(matching, key=_rank, default=None)
