@@ -127,7 +127,7 @@ def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-# ---- for people -----------------------------------------------------------------------------------------------------
+# ---- tables, states and times for terminals -------------------------------------------------------------------------
 
 
 def console() -> Console:

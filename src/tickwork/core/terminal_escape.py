@@ -19,7 +19,7 @@ def clean_lines(text: str) -> str:
     return "".join(one if one in "\n\t" else _spelled(one) for one in text.replace("\r\n", "\n"))
 
 
-SHARED = "--- output of the process, shared by the attempts in it ---"  # heading of such a part of a log
+SHARED = "--- output of the process, shared by the attempts in it ---"  # heading of shared output in a log
 
 
 def clean_log(text: str, *, colours: bool) -> str:

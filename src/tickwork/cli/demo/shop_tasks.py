@@ -47,7 +47,7 @@ def pay_order(order: int) -> bool:
 @app.task(queue="mail", retries=6, backoff="500ms")
 async def send_mail(to: str, subject: str) -> None:
     """Send a mail. The mail server hangs up on one in six, and a retry helps."""
-    await asyncio.sleep(_dice().uniform(0.02, 0.2))  # noqa: TID251 - it stands for a slow server
+    await asyncio.sleep(_dice().uniform(0.02, 0.2))  # noqa: TID251 - simulates a slow server
     if _dice().random() < 1 / 6:
         raise ConnectionError("the mail server hung up")
     print(f"{_GREEN}sent{_PLAIN} to {to}: {subject}")
@@ -68,7 +68,7 @@ def import_catalogue(rows: int) -> int:
     hangs_up_at = _dice().randrange(rows) if job.attempt == 1 else None
     job.logger.info("starting at row %d", row)
     while row < rows:
-        time.sleep(0.02)  # noqa: TID251 - it stands for the supplier's server
+        time.sleep(0.02)  # noqa: TID251 - simulates the supplier's server
         row += 1
         job.progress(row / rows, f"row {row} of {rows}")
         if row % 50 == 0:
@@ -82,7 +82,7 @@ def import_catalogue(rows: int) -> int:
 def charge_card(card: str, cents: int) -> dict[str, str | int]:
     """Charge a card. For an expired card no retry can help: the job fails at once, and becomes a dead letter."""
     print(f"{_DIM}asking the bank about{_PLAIN} {card}")
-    time.sleep(_dice().uniform(0.1, 0.6))  # noqa: TID251 - it stands for the bank
+    time.sleep(_dice().uniform(0.1, 0.6))  # noqa: TID251 - simulates the bank
     if _dice().random() < 1 / 5:
         print(f"{_RED}refused{_PLAIN}")
         raise Fatal("the card has expired")
@@ -92,7 +92,7 @@ def charge_card(card: str, cents: int) -> dict[str, str | int]:
 @app.task(queue="crm", limits=[concurrency(2, key="customer")], retries=2, backoff="1s")
 def sync_customer(customer: str, field: str) -> None:
     """Sync a field of a customer. At most two jobs run at once for each customer; held jobs do not delay others."""
-    time.sleep(_dice().uniform(0.3, 1.0))  # noqa: TID251 - it stands for a slow service
+    time.sleep(_dice().uniform(0.3, 1.0))  # noqa: TID251 - simulates a slow service
 
 
 @app.task(schedule=every("15s"))
@@ -118,7 +118,7 @@ def add_up(shop: str) -> int:
     job = current_job()
     for done in range(5):
         job.progress(done / 5, f"drawer {done + 1} of 5")
-        time.sleep(_dice().uniform(0.1, 0.5))  # noqa: TID251 - it stands for counting
+        time.sleep(_dice().uniform(0.1, 0.5))  # noqa: TID251 - simulates counting
     if _dice().random() < 1 / 40:
         raise ValueError(f"the books of {shop} do not add up")
     return _dice().randrange(1000, 9000)

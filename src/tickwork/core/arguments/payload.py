@@ -194,7 +194,7 @@ _TAGS = {
 _TAG_OF = {tag.kind: name for name, tag in _TAGS.items()}
 
 
-# ---- values with a hint: how msgspec writes and reads what it does not know ------------------------------------------
+# ---- values with a hint: hooks for types that msgspec does not know -------------------------------------------------
 
 
 class _AnyValue(type):

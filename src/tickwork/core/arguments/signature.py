@@ -257,7 +257,7 @@ class Signature:
             raise _Mismatch(f"{min(twice)!r} is among {self._extras!r}, but is a parameter of its own")
         return (*args, *rest), {**given, **extras}
 
-    # ---- from arguments to the wire, and what is wrong with them ----------------------------------------------------
+    # ---- encoding of arguments, and errors for arguments that do not fit --------------------------------------------
 
     def _written(
         self, bound: dict[str, Any], whole: dict[str, Any], decoder: msgspec.json.Decoder[Any], task: str

@@ -192,7 +192,7 @@ def _given(value: Any) -> str:
     return "None" if value is None else f"{type(value).__name__} {brief(value)}"
 
 
-# ---- Any inside a hint: msgspec sees Tagged in its place, and the value there is packed ------------------------------
+# ---- Any inside a hint: msgspec sees Tagged, and the value is packed ------------------------------------------------
 
 
 def _wire(hint: Any) -> tuple[Any, _Lower | None]:
