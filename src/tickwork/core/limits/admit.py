@@ -1,9 +1,9 @@
 """Decide which candidates of a claim may start now, and which limit holds each of the others.
 
-The claim has locked the limit states that the candidates use and read the live leases under each key, so the decision
-stays true until the claim commits. A candidate takes all of its limit uses or none of them, so no job waits while it
-holds part of its limits. A refused candidate closes the limit that it waits for, also for candidates behind it: light
-jobs cannot starve a heavy one.
+The claim has locked the limit states that the candidates use and read the live leases under each key, so an admission
+stays valid until the transaction commits. A refusal may become stale, because a finish takes no lock. A candidate takes
+all of its limit uses or none of them, so no job waits while it holds part of its limits. A refused candidate closes the
+limit that it waits for, also for candidates behind it: light jobs cannot starve a heavy one.
 """
 
 from __future__ import annotations

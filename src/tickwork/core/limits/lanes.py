@@ -65,7 +65,11 @@ class Lane(NamedTuple):
 
     @property
     def is_strict(self) -> bool:
-        """Whether a claim may not skip jobs of this lane: it is in order, or jobs may enter it ahead of others."""
+        """Whether claims always read the lane from its first job, without a scan cursor.
+
+        That is so if the lane is in order, or if it holds parked jobs, since a job may enter it ahead of the jobs in
+        it.
+        """
         return self.in_order or self.held_by is not None
 
 
