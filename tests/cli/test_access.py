@@ -55,7 +55,7 @@ class TestKeys:
 
     def test_a_revoked_key_stays_in_the_list(self, cli: Cli, shop: Shop) -> None:
         made = cli.json("keys", "create", "deploy", "--scope", "admin")
-        assert cli.ok("keys", "revoke", "deploy") == f"deploy ({made['prefix']}) lets nobody in.\n"
+        assert cli.ok("keys", "revoke", "deploy") == f"deploy ({made['prefix']}) is revoked.\n"
         assert "was revoked before" in cli.ok("keys", "revoke", made["id"])
         assert [key["state"] for key in cli.json("keys", "list")["items"]] == ["revoked"]
         result = cli("keys", "revoke", "deploy")
@@ -160,7 +160,7 @@ class TestServer:
 
     def test_it_lets_in_whom_the_store_knows_and_no_token_of_dev(self, cli: Cli, file_url: str, tmp_path: Path) -> None:
         with program(tmp_path, "server", "--port", "0", TICKWORK_TOKEN="door") as server:
-            server.says("there is nobody to let in yet")
+            server.says("no users and no API keys exist yet")
             address = eventually(lambda: _address(server.said))
             token = cli.ok("keys", "create", "deploy", "--scope", "admin").strip()
             keys = f"{address}/api/v1/keys"

@@ -27,7 +27,7 @@ MIGRATIONS = migrations("tickwork.store.sqlite")
 
 
 def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
-    assert cli.ok("queues") == "No job stands in any queue.\n"
+    assert cli.ok("queues") == "No jobs in any queue.\n"
     shop.add.enqueue(1)
     shop.add.options(delay="1h").enqueue(1)
     lines = cli.ok("queues").splitlines()
@@ -198,7 +198,7 @@ def test_a_command_reads_the_url_before_and_after_its_name_and_from_a_file(cli: 
     Tickwork("sqlite:///here.db").store.close()
     assert cli.ok("--url", "sqlite:///here.db", "queues") == cli.ok("queues", "--url", "sqlite:///here.db")
     (tmp_path / "tickwork.toml").write_text('url = "sqlite:///here.db"')
-    assert cli.ok("queues") == "No job stands in any queue.\n"
+    assert cli.ok("queues") == "No jobs in any queue.\n"
 
 
 def test_a_warning_of_the_library_is_a_plain_line(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_commands_run_as_the_user_that_the_operator_names(app: Tickwork, tmp_pat
     arguments = ("worker", "--allow-shell", "--run-as", "nobody", "--processes", "1")
     nobody = find_user("nobody")
     with program(tmp_path, *arguments, **given) as worker:
-        worker.says("shell      on: whoever can write to the store may run any command as the user nobody")
+        worker.says("shell      on: any user who can write to the store can run any command as the user nobody")
         shell = app.named("shell").options(retries=0)
         who = shell.enqueue(command='id -u; id -g; id -G; id -ru; echo "$USER $HOME"').result(timeout=20)
         own = [str(nobody.uid), str(nobody.gid), str(nobody.gid), str(nobody.uid), f"nobody {nobody.home}"]

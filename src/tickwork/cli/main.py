@@ -47,64 +47,64 @@ Run:
   server    Serve the REST API, and fire schedules; many may run side by side.
   up        A server and a worker on one machine, for production.
               tickwork up shop.py --host 0.0.0.0
-  enqueue   Ask for a job.
+  enqueue   Enqueue a job.
               tickwork enqueue send_email to=ada@example.org --in 30m
 
-Look and act:
+Inspect and act:
   jobs      list, show, why, logs, cancel, retry.
               tickwork jobs list --state failed
   dead      The jobs that failed for good: list, redrive, discard.
               tickwork dead redrive --task send_email --rate 50/s
-  queues    What stands in each queue, and for how long: list, pause, resume,
+  queues    Jobs in each queue, and how long they wait: list, pause, resume,
             limit.
-  workers   Who is working, where, and on what.
+  workers   Running workers: where they run, and what they run.
 
-  notify    Who is told of failures, lateness, silence: list, add, remove, test.
+  notify    Alerts on failures, delays and silence: list, add, remove, test.
               tickwork notify add night --on failed --to ops
 
 Hold back:
   gates     pause, drop, slow, divert and resume work by task, queue, tenant...
               tickwork gates pause --task mail --until 2h --reason "is down"
-  limits    What bounds jobs, and what it holds: list, set.
+  limits    Concurrency and rate limits, and what they hold: list, set.
               tickwork limits set stripe --rate 10/s
-  tenants   Whose turn comes how often: list, set.
+  tenants   Weights of tenants that share workers: list, set.
 
 Dags:
   run       Start a run of a dag, and wait for it or watch it if you like.
               tickwork run etl day=2026-11-15 --watch
   runs      list, show, watch, why, logs, cancel, rerun, clear, approve, reject.
               tickwork runs rerun ID --from load
-  dags      What they run, and what changed between versions: list, show, diff.
+  dags      Steps, and changes between versions: list, show, diff.
               tickwork dags show etl --mermaid
 
 Schedules:
   schedules list, show, next, run, pause, resume, backfill, delete.
               tickwork schedules pause report --reason "until Monday"
-  apply     Have dags, schedules, calendars and hooks be as YAML files say.
+  apply     Create and change dags, schedules, calendars and hooks from YAML.
               tickwork apply jobs/ --prune --dry-run
-  hooks     Where other services leave messages that start jobs: list, show,
+  hooks     URLs at which messages of other services start jobs: list, show,
             add, remove.
               tickwork hooks add pushed --style github --secret GH --task build
   check     Find what is wrong with dags and schedules; opens no store.
               tickwork check pipeline.yaml tasks.py
-  cron      What a cron expression means, and when it is due next.
+  cron      Explain a cron expression, and list its next times.
               tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin
-  import    Take over crontabs, CronJobs of Kubernetes, traces of workflows.
+  import    Import crontabs, CronJobs of Kubernetes, traces of workflows.
               tickwork import crontab /etc/crontab --system --dry-run
 
-Who may call:
-  keys      API keys for programs that call the server: create, list, revoke.
+Access:
+  keys      API keys for programs: create, list, revoke.
               tickwork keys create deploy --scope enqueue --expires 90d
-  users     People who log in: add, list, passwd, remove.
+  users     Users who log in: add, list, passwd, remove.
               tickwork users add ada --role admin
-  secrets   What jobs ask for by name, encrypted: set, list, delete.
-  audit     Who changed what, over the server.
+  secrets   Encrypted values that jobs use by name: set, list, delete.
+  audit     Changes: who made them, when, over the server or by command.
 
 Look after the store:
-  config    The settings in force, and where each was said.
+  config    The settings in force, and the source of each.
   db        upgrade, status, sql.
               tickwork db upgrade --url postgresql://user@host/database
-  doctor    Is everything in order? What to do about what is not.
+  doctor    Check the installation, and say how to mend what is wrong.
   version   Which Tickwork this is.
 
 Options:

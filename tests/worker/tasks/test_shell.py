@@ -34,7 +34,7 @@ def app(tmp_path: Path) -> Iterator[Tickwork]:
 def worker(app: Tickwork, tmp_path: Path) -> Iterator[Program]:
     """A worker that runs commands and nothing else."""
     with program(tmp_path, "worker", "--allow-shell", "-c", "4", "--processes", "1", TICKWORK_URL=app.url) as worker:
-        worker.says("shell      on: whoever can write to the store")
+        worker.says("shell      on: any user who can write to the store")
         yield worker
 
 
@@ -241,7 +241,7 @@ def test_variables_that_secret_env_allows_pass_for_secrets_and_no_others(app: Ti
     shell = ("worker", "--allow-shell", "-c", "1", "--processes", "1")
     given = {"TICKWORK_URL": app.url, "OUR_TOKEN": "t0p", "NOT_ALLOWED": "t0p", "TICKWORK_SECRET_ENV": "OUR_*"}
     with program(tmp_path, *shell, **given) as worker:
-        worker.says("shell      on: whoever can write to the store")
+        worker.says("shell      on: any user who can write to the store")
         job = run(app, 'echo "$HEADER, $OTHER"', secrets=secrets, env={"OTHER": "${secret.OUR_TOKEN}"})
         assert job.result(timeout=20)["stdout"] == "Bearer t0p ${secret.OUR_TOKEN}, ${secret.OUR_TOKEN}\n"
         for name in ("NOT_ALLOWED", "TICKWORK_URL"):

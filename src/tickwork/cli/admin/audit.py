@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="NAME", help="Changes of this: user:ada, key:deploy, ...")
 @click.option("--since", metavar="WHEN", help="Changes since then: a duration back from now, or an instant.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many."
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=100, show_default=True, help="Maximum number of rows."
 )
 @json_option
 @url_option

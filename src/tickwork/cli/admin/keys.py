@@ -30,7 +30,7 @@ def keys() -> None:
     multiple=True,
     required=True,
     type=click.Choice(SCOPES),
-    help="What it may do; several if need be.",
+    help="Scope; may be given several times.",
 )
 @click.option("--expires", metavar="DURATION", help="After how long it ends by itself: 30d, 12h. Default 90d.")
 @click.option("--never", is_flag=True, help="It does not end by itself, but stays until it is revoked.")
@@ -103,7 +103,7 @@ def revoke(ctx: click.Context, session: Invocation, /, which: str, as_json: bool
     if as_json:
         print_json({"id": key.id, "name": key.name, "revoked": revoked})
     else:
-        click.echo(f"{key.name} ({key.prefix}) {'lets' if revoked else 'was revoked before: it lets'} nobody in.")
+        click.echo(f"{key.name} ({key.prefix}) {'is revoked' if revoked else 'was revoked before'}.")
 
 
 def key_json(key: ApiKeyView) -> dict[str, Any]:

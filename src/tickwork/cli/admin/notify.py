@@ -38,9 +38,9 @@ def list_notifications(session: Invocation, /, as_json: bool) -> None:
         print_json({"items": [_json(view) for view in found], "channels": [_channel_json(one) for one in channels]})
         return
     if found:
-        print_table(["NAME", "ON", "OF", "AFTER", "TO", "LAST TOLD"], [_row(view) for view in found])
+        print_table(["NAME", "ON", "OF", "AFTER", "TO", "LAST SENT"], [_row(view) for view in found])
     else:
-        click.echo("Nobody is told of anything yet: tickwork notify add NAME --on failed --to CHANNEL")
+        click.echo("No notifications yet: tickwork notify add NAME --on failed --to CHANNEL")
     if channels:
         click.echo()
         print_table(["CHANNEL", "KIND", "WHERE"], [_channel_row(channel) for channel in channels])

@@ -25,7 +25,12 @@ def users() -> None:
 
 @users.command("add", example="tickwork users add ada --role admin")
 @click.argument("name")
-@click.option("--role", required=True, type=click.Choice(ROLES), help="What they may do.")
+@click.option(
+    "--role",
+    required=True,
+    type=click.Choice(ROLES),
+    help="Role: viewer looks, operator acts, developer also runs commands, admin may do everything.",
+)
 @_password_option
 @json_option
 @url_option

@@ -62,7 +62,7 @@ def _import_options(command: Decorated) -> Decorated:
 )
 @click.argument("file")
 @click.option("--system", is_flag=True, help="A user stands before each command, as in /etc/crontab and cron.d.")
-@click.option("--tz", metavar="ZONE", help="Whose clock the times are on. Default: this machine's.")
+@click.option("--tz", metavar="ZONE", help="Time zone of the times. Default: that of this machine.")
 @_import_options
 @pass_session
 @click.pass_context
@@ -111,9 +111,14 @@ def k8s_cronjob(
 )
 @click.argument("file")
 @click.option(
-    "--scale", metavar="FACTOR", type=float, default=1.0, show_default=True, help="Sleep so many times the run time."
+    "--scale",
+    metavar="FACTOR",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Factor of the run time that a step sleeps.",
 )
-@click.option("--name", metavar="NAME", help="What the dag is called. Default: as the file says.")
+@click.option("--name", metavar="NAME", help="Name of the dag. Default: the name in the file.")
 @json_option
 def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
     """Print a dag that replays a traced workflow.

@@ -81,7 +81,7 @@ def list_dead(session: Invocation, /, as_json: bool, **which: str | None) -> Non
 @filter_options(state=False)
 @cause_options
 @click.option("--all", "everything", is_flag=True, help="Every dead letter.")
-@click.option("--rate", metavar="RATE", help="No more than so many due at a time: 50/s, 10/m.")
+@click.option("--rate", metavar="RATE", help="Maximum rate at which they become due: 50/s, 10/m.")
 @click.option("--dry-run", is_flag=True, help="Say how many would be queued, and queue none.")
 @json_option
 @url_option

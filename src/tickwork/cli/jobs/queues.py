@@ -54,7 +54,7 @@ def _print_queues(app: Tickwork, as_json: bool) -> None:
         print_json({"items": [_json(one) for one in loads]})
         return
     if not loads:
-        click.echo("No job stands in any queue.")
+        click.echo("No jobs in any queue.")
         return
     rows = [
         [

@@ -39,7 +39,7 @@ def _selectors(command: Decorated) -> Decorated:
 def when_and_why(command: Decorated) -> Decorated:
     """Add the options that every gate has; the command gets each as a keyword."""
     until = "When it ends by itself: a duration from now, or an instant. Else it stays until resumed."
-    command = click.option("--reason", metavar="TEXT", help="Shown to whoever asks why.")(command)
+    command = click.option("--reason", metavar="TEXT", help="Reason that is shown with held jobs.")(command)
     return click.option("--until", metavar="WHEN", help=until)(command)
 
 
@@ -127,7 +127,7 @@ def drop(session: Invocation, /, as_json: bool, until: str | None, **given: Any)
 
 
 @gates.command("slow", example="tickwork gates slow --tenant acme --rate 5/s")
-@click.option("--rate", metavar="RATE", required=True, help="So many starts in a while: 10/s, 1000/h, 100/15m.")
+@click.option("--rate", metavar="RATE", required=True, help="Starts per period: 10/s, 1000/h, 100/15m.")
 @_selectors
 @when_and_why
 @json_option

@@ -35,7 +35,7 @@ def list_limits(session: Invocation, /, as_json: bool) -> None:
     elif not found:
         click.echo("No limits yet. Code declares them: @app.task(limits=[concurrency(2)]), and a worker stores that.")
     else:
-        print_table(["LIMIT", "IS", "KEY", ">LIVE", ">HELD", "CODE SAYS"], [_row(view) for view in found])
+        print_table(["LIMIT", "IS", "KEY", ">LIVE", ">HELD", "DECLARED"], [_row(view) for view in found])
 
 
 def _row(view: LimitView) -> Row:
@@ -76,8 +76,8 @@ def _rule_json(rule: Any) -> dict[str, Any] | None:
 def rule_options(command: Decorated) -> Decorated:
     """Add the options that set a limit; the command gets each as a keyword."""
     options = (
-        click.option("--concurrency", metavar="N", type=int, help="So many at once."),
-        click.option("--rate", metavar="RATE", help="So many starts in a while: 10/s, 1000/h, 100/15m."),
+        click.option("--concurrency", metavar="N", type=int, help="Jobs that may run at once."),
+        click.option("--rate", metavar="RATE", help="Starts per period: 10/s, 1000/h, 100/15m."),
         click.option("--burst", metavar="N", type=int, help="With --rate: how many may come ahead of the even pace."),
         click.option("--reset", is_flag=True, help="What code declares, again."),
     )

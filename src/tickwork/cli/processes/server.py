@@ -13,7 +13,7 @@ from tickwork.errors import InvalidInput
 
 TOKEN = "TICKWORK_TOKEN"
 _NOBODY = (
-    "there is nobody to let in yet. Make a user or a key: tickwork users add NAME --role admin, or "
+    "no users and no API keys exist yet. Create one: tickwork users add NAME --role admin, or "
     "tickwork keys create NAME --scope admin."
 )
 

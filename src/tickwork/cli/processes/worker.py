@@ -84,7 +84,7 @@ _NAMES_SHOWN = 12
     help="How long it holds its jobs without a sign of life. Default 30s, or what the settings say.",
 )
 @click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
-@click.option("--max-jobs", metavar="N", type=click.IntRange(min=1), help="Replace a child after so many jobs.")
+@click.option("--max-jobs", metavar="N", type=click.IntRange(min=1), help="Replace a child process after N jobs.")
 @click.option(
     "--recycle-mb", metavar="MB", type=click.IntRange(min=1), help="Replace a child that grew to this, between jobs."
 )
@@ -98,7 +98,7 @@ _NAMES_SHOWN = 12
     "--allow-shell",
     "shell",
     is_flag=True,
-    help="Run commands too (the task shell): whoever can write to the store may run any, as this user.",
+    help="Run commands too (the task shell): any user who can write to the store can run any command as this user.",
 )
 @click.option(
     "--run-as",
@@ -239,7 +239,7 @@ def _introduce(hello: Hello, store: Store, options: SupervisorOptions) -> None:
         lines["has"] = ", ".join(offered)
     if options.shell:
         user = "this worker's user" if options.run_as is None else f"the user {options.run_as}"
-        lines["shell"] = f"on: whoever can write to the store may run any command as {user}"
+        lines["shell"] = f"on: any user who can write to the store can run any command as {user}"
     announce(lines)
     for warning in health.warnings:
         _log.warning("%s", warning)

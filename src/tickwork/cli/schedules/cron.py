@@ -36,13 +36,13 @@ def cron() -> None:
     'tickwork cron explain "H H(0-5) * * *" --name backup',
 )
 @click.argument("expression")
-@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="Whose clock: Europe/Berlin.")
+@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="Time zone: Europe/Berlin.")
 @click.option(
     "--dialect",
     type=click.Choice(["standard", "quartz", "aws"]),
     default="standard",
     show_default=True,
-    help="Whose fields.",
+    help="Syntax of the fields.",
 )
 @click.option(
     "--dst",

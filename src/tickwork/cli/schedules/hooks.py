@@ -104,14 +104,14 @@ def _delivery_row(one: Delivery, now: datetime) -> Row:
     "    --arg 'commit=${body.after}' --event push",
 )
 @click.argument("name")
-@click.option("--style", type=click.Choice(["github", "stripe", "generic"]), required=True, help="Whose signatures.")
+@click.option("--style", type=click.Choice(["github", "stripe", "generic"]), required=True, help="Signature scheme.")
 @click.option("--secret", metavar="NAME", required=True, help="The name of the secret that they are made with.")
 @click.option("--task", metavar="NAME", help="The task that a message starts.")
 @click.option("--dag", metavar="NAME", help="The dag that a message starts.")
 @click.option(
     "--arg", "arguments", metavar="KEY=VALUE", multiple=True, help="An argument; ${body.id} is a part of the message."
 )
-@click.option("--key", metavar="TEXT", help="What a message is known by: ${body.id}.")
+@click.option("--key", metavar="TEXT", help="Idempotency key of a message: ${body.id}.")
 @click.option("--event", "events", metavar="TYPE", multiple=True, help="Take these types alone; repeatable.")
 @click.option("--window", metavar="DURATION", help="How long none is taken twice. Default: a day.")
 @json_option

@@ -175,7 +175,7 @@ def run(session: Invocation, /, name: str, as_json: bool) -> None:
 
 @schedules.command("pause", example='tickwork schedules pause report --until 2h --reason "the provider is down"')
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--reason", metavar="TEXT", help="Shown to whoever asks why.")
+@click.option("--reason", metavar="TEXT", help="Reason that is shown with held jobs.")
 @click.option("--until", metavar="WHEN", help="When they go on by themselves: a duration from now, or an instant.")
 @json_option
 @url_option
