@@ -1,1 +1,1 @@
-"""Claiming under limits: which queued jobs may start now. The same for both stores."""
+"""Claim queued jobs under limits and gates. The algorithm is the same for both stores."""

@@ -1,4 +1,4 @@
-"""Who of the jobs that a round has picked may start, and where the others go (see limited.py)."""
+"""Decide which picked jobs of a claim round may start, and what happens to the others (see limited.py)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ from tickwork.store.limits import LimitedCapacity
 def judge(
     ground: ClaimTx, look: Snapshot, asked: ClaimRequest, applicants: Sequence[Candidate]
 ) -> tuple[ClaimPlan, list[JobId]]:
+    """Lock the limits of the picked jobs and decide what the round does with each job. Also return the jobs to drop.
+
+    A gate is checked first: it drops, diverts or pauses a job, or adds a use of its own rate limit. The limits of the
+    other jobs are then locked in one call, so that they are all read under their locks and in the same order
+    everywhere. Jobs of a sequence that a gate takes out of the order are locked too, because `_mark` stores a marker in
+    their limits.
+    """
     verdict = ClaimPlan()
     dropped: list[JobId] = []
     paused: list[tuple[Candidate, Gate]] = []
@@ -80,14 +87,17 @@ def _others_due(look: Snapshot, applicants: Sequence[Candidate]) -> int:
 
 
 def _admit(verdict: ClaimPlan, now_us: int, room: _WorkerRoom, stiles: dict[LimitKey, LimitState]) -> None:
-    """Let through whom limits and breakers let through and the worker has room for; park whom they do not."""
+    """Start the jobs that limits, breakers and the worker's capacity permit, and park those that a limit or breaker refuses.
+
+    A job that only the worker has no slot for is neither started nor parked.
+    """
     turnstiles = {name: one for name, stile in stiles.items() if (one := stile.turnstile) is not None}
     by_id = room.by_id
     candidates = [AdmitRequest(applicant.job_id, slots, applicant.run_at_us) for applicant, slots in by_id.values()]
     admission = admit(candidates, turnstiles, now_us, room.takes)
     for job_id in admission.admitted:
         applicant, _ = by_id[job_id]
-        # All are counted, also where there is no limit now: there may be one before the job ends.
+        # A job uses a key also where no limit exists now, because one may be declared before the job ends.
         verdict.starts.append((applicant, _once(applicant.flow.slots) if applicant.flow else ()))
     verdict.on_retry = {name: how for name, stile in stiles.items() if (how := stile.on_retry) is not None}
     verdict.probes |= room.breakers.probes
@@ -102,7 +112,7 @@ def _admit(verdict: ClaimPlan, now_us: int, room: _WorkerRoom, stiles: dict[Limi
 
 
 def _once(slots: tuple[LimitUse, ...]) -> tuple[LimitUse, ...]:
-    """The slots with each turnstile once: a task and its queue may name the same limit."""
+    """Return the uses with each limit key once. A task and its queue may name the same limit; the weights are added."""
     if len(slots) < 2:
         return slots
     weights: dict[LimitKey, int] = {}
@@ -112,7 +122,10 @@ def _once(slots: tuple[LimitUse, ...]) -> tuple[LimitUse, ...]:
 
 
 def _live_after(verdict: ClaimPlan, stiles: Mapping[LimitKey, LimitState]) -> Counter[LimitKey]:
-    """What is live of each limit when this round has started its jobs."""
+    """Return the live weight under each limit key once the round has started its jobs.
+
+    A job of a sequence that returns for another attempt is already counted in `live`.
+    """
     live = Counter({name: stile.live for name, stile in stiles.items() if stile.live})
     for applicant, slots in verdict.starts:
         for slot in slots:
@@ -123,13 +136,13 @@ def _live_after(verdict: ClaimPlan, stiles: Mapping[LimitKey, LimitState]) -> Co
 
 
 class _WorkerRoom:
-    """What a worker has room for, while jobs are let through one after the other.
+    """The capacity of the claiming worker, while jobs are admitted one after the other.
 
-    A worker may ask for more jobs than it has free slots. Jobs with a flow are among these only where that takes little
-    from other workers: under keys where nothing runs, or that stay half empty, and without a rate or needs. Tenants'
-    jobs only as a `prefetch`. Where jobs are not short, which is when there is one, half of the limited jobs that could
-    start is left to other workers; and after a job that needs a free slot, nothing more is prefetched: the next free
-    slot is for that one.
+    A worker may ask for more jobs than it has free slots. Beyond its free slots, jobs with a flow are admitted only
+    where that takes little from other workers: under keys where nothing runs or that stay at most half full, and not
+    under a rate limit or with needs. Jobs of a tenant are admitted early only as part of `prefetch`. With a `prefetch`
+    (the jobs are long), half of the limited jobs that could start is left to other workers. Once a job needed a free
+    slot and found none, nothing more is prefetched, because the next free slot belongs to that job.
     """
 
     def __init__(
@@ -146,6 +159,11 @@ class _WorkerRoom:
         self.broken: list[tuple[Candidate, tuple[LimitKey, int]]] = []
 
     def takes(self, candidate: AdmitRequest) -> bool:
+        """Return whether the worker takes a job that the limits admit; if so, count it against the worker's capacity.
+
+        A job that a breaker holds is added to `broken`. When a prefetching worker has no free slot left for a job that
+        needs one, it takes no further job in this round.
+        """
         applicant, slots = self.by_id[candidate.id]
         flow = applicant.flow
         if (held := self.breakers.holds(slots)) is not None:
@@ -167,6 +185,7 @@ class _WorkerRoom:
         return True
 
     def _may_be_early(self, flow: Flow, slots: Sequence[LimitUse]) -> bool:
+        """Return whether a job with a flow may be taken although no slot is free."""
         if flow.needs or (flow.tenant is not None and self._slots + self._prefetch <= 0):
             return False
         if self._prefetch and flow.slots and self._slots + self._limited_prefetch <= 0:
@@ -174,7 +193,10 @@ class _WorkerRoom:
         return self._leaves_room(slots, self._taken)
 
     def _leaves_room(self, slots: Sequence[LimitUse], taken: Mapping[LimitKey, int]) -> bool:
-        """Return whether these keys are free, or stay half empty, if these slots are taken beside what was `taken`."""
+        """Return whether all these keys are unused, or at most half full, once these uses are added to `taken`.
+
+        A key under a rate limit never qualifies.
+        """
         for slot in slots:
             passage = slot.passage
             stile = self._stiles.get(passage)
@@ -188,9 +210,9 @@ class _WorkerRoom:
         return True
 
     def share_prefetch(self, others: int) -> None:
-        """Let up to half of the limited jobs be prefetched that could start beyond the free slots.
+        """Limit the prefetch to half of the limited jobs that could start beyond the free slots.
 
-        These are among those that were picked, and there are `others`.
+        These are the jobs that this round picked, and one for each of the `others` lanes that it did not pick from.
         """
         startable = others
         taken: dict[LimitKey, int] = {}
@@ -203,7 +225,7 @@ class _WorkerRoom:
 
 
 class _BreakerAdmission:
-    """The breakers on the way, while jobs pass through them."""
+    """The states of the breakers that the picked jobs pass, updated while jobs are admitted."""
 
     def __init__(self, stiles: Mapping[LimitKey, LimitState], now_us: int) -> None:
         self._now_us = now_us
@@ -213,7 +235,7 @@ class _BreakerAdmission:
         self.probes: set[JobId] = set()
 
     def holds(self, slots: Sequence[LimitUse]) -> tuple[LimitKey, int] | None:
-        """Return the breaker that lets nothing through now, and until when."""
+        """Return the first breaker that refuses these uses now, and when it next permits a start; None: none refuses."""
         if not self._rules:
             return None
         for passage in self._on_the_way(slots):
@@ -223,7 +245,7 @@ class _BreakerAdmission:
         return None
 
     def start(self, job_id: JobId, slots: Sequence[LimitUse]) -> None:
-        """Let a job through, as none of them holds it. Through a half-open one goes a single probe."""
+        """Record the start of a job that no breaker refuses. A half-open breaker admits one job, its probe."""
         if not self._rules:
             return
         for passage in self._on_the_way(slots):
@@ -233,13 +255,14 @@ class _BreakerAdmission:
                 self.probes.add(job_id)
 
     def _on_the_way(self, slots: Sequence[LimitUse]) -> list[LimitKey]:
+        """Return the keys among these uses that are breakers."""
         return [one for slot in slots if (one := slot.passage) in self._rules]
 
 
 def _fitting(
     wanting: Sequence[tuple[Candidate, tuple[LimitUse, ...]]], reach: LimitedCapacity
 ) -> Sequence[tuple[Candidate, tuple[LimitUse, ...]]]:
-    """Those whose needs the worker can meet together; the others stay where they are."""
+    """Return the jobs whose needs the worker can meet together. The others stay queued where they are."""
     needs = [applicant.flow.needs if applicant.flow else "" for applicant, _ in wanting]
     if not any(needs):
         return wanting
@@ -254,7 +277,11 @@ def _park(
     opens_at_us: int | None,
     stiles: dict[LimitKey, LimitState],
 ) -> None:
-    """Put a job aside. The first of a sequence that something else holds leaves a marker: nobody passes it by."""
+    """Plan to move a job to the lane of the limit that holds it, and record when that limit opens next.
+
+    None as the time means that it opens when a lease ends, and takes precedence. If the job belongs to a sequence, a
+    marker is stored in its other limits, so that later jobs of the sequence do not start before it.
+    """
     lane = held_lane(held_by, applicant.home)
     if lane != applicant.lane:
         verdict.parks.append((applicant, lane))
@@ -267,7 +294,11 @@ def _park(
 def _mark(
     verdict: ClaimPlan, applicant: Candidate, held_by: LimitKey | None, stiles: dict[LimitKey, LimitState]
 ) -> None:
-    """Have nobody pass by a job of a sequence that something else than the sequence puts aside."""
+    """Store a marker for a job of a sequence that is set aside by something other than the sequence.
+
+    The marker is the smallest (run_at, id) that must start first; it keeps later jobs of the sequence from overtaking
+    it.
+    """
     place = (applicant.run_at_us, applicant.job_id)
     for slot in applicant.flow.slots if applicant.flow is not None else ():
         stile = stiles.get(slot.passage)
@@ -279,9 +310,10 @@ def _mark(
 
 
 def _close(verdict: ClaimPlan, picked: Mapping[LimitKey, int], stiles: Mapping[LimitKey, LimitState]) -> None:
-    """Close the turnstiles that were open and now hold nothing, or are full: later claims need not look at them.
+    """Close open limit keys that were picked from and now hold nothing, or are full, so that later claims skip them.
 
-    An attempt that ran before this round may end before its commit. What it leaves is seen afterwards, by `full`.
+    An attempt may finish before this round commits and find the key still open. `full` makes the caller check the keys
+    again after the commit.
     """
     gone = Counter(_lane(one).held_by for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts])
     live = _live_after(verdict, stiles) if picked else Counter()
@@ -298,10 +330,12 @@ def _close(verdict: ClaimPlan, picked: Mapping[LimitKey, int], stiles: Mapping[L
 
 
 def _passes_on(verdict: ClaimPlan, gate: Gate) -> None:
+    """Count a job that a gate has dropped or diverted."""
     verdict.passed_on[gate.name] = verdict.passed_on.get(gate.name, 0) + 1
 
 
 def facts_of(applicant: Candidate) -> JobFacts:
+    """Return what gates see of a job."""
     flow = applicant.flow or Flow()
     return JobFacts(applicant.task, applicant.queue, flow.tenant, applicant.collection, applicant.labels, flow.diverted)
 

@@ -1,9 +1,10 @@
-"""Masses of jobs that are held: how they leave the way, and how what stands behind them is found meanwhile.
+"""Park large numbers of held jobs in bulk, and scan behind them for jobs that may start.
 
-A gate comes, or a limit fills up, and tens of thousands of jobs may not start. A round picks some of them and has the
-store put aside those behind them that are alike, which takes a second or more for all of them. So that others do not
-wait for that, a worker looks ahead: from where it met the mass on, and from the end of the line on, it walks on a bit
-in each round, and picks what is of another kind. Nothing depends on it: what it passes by is met in its turn.
+When a gate is set or a limit fills up, tens of thousands of queued jobs may not start. A round picks some of them, and
+the store parks the jobs behind them that have the same kind (`Candidate.kind`), which takes a second or more for all of
+them. Meanwhile a worker uses scan cursors: from where it met the held jobs, and from the end of the lane, it reads a
+bounded number of rows in each round and picks jobs of other kinds. This only reduces latency: jobs that the cursors
+miss are picked in their normal order.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from tickwork.core.limits.lanes import read_lane
 from tickwork.store.claim.scan_cursor import ScanCursors, ScanTask
 from tickwork.store.claim.types import Candidate, ClaimPlan, ClaimTx, Park, Place
 
-MANY = 64  # so many of a kind that are held make a mass
-_MASSES = 4  # in a round
-WALK = 4000  # a scout looks at so many in a round
-SCOUTED = 64  # and picks so many of them
+MANY = 64  # At least this many parked jobs of one kind in a round start a bulk park.
+_MASSES = 4  # Kinds parked in bulk in one round.
+WALK = 4000  # Rows that a scan cursor reads in one round.
+SCOUTED = 64  # Jobs that a scan cursor picks in one round.
 
 
 def _masses_of(parks: Sequence[Park]) -> list[Park]:
-    """The last one of each kind of which many are put aside. In a sequence each job has a place of its own."""
+    """Return the last parked job of each kind that was parked at least MANY times, the most frequent first, up to _MASSES.
+
+    Jobs of a sequence are left out, because each has its own place in the order, and so are jobs that were already
+    held.
+    """
     if len(parks) < MANY:
         return []
     last: dict[Any, Park] = {}
@@ -40,7 +45,7 @@ def _masses_of(parks: Sequence[Park]) -> list[Park]:
 
 @dataclass(slots=True)
 class BulkPark:
-    """The masses that a worker has met in its last round, and who looks behind them."""
+    """The bulk parks of a worker's last round, and the scan cursors that look behind them."""
 
     _scouts: ScanCursors = field(default_factory=ScanCursors)
     _waits: bool = False
@@ -49,16 +54,24 @@ class BulkPark:
         return bool(self._scouts)
 
     def to_move(self, verdict: ClaimPlan) -> list[Park]:
-        """Which masses to put aside in a round. What starts in it waits for that at most every other time."""
+        """Return the kinds to park in bulk in this round.
+
+        If jobs start in the round while cursors are active, every other round skips the bulk park, so that those starts
+        do not wait for it.
+        """
         self._waits = bool(verdict.starts and self._scouts) and not self._waits
         return [] if self._waits else _masses_of(verdict.parks)
 
     def moved(self, masses: Sequence[Park], count: int, graces_us: Mapping[Place, int], now_us: int) -> None:
-        """So many were put aside with these. Where it was few they are all gone, or were no masses."""
+        """Note how many jobs a round parked in bulk.
+
+        Fewer than MANY means that none of the kinds is left, and the scan ends.
+        """
         if not self._waits:
             self._met(masses if count >= MANY else (), graces_us, now_us)
 
     def _met(self, masses: Sequence[Park], graces_us: Mapping[Place, int], now_us: int) -> None:
+        """Send scan cursors behind the last parked job of each place, for jobs of other kinds than those parked."""
         kinds: dict[Place, tuple[Candidate, ...]] = {}
         for applicant, _ in masses:
             kinds[applicant.place] = (*kinds.get(applicant.place, ()), applicant)
@@ -69,5 +82,5 @@ class BulkPark:
         self._scouts.send(errands, now_us)
 
     def look_behind(self, ground: ClaimTx, now_us: int) -> list[Candidate]:
-        """Pick what is of another kind, a bit further on than the last time."""
+        """Advance the scan cursors and return the jobs of other kinds that they find."""
         return self._scouts.walk(ground, now_us)

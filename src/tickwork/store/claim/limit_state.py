@@ -1,4 +1,4 @@
-"""The stored state of one key of a limit: what a rate, a breaker or a sequence remembers between claims."""
+"""Encode and decode the stored state of a limit key: what a rate, a breaker or a sequence remembers between claims."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from tickwork.store.row_codec import decode_rule
 
 
 def encode_state(state: State) -> str:
-    """The state of a turnstile: a rate's arrival, a breaker's state, or the place of a sequence's first job."""
+    """Encode a limit state: the arrival time of a rate, the state of a breaker, or the marker of a sequence."""
     return msgspec.json.encode(state).decode()
 
 
 def stile(rule: Rule | None, live: int, state: str | None) -> LimitState:
-    """A turnstile with the state that goes with its rule; one that was of another rule says nothing."""
+    """Return the state of a limit key, decoded by the kind of its rule.
+
+    State stored under a rule of another kind is ignored.
+    """
     if state is None or rule is None:
         return LimitState(rule, live)
     if isinstance(rule, Breaker):
@@ -34,13 +37,16 @@ def stile(rule: Rule | None, live: int, state: str | None) -> LimitState:
 def key_view(
     name: str, rule: str | None, state: str | None, live: int, held: int, opens_at: datetime | None
 ) -> LimitKeyView:
-    """A key of a limit, for those who look."""
+    """Return one key of a limit, for the CLI, the API and the UI."""
     known = stile(decode_rule(rule), live, state)
     return LimitKeyView(passage_of(name).key, live, held, opens_at, known.breaker)
 
 
 def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:
-    """Whether the state of a turnstile is as good as none. That of a gate, which has no rule, is an arrival, too."""
+    """Return whether the stored state of a limit key has no effect any more, so that its row can be deleted.
+
+    The state of a gate, which has no rule here, is the arrival time of its rate.
+    """
     if rule is None:
         return state is None or _state_of(state, int, 0) <= now_us
     known = stile(decode_rule(rule), 0, state)
@@ -48,6 +54,7 @@ def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:
 
 
 def _state_of(text: str, kind: Any, otherwise: Any) -> Any:
+    """Decode a state as `kind`; return `otherwise` if it is of another kind."""
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError:

@@ -1,10 +1,10 @@
 """Claim jobs that limits or gates may hold. The algorithm is the same for both stores.
 
 A claim is a series of rounds. A round reads where jobs are due, picks some of them in the order of fair turns and
-urgency, locks the limits that they pass, decides which of them may start, and writes the decision. On PostgreSQL each
-round is a transaction of its own; on SQLite all rounds of a claim share one, since only one writer can hold the file.
-A job that may not start is parked: it moves to a lane of the limit that holds it, until that limit opens. Rounds
-follow each other until the worker has enough jobs or nothing more can start.
+urgency, locks the limits that they use, decides which of them may start, and writes the decision. On PostgreSQL each
+round is a transaction of its own; on SQLite all rounds of a claim share one, since only one writer can hold the file. A
+job that may not start is parked: it moves to a lane of the limit that holds it, until that limit opens. Rounds follow
+each other until the worker has enough jobs or nothing more can start.
 
 A limit is never exceeded, because an admission holds the lock of the limit, and only admissions add to what it counts.
 A finish takes no lock, so a finish and a refusal can race. Both look again after their commit: the finish for jobs that
@@ -38,24 +38,26 @@ from tickwork.store.claim.types import Candidate, ClaimRequest, ClaimTx, LaneHea
 from tickwork.store.limits import LimitedCapacity
 
 PAGE = 1000
-OPEN_LIMIT = 256  # so many open turnstiles are looked at in a round
+OPEN_LIMIT = 256  # Open limit keys that a round reads.
 ROUNDS = 10
 _FORESEEN = 2000
-_EARLY = 8  # so many more than there are slots for are picked of jobs with a flow, until it is known to be of use
-_MOST = 1000  # a round that finds little to start picks up to so many, so that what is held soon leaves the way
-_KNOWN_US = 1_000_000  # for so long it is remembered who claims jobs
+_EARLY = 8  # Jobs with a flow picked beyond the free slots, until `_learn` finds a better number.
+# A round that follows one that parked most of its jobs picks up to this many, so that held jobs are parked soon.
+_MOST = 1000
+_KNOWN_US = 1_000_000  # How long the list of claiming workers is cached.
 _NO_TENANT = ""
-_LONG_S = 0.02  # a claim that took longer hands over what it has, whatever is left to be put aside
+_LONG_S = 0.02  # A claim that took longer returns what it has, even if more jobs are left to park.
 
 
 @dataclass(slots=True)
 class TurnKeeper:
-    """What a worker remembers of turns: where each tenant stands, and whether what has waited long goes first now.
+    """What a worker remembers between claims: the tenants' positions in fair turns, and its bulk parks and scans.
 
-    `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be taken ahead.
-    `is_guarded`: its last look found something that plain claims stand back for, so the next will, too. `masses`
-    are what its last rounds have met of jobs that are held, and `searches` how far it has come where it searches, for
-    each set of tasks that it claims together. `homes` is where jobs stick, as it was `homes_at_us`.
+    `positions` and `clock` are those of fair turns; `by_age` alternates: in every other round, jobs that have waited
+    long go first. `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be
+    started ahead. `is_guarded`: the last snapshot found limits or gates, for which plain claims do nothing, so the next
+    claim is a limited one, too. `masses` are the bulk parks and `searches` the sparse scans, each by the set of tasks
+    that the worker claims together. `homes` are the workers to which jobs stick, as read at `homes_at_us`.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class TurnKeeper:
     homes_at_us: int | None = None
 
     def search_for(self, asked: ClaimRequest, places: int) -> SparseScan | None:
-        """The search that goes on, if one is asked for and of use; else it is over."""
+        """Return the sparse scan for these tasks if one is asked for and there are at most PLACES places; else forget it."""
         if asked.reach.search and places <= PLACES:
             return self.searches.setdefault(asked.tasks, SparseScan())
         self.searches.pop(asked.tasks, None)
@@ -78,10 +80,12 @@ class TurnKeeper:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What came of a round. `dropped` are to be ended; `wants_more`: another one may find something.
+    """The result of one round of a claim.
 
-    `next_us` is when something is due, or opens, that was not there for this one at `now_us`. `put_aside`: most of what
-    was picked is held, so there may be much more of that. `is_near`: there is no need to search.
+    `dropped` are jobs that the caller ends. `wants_more`: another round may find something. `next_us` is the earliest
+    time at which more may be due, or a limit opens; it is compared with `now_us`. `full` are limit keys that refused a
+    job until a lease ends, with their live weight, to be checked again after the commit. `put_aside`: more than half of
+    the picked jobs were parked, diverted or dropped, so the next round picks more. `is_near`: no sparse scan is needed.
     """
 
     started: Sequence[Candidate] = ()
@@ -96,14 +100,17 @@ class RoundResult:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """What came of all rounds of a claim: in how many seconds another may find something; None: nothing is known of."""
+    """The result of all rounds of a claim.
+
+    Another claim may find something in `again_s` seconds; None: no time is known.
+    """
 
     again_s: float | None
     is_near: bool = False
 
     @classmethod
     def to_its_end(cls, last: RoundResult) -> ClaimResult:
-        """After this round there is nothing more to take for now."""
+        """Return the result of a claim whose last round found nothing more to start for now."""
         again_s = None if last.next_us is None else max(0.0, (last.next_us - last.now_us) / 1e6)
         return cls(again_s, last.is_near)
 
@@ -111,7 +118,7 @@ class ClaimResult:
 def play_rounds(
     play_one: Callable[[ClaimRequest, bool], RoundResult], asked: ClaimRequest, monotonic: Callable[[], float]
 ) -> ClaimResult:
-    """Play rounds until the worker has what it asked for, nothing more can start, or it took long."""
+    """Run rounds until the worker has what it asked for, no more can start, ROUNDS have run, or _LONG_S has passed."""
     hurry = False
     until = monotonic() + _LONG_S
     for _ in range(ROUNDS):
@@ -128,13 +135,18 @@ def play_rounds(
 
 
 def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool) -> RoundResult:
-    """Play one round. `hurry`: the last one had to put much aside, so pick more."""
+    """Run one round of a claim: snapshot, pick, admit, apply.
+
+    `hurry`: the last round set aside most of the jobs that it picked, so pick more. The plan is applied in the
+    transaction of `ground`; the caller commits it and ends the dropped jobs.
+    """
     look = ground.look()
     turns.is_guarded = look.is_guarded
     heads = _left_to_others([head for head in look.heads if _is_servable(head, asked)], ground, turns, look.now_us)
     due = [head for head in heads if head.from_us <= look.now_us]
     next_us = _earliest(look.opens_at_us, *(head.from_us for head in heads if head.from_us > look.now_us))
-    if any(head.grace_us for head in due):  # others may stand behind them that are still left to somebody
+    # Behind a place that is left to another worker there may be jobs whose grace ends later.
+    if any(head.grace_us for head in due):
         next_us = _earliest(next_us, look.now_us + GRACE_US)
     masses = turns.masses.setdefault(asked.tasks, BulkPark())
     scope = _scope(asked, turns.early, masses, due, hurry=hurry)
@@ -154,7 +166,7 @@ def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool
     is_near = asked.reach.search is not None and (search is None or search.is_near)
     lags = search is not None and search.lags
     if not applicants and not look.empty:
-        if due:  # what stands there is for others; behind it may be something that is not due yet
+        if due:  # Due jobs there are of other tasks; behind them may be jobs that are not due yet.
             next_us = _earliest(next_us, ground.next_due_us([head.place for head in due]))
         return RoundResult(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
     verdict, dropped = judge(ground, look, asked, applicants)
@@ -174,8 +186,11 @@ def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool
 
 
 class _PickBounds(NamedTuple):
-    """How many to pick, and how many of a lane for jobs with a flow. `evenly`: so that what is picked to be put aside
-    of one lane leaves some for the others."""
+    """How many jobs a round picks in all (`room`), and how many with a flow from one place (`flows`).
+
+    `evenly`: the jobs of a tenant are picked from all its places in equal parts, so that jobs of one lane that will
+    only be parked do not use up the whole round.
+    """
 
     room: int
     flows: int
@@ -183,6 +198,7 @@ class _PickBounds(NamedTuple):
 
 
 def _scope(asked: ClaimRequest, early: int, masses: BulkPark, due: Sequence[LaneHead], *, hurry: bool) -> _PickBounds:
+    """Return how many jobs to pick: as many as the worker needs, or more while large numbers of jobs are being parked."""
     if not hurry and not masses:
         room = _room_to_pick(due, asked)
         return _PickBounds(room, min(room, max(0, asked.reach.slots + 2 * asked.reach.prefetch) + early))
@@ -191,10 +207,11 @@ def _scope(asked: ClaimRequest, early: int, masses: BulkPark, due: Sequence[Lane
 
 
 def _room_to_pick(due: Sequence[LaneHead], asked: ClaimRequest) -> int:
-    """Return how many jobs to pick: as many as are asked for, unless some are to be prefetched and there are limits.
+    """Return how many jobs to pick: as many as are asked for, unless jobs are prefetched and there are limits.
 
-    Half of the limited jobs that could start is left to other workers (see admission.py). Where limits hold them, the
-    heads of their lanes tell how many these are, and picking more would hide them from others. Else more are picked.
+    Half of the limited jobs that could start is left to other workers (see admission.py). Where all due jobs are held,
+    the heads of their lanes tell how many could start, and picking more would hide them from other workers. Where none
+    is held, the prefetch is picked in addition.
     """
     slots, prefetch = max(0, asked.reach.slots), asked.reach.prefetch
     if not prefetch or not any(":" in head.lane for head in due):
@@ -206,7 +223,10 @@ def _room_to_pick(due: Sequence[LaneHead], asked: ClaimRequest) -> int:
 
 
 def _learn(turns: TurnKeeper, asked: ClaimRequest, started: Sequence[Candidate], *, is_full: bool) -> None:
-    """Learn how many jobs with a flow can be taken ahead of free slots."""
+    """Adapt how many jobs with a flow are picked beyond the free slots.
+
+    The number doubles while all of them start, and is reset to what started once the worker is full.
+    """
     early = sum(one.flow is not None for one in started) - max(0, asked.reach.slots)
     if is_full:
         turns.early = max(_EARLY, early)
@@ -214,19 +234,20 @@ def _learn(turns: TurnKeeper, asked: ClaimRequest, started: Sequence[Candidate],
         turns.early = min(_MOST, 2 * turns.early)
 
 
-HeldPlace = tuple[str, int, int, str]  # of a job in the queue: its lane, priority, run_at and id
+# The position of a held job in the queue table: its lane, priority, run_at and id.
+HeldPlace = tuple[str, int, int, str]
 _FIRST: HeldPlace = (":", -1, 0, "00000000-0000-0000-0000-000000000000")
 
 
 class HeldPage(NamedTuple):
-    """Some held jobs with what gates look at, and the place of the last one; no place: there are no more."""
+    """A page of held jobs with what gates see of them, and the position of the last; None: there are no more."""
 
     jobs: Sequence[tuple[JobId, JobFacts]]
     last: HeldPlace | None
 
     @classmethod
     def of(cls, rows: Sequence[Any]) -> HeldPage:
-        """What `held_page` gave."""
+        """Build a page from the rows of the statement `held_page`."""
         jobs = []
         for id, _, _, _, task, queue, collection, labels, text in rows:
             flow = row_codec.decode_flow(text) or Flow()
@@ -236,7 +257,7 @@ class HeldPage(NamedTuple):
 
 
 def sweep(gate: Gate, read: Callable[[HeldPlace], HeldPage], drop: Callable[[Sequence[JobId]], None]) -> None:
-    """Drop what a gate drops of the jobs that something else holds: no claim looks at them all."""
+    """Drop all held jobs that a new drop gate matches, page by page, because claims do not read held jobs."""
     last: HeldPlace | None = _FIRST
     while last is not None:
         page = read(last)
@@ -247,16 +268,17 @@ def sweep(gate: Gate, read: Callable[[HeldPlace], HeldPage], drop: Callable[[Seq
 
 
 class ClaimForecast(NamedTuple):
-    """Where a claim would leave a job, and when that opens (None: when a lease ends)."""
+    """The limit that would hold a job after a claim, and when that limit opens (None: when a lease ends)."""
 
     held_by: LimitKey
     opens_at_us: int | None
 
 
 def foresee(ground: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: LimitKey | None) -> ClaimForecast | None:
-    """Say what would hold a due job at a new worker's claim of all that is due, and apply nothing; None: nothing would.
+    """Return what would hold a due job if a new worker claimed all due jobs now; None if nothing would. Apply nothing.
 
-    `held_by` is what holds it so far. It is one round, with the room for all; of far too many jobs the first count.
+    `held_by` is the limit that holds the job now. The forecast is one round that picks up to _FORESEEN jobs, the first
+    in order; a job beyond these is reported as held by `held_by`, if that is given.
     """
     look = ground.look()
     slows = any(gate.kind == "slow" for gate in look.gates)
@@ -265,7 +287,8 @@ def foresee(ground: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: Limi
     wishes = _wishes(due, look, asked, TurnKeeper(), _PickBounds(_FORESEEN, _FORESEEN))
     picked = _in_turn(ground.pick([wish._replace(most=wish.of_group) for wish in wishes.in_turn]), wishes.order)
     sent = [_diverted(applicant, look) for applicant in picked]
-    pairs = list(zip(picked, sent, strict=True))  # who is diverted applies again in the next round, after these
+    # A diverted job applies again in the next round, after the other jobs.
+    pairs = list(zip(picked, sent, strict=True))
     applicants = [one for one, after in pairs if one is after] + [after for one, after in pairs if one is not after]
     verdict, dropped = judge(ground, look, asked, applicants)
     for applicant, lane in verdict.parks:
@@ -276,7 +299,7 @@ def foresee(ground: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: Limi
 
 
 def _diverted(applicant: Candidate, look: Snapshot) -> Candidate:
-    """The job as it applies again after a gate has sent it elsewhere."""
+    """Return the job as it applies again after a divert gate has moved it; the same job if no gate does."""
     gate = gate_for(facts_of(applicant), look.gates, look.now_us)
     if gate is None or gate.kind != "divert":
         return applicant
@@ -285,24 +308,28 @@ def _diverted(applicant: Candidate, look: Snapshot) -> Candidate:
 
 
 def _all_that_is_needed(heads: Iterable[LaneHead]) -> Offer:
-    """What a worker would have that could run all of these at once."""
+    """Return the resources of a worker that could run the jobs of all these lanes at once."""
     needs = [needs_of(read_lane(head.lane).needs) for head in heads]
     things = frozenset(thing for one in needs for thing in one.things)
     return Offer(things, {name: 10**30 for one in needs for name, _ in one.amounts})
 
 
-# -- what to pick
+# -- Picking
 
 
 def _is_servable(head: LaneHead, asked: ClaimRequest) -> bool:
+    """Return whether the worker could run jobs of this lane: it has the resources, and a slot if the jobs are held."""
     lane = read_lane(head.lane)
     if lane.held_by is not None and asked.reach.slots + asked.reach.prefetch <= 0:
-        return False  # what was held is not taken ahead of short jobs
+        return False  # Held jobs are not claimed ahead of free slots that short jobs will use.
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 
 def _left_to_others(heads: list[LaneHead], ground: ClaimTx, turns: TurnKeeper, now_us: int) -> list[LaneHead]:
-    """Give others the time to take what sticks to them. What was held goes to whoever comes first."""
+    """Give lanes of sticky jobs that belong to another worker a grace time, in which only that worker takes them.
+
+    Held jobs get none: once their limit opens, the first worker that claims takes them.
+    """
     lanes = [read_lane(head.lane) for head in heads]
     if all(lane.group is None for lane in lanes):
         return heads
@@ -315,15 +342,16 @@ def _left_to_others(heads: list[LaneHead], ground: ClaimTx, turns: TurnKeeper, n
 
 
 def _is_anothers(lane: Lane, worker: str, homes: ClaimingWorkers) -> bool:
+    """Return whether jobs of this lane stick to another live worker."""
     if lane.group is None or lane.held_by is not None:
         return False
     return homes.is_anothers(worker, lane.group, lane.queue, lane.needs)
 
 
 class _PlacePick(NamedTuple):
-    """The jobs of a place that are picked together; `order` compares it with the others of its tenant.
+    """The jobs of one place that are picked together; `order` ranks it among the places of its tenant.
 
-    In a round by age a place has two: its aged jobs, and behind all of these the rest, which goes by urgency.
+    In a round by age a place is split in two: its aged jobs, which come first, and the others, which go by urgency.
     """
 
     order: tuple[Any, ...]
@@ -333,9 +361,9 @@ class _PlacePick(NamedTuple):
 
 
 class _PickRequests(NamedTuple):
-    """Of the tenants whose turn it is, and of others should these have nothing that the worker can run.
+    """The jobs to pick from tenants whose turn it is, and a function for other tenants if these do not fill the room.
 
-    `order` names the tenant of each turn.
+    `order` names the tenant of each turn, in order.
     """
 
     in_turn: list[PickRequest]
@@ -344,6 +372,7 @@ class _PickRequests(NamedTuple):
 
 
 def _pick(ground: ClaimTx, wishes: _PickRequests, room: int) -> list[Candidate]:
+    """Pick jobs of the tenants whose turn it is; fill what is left from the other tenants."""
     picked = ground.pick(wishes.in_turn) if wishes.in_turn else []
     if len(picked) < room and (others := wishes.others()):
         picked += ground.pick(others)[: room - len(picked)]
@@ -353,6 +382,7 @@ def _pick(ground: ClaimTx, wishes: _PickRequests, room: int) -> list[Candidate]:
 def _search(
     search: SparseScan, ground: ClaimTx, wishes: _PickRequests, room: int, now_us: int, asked: ClaimRequest
 ) -> list[Candidate]:
+    """Pick jobs with the sparse scan, from all tenants at once."""
     wanted = [wish for wish in (*wishes.in_turn, *wishes.others()) if wish.most > 0]
     return search.pick(ground, wanted, room, now_us, ends_only=asked.reach.search == "ends")
 
@@ -360,7 +390,12 @@ def _search(
 def _wishes(
     due: Sequence[LaneHead], look: Snapshot, asked: ClaimRequest, turns: TurnKeeper, scope: _PickBounds
 ) -> _PickRequests:
-    """Give each tenant its turns, and within them the most urgent its place; now and then who has waited longest."""
+    """Return what to pick from each place: tenants by fair turns, and the places of a tenant by urgency.
+
+    Urgency is the order of the queues, the priority, how well the needs fit the worker, whether the jobs stick to
+    another worker, and run_at. In every other round, jobs older than the aging limit come first, so that none waits
+    forever.
+    """
     if not due:
         return _PickRequests([])
     ranks = {queue: rank for rank, queue in enumerate(asked.queues)}
@@ -398,9 +433,9 @@ def _wishes(
 
 
 def _in_turn(applicants: list[Candidate], order: Sequence[str]) -> list[Candidate]:
-    """Put applicants into the order of turns: a worker may have room for the first of them only.
+    """Sort the picked jobs into the order of turns, because the worker may start only the first of them.
 
-    Those of a tenant stay in their order. More than there are turns come last.
+    Jobs of one tenant keep their order. Jobs beyond the planned turns come last.
     """
     tenants = [read_lane(one.lane).tenant for one in applicants]
     if len(set(tenants)) < 2:
@@ -414,7 +449,7 @@ def _in_turn(applicants: list[Candidate], order: Sequence[str]) -> list[Candidat
 
 
 def _most(head: LaneHead, flows: int) -> int:
-    """How many jobs of a place could start at best."""
+    """Return how many jobs of a place could start at most: one behind a breaker, else what the limit permits."""
     if isinstance(head.rule, Breaker):
         return 1
     most = _MOST if head.rule is None else head.rule.heaviest
@@ -422,10 +457,10 @@ def _most(head: LaneHead, flows: int) -> int:
 
 
 def _took_turns(turns: TurnKeeper, started: Sequence[Candidate], weights: Mapping[str, int], slots: int) -> None:
-    """Note who took a turn.
+    """Charge tenants for the turns that their started jobs took.
 
-    What starts ahead of free slots takes none. These are never a tenant's: to count them would move the clock on, and
-    tenants would lose the turns that they are owed.
+    Jobs started ahead of free slots are not charged. They never belong to a tenant: counting them would advance the
+    clock, and tenants would lose the turns that they are owed.
     """
     counts: Counter[str] = Counter()
     for lane, count in Counter(applicant.lane for applicant in started).items():
@@ -440,4 +475,5 @@ def _took_turns(turns: TurnKeeper, started: Sequence[Candidate], weights: Mappin
 
 
 def _earliest(*instants: int | None) -> int | None:
+    """Return the earliest of these instants, without the Nones; None if there is none."""
     return min((one for one in instants if one is not None), default=None)

@@ -1,4 +1,4 @@
-"""Where the jobs of a queue stand that nothing holds, and what waits there; shared by both stores."""
+"""List the lanes and priorities in which a queue's jobs wait that no limit holds, and sum up what waits there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tickwork.core.limits.lanes import lane_range, read_lane
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """Jobs with the same needs that are due and that nothing holds: how many, and since when the first."""
+    """Due jobs with the same needs that no limit holds: how many, and the run_at of the oldest."""
 
     needs: str
     count: int
@@ -21,17 +21,17 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 def places_of(queues: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the places of plain jobs: the priorities of each queue's own lane."""
+    """Return the (lane, priority) pairs of plain jobs: every priority of each queue's own lane."""
     return [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
 
 
 def ranges_of(queues: Sequence[str]) -> list[tuple[str, str]]:
-    """Return between which names the lanes of jobs with a flow lie."""
+    """Return the ranges of lane names in which the jobs with a flow of these queues are."""
     return [lane_range(f"{queue}:") for queue in queues]
 
 
 def by_kind(lanes: Iterable[tuple[str, str, int]]) -> list[WaitingKind]:
-    """Put together what waits in lanes, by its task and what it needs."""
+    """Sum the counts of waiting jobs by task and needs."""
     found: dict[tuple[str, str], int] = {}
     for lane, task, count in lanes:
         kind = task, read_lane(lane).needs
@@ -40,7 +40,7 @@ def by_kind(lanes: Iterable[tuple[str, str, int]]) -> list[WaitingKind]:
 
 
 def by_needs(lanes: Iterable[tuple[str, int, datetime]]) -> list[Backlog]:
-    """Put together what waits in lanes, by what it needs."""
+    """Sum the counts of waiting jobs by needs, and keep the oldest instant of each."""
     found: dict[str, Backlog] = {}
     for lane, count, oldest_at in lanes:
         needs = read_lane(lane).needs

@@ -1,7 +1,8 @@
-"""Scouts: they go through places of the queue a bit at a time, and remember how far they came.
+"""Scan cursors: read through places of the queue in bounded steps, and remember the position between claims.
 
-Two go through each place. One stays at the end of the line, where new jobs come. The other goes there from further up,
-and then sets out again, though not within a second, for jobs that were stored later than their time says.
+Each place has two cursors. One stays at the end of the place, where new jobs arrive. The other reads from the start
+position to the end, and then starts again, at most once a second, to find jobs that were stored later than their run_at
+says.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from uuid import UUID
 
 from tickwork.store.claim.types import Candidate, ClaimTx, LaneScan, Place, Position
 
-_LATE_US = 30_000  # a job may be stored so much later than its time says
-_AGAIN_US = 1_000_000  # how often to set out anew for those that were stored later than that
-_BEHIND_US = 250_000  # who lags by more leaps to the end of the line
+_LATE_US = 30_000  # A job may be stored this much later than its run_at.
+_AGAIN_US = 1_000_000  # The interval at which a scan starts again, for jobs that were stored even later than that.
+_BEHIND_US = 250_000  # An end cursor that lags by more jumps to the end of the place.
 
 
 class ScanTask(NamedTuple):
-    """What to look for in a place: jobs of other kinds than these, behind a position; the rest as for `LaneScan`."""
+    """What to scan for in a place: jobs of other kinds than `kinds`, from a position on.
+
+    The other fields are those of `LaneScan`.
+    """
 
     start: Position
     kinds: tuple[Candidate, ...]
@@ -28,9 +32,10 @@ class ScanTask(NamedTuple):
 
 
 class _CursorPair(NamedTuple):
-    """The scouts of a place. `went_far`: the second one has walked in vain since it set out; None: not at all yet.
+    """The two cursors of a place: `at_end` and `on_way`.
 
-    `lags`: the first one has not come to the end of the line.
+    `went_far`: `on_way` has read a whole step without finding enough since it started; None: no step yet. `lags`:
+    `at_end` has not reached the end of the place.
     """
 
     at_end: LaneScan
@@ -40,18 +45,22 @@ class _CursorPair(NamedTuple):
 
     @property
     def arrived(self) -> bool:
+        """Return whether `on_way` has reached its end."""
         return self.on_way.after[0] >= (self.on_way.until_us or 0)
 
     @property
     def again_us(self) -> int:
-        """When the second one sets out again, if it has arrived."""
+        """Return when `on_way` starts again, if it has arrived."""
         return self.on_way.after[0] + _delay_us(self.on_way) + _AGAIN_US
 
     def sent(self, anew: _CursorPair, now_us: int) -> _CursorPair:
-        """The pair as it goes on when it is told what a new one is told."""
+        """Return the pair for the next step: the positions of this pair with the task of the new one.
+
+        `on_way` starts again if it arrived long enough ago.
+        """
         if max(self.at_end.after[0], self.on_way.until_us or 0) > now_us - _LATE_US:
-            return anew  # the store's clock was set back
-        # One that lags far behind goes to the end at once; what it leaves out the other one will come to.
+            return anew  # The store's clock was set back.
+        # A cursor that lags far jumps to the end at once; `on_way` then covers what it skipped.
         leaps = self.lags and anew.at_end.after[0] - self.at_end.after[0] > _BEHIND_US
         at_end = anew.at_end if leaps else anew.at_end._replace(after=self.at_end.after)
         if self.arrived and now_us >= self.again_us:
@@ -62,7 +71,7 @@ class _CursorPair(NamedTuple):
 
 
 class ScanCursors:
-    """The scouts of one worker, out for one thing."""
+    """The scan cursors of one worker for one purpose, by place."""
 
     def __init__(self) -> None:
         self._pairs: dict[Place, _CursorPair] = {}
@@ -71,7 +80,10 @@ class ScanCursors:
         return bool(self._pairs)
 
     def send(self, errands: Mapping[Place, ScanTask], now_us: int) -> None:
-        """Have two scouts in each of these places, and none in others. Those that are on their way go on."""
+        """Keep two cursors in each of these places and none elsewhere.
+
+        Cursors in known places continue from their positions.
+        """
         pairs: dict[Place, _CursorPair] = {}
         for place, (start, kinds, grace_us, most, walk) in errands.items():
             on_way = LaneScan(*place, kinds, start, None, grace_us, most, walk)
@@ -81,7 +93,10 @@ class ScanCursors:
         self._pairs = pairs
 
     def walk(self, ground: ClaimTx, now_us: int, *, ends_only: bool = False) -> list[Candidate]:
-        """Pick what they are out for, a bit further on than the last time. `ends_only`: who is on its way rests."""
+        """Advance the cursors by one step and return the jobs that they pick.
+
+        `ends_only`: advance only the end cursors.
+        """
         ends = [pair.at_end for pair in self._pairs.values()]
         ways = [pair.on_way for pair in self._pairs.values() if not (ends_only or pair.arrived)]
         reports = ground.scout([*ends, *ways]) if ends else []
@@ -96,7 +111,7 @@ class ScanCursors:
         return list({one.job_id: one for found, _ in reports for one in found}.values())
 
     def hold_back(self, passed_by: Iterable[Candidate]) -> None:
-        """Have these found again, which were found and left where they stand."""
+        """Move cursors back before jobs that were found but not taken, so that the next step finds them again."""
         for one in passed_by:
             pair, before = self._pairs.get(one.place), (one.run_at_us, str(UUID(int=UUID(one.job_id).int - 1)))
             if pair is None:
@@ -109,26 +124,27 @@ class ScanCursors:
 
     @property
     def is_near(self) -> bool:
-        """Whether no long way was gone in any place, to see all of it or to find all that is wanted."""
+        """Return whether every scan saw its whole place, or found all that is wanted, within one step."""
         return all(pair.went_far is False for pair in self._pairs.values())
 
     @property
     def lags(self) -> bool:
-        """Whether more stands at the end of some line than was looked at."""
+        """Return whether an end cursor has more to read."""
         return any(pair.lags for pair in self._pairs.values())
 
     def next_us(self, now_us: int) -> int:
-        """When they may find something that they did not: at once, unless all have arrived."""
+        """Return when a further step may find jobs that earlier steps did not: now, unless all cursors have arrived."""
         if not all(pair.arrived for pair in self._pairs.values()):
             return now_us
         return min((pair.again_us for pair in self._pairs.values()), default=now_us + _AGAIN_US)
 
 
 def _delay_us(scout: LaneScan) -> int:
-    """How long after its time a job is sure to be seen."""
+    """Return how long after its run_at a job is certain to be visible to a cursor."""
     return max(_LATE_US, scout.grace_us)
 
 
 def _moved(scout: LaneScan, reached: Position | None, now_us: int) -> LaneScan:
+    """Return the cursor advanced to `reached` (None: to its limit), but not past jobs that may still be stored late."""
     reached = (scout.limit_us(now_us), "") if reached is None else reached
     return scout._replace(after=max(scout.after, min(reached, (now_us - _delay_us(scout), ""))))

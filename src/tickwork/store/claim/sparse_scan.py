@@ -1,8 +1,8 @@
-"""How jobs are found of which few stand among very many of other tasks.
+"""Sparse scan: find rare jobs of a worker's tasks in a long queue that it shares with other tasks.
 
-A claim walks over whatever stands before the jobs that it may take. Where that takes long, a worker searches: each of
-its claims has scouts walk on a bit, so that neither its other jobs nor anybody else waits for it. In lanes in which
-order counts, and in those of jobs that were held, it picks as always.
+A claim reads past all jobs before the ones that it may take. Where that takes long, the worker scans instead: each of
+its claims advances scan cursors by a bounded number of rows, so that neither its other jobs nor other workers wait.
+Lanes in which order counts, and lanes of held jobs, are picked from as in any claim.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tickwork.core.limits.lanes import read_lane
 from tickwork.store.claim.scan_cursor import ScanCursors, ScanTask
 from tickwork.store.claim.types import Candidate, ClaimTx, PickRequest, Place, Position
 
-PLACES = 32  # where there are more, each of them takes its time, and a search would take more
-WALK = 2000  # so many are looked at in a round, in all places together: in one or two milliseconds
-LEAST = 100  # but so many in each
+PLACES = 32  # With more places a scan is slower than a plain pick, since each place costs time.
+WALK = 2000  # Rows read in a round, over all places together; takes one or two milliseconds.
+LEAST = 100  # Rows read in each place at least.
 _FRONT: Position = (0, "")
 
 
 class SparseScan:
-    """How far one worker has come for one set of tasks."""
+    """The progress of one worker's scan for one set of tasks."""
 
     def __init__(self) -> None:
         self._scouts = ScanCursors()
@@ -29,41 +29,44 @@ class SparseScan:
 
     @property
     def is_near(self) -> bool:
-        """Whether what it is after can be had without a search."""
+        """Return whether the jobs can be found quickly without a sparse scan."""
         return self._scouts.is_near
 
     @property
     def lags(self) -> bool:
-        """Whether it has not seen all that has just come."""
+        """Return whether jobs have arrived at the end of a place that the scan has not read yet."""
         return self._scouts.lags
 
     def pick(
         self, ground: ClaimTx, wishes: Sequence[PickRequest], room: int, now_us: int, *, ends_only: bool
     ) -> list[Candidate]:
-        """As `Ground.pick`, of what it has not seen yet, and up to so many. `ends_only`: of what has just come."""
-        self.took(set())  # of a round that was not stored
+        """Pick up to `room` jobs as `ClaimTx.pick` does, but only jobs that the scan has not seen yet.
+
+        `ends_only`: only jobs that have just arrived.
+        """
+        self.took(set())  # The last round was rolled back if `took` was not called: find its jobs again.
         far = [wish for wish in wishes if not read_lane(wish.lane).is_strict]
         near = [wish for wish in wishes if read_lane(wish.lane).is_strict]
         picked = ground.pick(near) if near else []
         walk = max(LEAST, WALK // max(1, len(far)))
-        # Of two wishes for a place the second one is for all that is younger: its grace is the one that counts.
+        # Of two requests for a place the second covers the younger jobs, and its grace time is the shorter one.
         errands = {one.place: ScanTask(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
         self._scouts.send(errands, now_us)
         self._found = self._scouts.walk(ground, now_us, ends_only=ends_only)
         return _wanted([*picked, *self._found], wishes, now_us)[:room]
 
     def next_us(self, now_us: int) -> int:
-        """When another step may find something."""
+        """Return when another step may find something."""
         return self._scouts.next_us(now_us)
 
     def took(self, gone: Set[JobId]) -> None:
-        """Of those that were picked these have gone; the others are to be found again."""
+        """Note which of the picked jobs have left their place; the next step finds the others again."""
         self._scouts.hold_back(one for one in self._found if one.job_id not in gone)
         self._found = []
 
 
 def _wanted(found: Sequence[Candidate], wishes: Sequence[PickRequest], now_us: int) -> list[Candidate]:
-    """Those that wishes have room for, in their order."""
+    """Return the found jobs that the requests have room for, in the order of the requests."""
     by_place: dict[Place, list[int]] = {}
     for rank, wish in enumerate(wishes):
         by_place.setdefault(wish.place, []).append(rank)

@@ -1,4 +1,4 @@
-"""What a round of a guarded claim is made of (see limited.py)."""
+"""Types of a limited claim: snapshot, candidates, limit states, plan, and the interface to a store (see limited.py)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tickwork.core.placement.needs import free, needs_of
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store.limits import LimitedCapacity, Rule
 
-MASS = 1000  # so many are looked at behind one that is put aside, for those that go with it
+MASS = 1000  # Jobs that the store reads behind each bulk-parked job, for others of its kind.
 
-Place = tuple[str, int]  # a lane and a priority
-Position = tuple[int, str]  # in a place: a (run_at, id)
+Place = tuple[str, int]  # A lane and a priority.
+Position = tuple[int, str]  # A (run_at, id) in a place.
 
 
 class LaneHead(NamedTuple):
-    """The first job of a priority in a lane. `rule` is that of the turnstile which held the lane's jobs, if any.
+    """The first job of a place. `rule` is the rule of the limit key that holds the lane's jobs, if any.
 
-    `grace_us`: for so long after they are due its jobs are left to another worker, to which they stick.
+    `grace_us`: how long after their run_at its jobs are left to the worker to which they stick.
     """
 
     lane: str
@@ -42,15 +42,15 @@ class LaneHead(NamedTuple):
 
     @property
     def from_us(self) -> int:
-        """When the worker that looks may take it."""
+        """Return when the claiming worker may take the job."""
         return self.run_at_us + self.grace_us
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a round finds: gates in force, weights of tenants, where something stands, and when the next one opens.
+    """What a round reads first: gates in force, weights of tenants, heads of all places, and when the next limit opens.
 
-    `empty` are open turnstiles that hold nothing.
+    `empty` are open limit keys that hold no job.
     """
 
     now_us: int
@@ -62,14 +62,14 @@ class Snapshot:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether plain claims would have stood back."""
+        """Return whether there are limits or gates to respect, in which case a plain claim takes nothing."""
         return bool(self.gates or self.empty or any(":" in head.lane for head in self.heads))
 
 
 class PickRequest(NamedTuple):
-    """Up to `most` jobs of a place are wanted, and up to `of_group` of all places of its group.
+    """A request to pick up to `most` due jobs of a place, and up to `of_group` from all places of its group.
 
-    They became due after the instant `after_us`, and at least `grace_us` ago.
+    Only jobs with `after_us` < run_at <= now - `grace_us`.
     """
 
     group: int
@@ -85,12 +85,12 @@ class PickRequest(NamedTuple):
         return (self.lane, self.priority)
 
     def covers(self, run_at_us: int, now_us: int) -> bool:
-        """Return whether a job of its place that is due at `run_at_us` is wanted."""
+        """Return whether the request covers a job of its place that is due at `run_at_us`."""
         return self.after_us < run_at_us <= now_us - self.grace_us
 
 
 class Candidate(NamedTuple):
-    """A waiting job that a round has picked. `row` is what the store needs to move it."""
+    """A queued job that a round has picked. `row` is what the store needs to move it."""
 
     job_id: JobId
     lane: str
@@ -105,6 +105,7 @@ class Candidate(NamedTuple):
 
     @property
     def home(self) -> str:
+        """Return the lane in which the job waits when no limit holds it."""
         return home_lane(self.queue, self.flow)
 
     @property
@@ -113,19 +114,20 @@ class Candidate(NamedTuple):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """Where it stands and all that is judged by: what holds one job of a kind holds those behind it."""
+        """Return the grouping key. Jobs with equal keys are held by the same limit or gate."""
         return (self.lane, self.priority, self.task, self.queue, self.collection, self.labels, self.flow)
 
 
 Wanting = tuple[Candidate, tuple[LimitUse, ...]]
 Park = tuple[Candidate, str]
-"""A job and the lane that it goes to."""
+"""A job and the lane that it is parked in."""
 
 
 class LaneScan(NamedTuple):
-    """Where to look for jobs of other kinds: in a place, behind a position, up to an instant if there is one.
+    """A step of a scan cursor: where to look in a place for jobs of other kinds than `kinds`.
 
-    Only what is due since `grace_us` counts. Up to `most` are picked, of the next so many that it walks over.
+    It reads from `after` up to `until_us` (None: no end), and only jobs that have been due for `grace_us`. It reads up
+    to `walk` rows and picks up to `most` of them.
     """
 
     lane: str
@@ -142,22 +144,22 @@ class LaneScan(NamedTuple):
         return (self.lane, self.priority)
 
     def limit_us(self, now_us: int) -> int:
-        """Up to when it looks."""
+        """Return the run_at up to which it reads."""
         due_us = now_us - self.grace_us
         return due_us if self.until_us is None else min(self.until_us, due_us)
 
 
 LaneScanResult = tuple[list[Candidate], Position | None]
-"""What a scout has picked, and up to where it has looked; None: it has seen all."""
+"""The picked jobs, and the position up to which the cursor has read; None: it has read everything."""
 
 
 class LimitState(NamedTuple):
-    """A turnstile under its lock. Without a rule it holds nobody.
+    """The state of a limit key, read under its lock. Without a rule it holds nothing.
 
-    `arrival_us`, `breaker` and `marker` are its state, as its rule has one: the marker is the first job of a sequence
-    while something else holds it. `waiting` and `head` are how many jobs it holds (counted up to one more than were
-    picked) and the first of them by (run_at, id). `returned` are the jobs of a sequence that have started and wait for
-    another attempt, where they keep others from starting; they are counted in `live`.
+    Of `arrival_us`, `breaker` and `marker`, only the one that fits the rule is used; the marker is the first job of a
+    sequence while something other than the sequence holds it. `waiting` counts the jobs that the key holds (up to one
+    more than were picked), and `head` is the first of them by (run_at, id). `returned` are jobs of a sequence that have
+    started and wait for another attempt, where they keep others from starting; they are counted in `live`.
     """
 
     rule: Rule | None
@@ -171,7 +173,7 @@ class LimitState(NamedTuple):
 
     @property
     def turnstile(self) -> LimitSnapshot | None:
-        """What `admit` sees of it."""
+        """Return the state as `admit` needs it; None if nothing is counted here: no rule, or a breaker."""
         if self.rule is None or isinstance(self.rule, Breaker):
             return None
         if not isinstance(self.rule, Concurrency) or not self.rule.in_order:
@@ -186,11 +188,14 @@ class LimitState(NamedTuple):
 
     @property
     def on_retry(self) -> OnRetry | None:
-        """How a job that starts here keeps its place while it waits for another attempt; None: not at all."""
+        """Return how a started job of a sequence keeps its place while it waits for another attempt; None: not at all."""
         return self.rule.on_retry if isinstance(self.rule, Concurrency) and self.rule.in_order else None
 
     def with_returned(self, kept: Iterable[tuple[int, JobId]], now_us: int) -> LimitState:
-        """The same with jobs that have started and wait: those that others may not pass now."""
+        """Return the state with started jobs that wait for another attempt, limited to those that block others now.
+
+        With `on_retry` "pass", a job blocks others only once its retry is due.
+        """
         passable = self.on_retry == "pass"
         returned = tuple(one for one in kept if not passable or one[0] <= now_us)
         return self._replace(returned=returned, live=self.live + len(returned))
@@ -198,11 +203,12 @@ class LimitState(NamedTuple):
 
 @dataclass(slots=True)
 class ClaimPlan:
-    """What a round does. Turnstiles: the new state, and when they open (None: when a lease ends).
+    """What a round writes.
 
-    `full` are those that hold a job until a lease ends, with what is live there: should that have become less at the
-    end, they are to be opened. `masses` are those of `parks` behind which more stand that are alike, and go with them.
-    `on_retry` says of which turnstiles a job that starts keeps its place while it waits for another attempt.
+    `parks` are jobs to move to lanes of limits, and `masses` those of them behind which the store parks all jobs of the
+    same kind. `states` are new states of limit keys and `opens` when they open (None: when a lease ends). `full` are
+    keys that refused a job until a lease ends, with their live weight: if that has dropped after the commit, the caller
+    opens them. `on_retry` tells under which keys a started job keeps its place while it waits for another attempt.
     """
 
     starts: list[Wanting] = field(default_factory=list)
@@ -219,7 +225,7 @@ class ClaimPlan:
 
     @property
     def put_aside(self) -> list[Candidate]:
-        """Who leaves the place without a start."""
+        """Return the jobs that leave their place without a start."""
         return [one for one, _ in (*self.parks, *self.diverts)]
 
 
@@ -227,46 +233,47 @@ State = int | BreakerState | tuple[int, JobId]
 
 
 class ClaimTx(Protocol):
-    """What a round needs of a store, inside one transaction. `now_us` is read anew once locks were waited for."""
+    """What a round needs of a store, inside one transaction. `now_us` is read again after a wait for locks."""
 
     worker: WorkerId
 
     @property
     def now_us(self) -> int: ...
 
-    def look(self) -> Snapshot: ...
+    def look(self) -> Snapshot:
+        """Read where jobs are due, and which gates and limits are open."""
 
     def neighbours(self) -> list[ClaimingWorker]:
-        """Who claims jobs at the time."""
+        """Return the workers that claim jobs now."""
 
     def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
-        """Pick due jobs that nobody else is just moving, in the order of the wishes."""
+        """Pick due jobs in the order of the requests, and skip jobs that another transaction has locked."""
 
     def next_due_us(self, places: Sequence[Place]) -> int | None:
-        """When the next job of these places will be due, if there is one that is not yet."""
+        """Return when the next job of these places that is not due yet will be; None if there is none."""
 
     def scout(self, scouts: Sequence[LaneScan]) -> list[LaneScanResult]:
-        """Pick due jobs as scouts are told to."""
+        """Run these steps of scan cursors; return a result for each, in order."""
 
     def lock(
         self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
-        """Lock the limits and gates of turnstiles, in one order everywhere, and read how these stand from then on.
+        """Lock limit keys and gates, in one order everywhere so that claims cannot deadlock, and read their states.
 
-        `picked` says how many were picked of what they hold; only those are looked at for what else they hold. The rule
-        of a gate is its pace; one that was lifted meanwhile is left out.
+        `picked` tells how many jobs of each key were picked; only for these keys the other held jobs are read. The rule
+        of a gate is its pace; a gate that was lifted meanwhile is left out.
         """
 
     def apply(self, verdict: ClaimPlan) -> int:
-        """Do as the verdict says; return how many were put aside with its masses.
+        """Write the plan; return how many jobs were parked in bulk.
 
-        Of the due jobs behind each of them MASS are looked at.
+        For each bulk-parked job, MASS due jobs behind it are read.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What a worker asks for: of which queues, in that order, and tasks, how many, and what it can do for a flow."""
+    """What a worker asks for: queues in their order, tasks, how many jobs, and its capacity for jobs with a flow."""
 
     queues: Sequence[str]
     tasks: tuple[str, ...]
@@ -274,7 +281,7 @@ class ClaimRequest:
     reach: LimitedCapacity
 
     def after(self, started: Sequence[Candidate]) -> ClaimRequest:
-        """What it asks for when these have started."""
+        """Return the request that is left after these jobs have started."""
         flows = [one.flow for one in started if one.flow is not None]
         left = free(self.reach.offer, [needs_of(flow.needs) for flow in flows if flow.needs])
         reach = msgspec.structs.replace(self.reach, slots=self.reach.slots - len(flows), offer=left)
@@ -282,5 +289,5 @@ class ClaimRequest:
 
 
 def gate_passage(gate: Gate) -> LimitKey:
-    """Return the turnstile of a gate."""
+    """Return the limit key under which a gate's state is stored."""
     return LimitKey(f"gate:{gate.name}", "")
