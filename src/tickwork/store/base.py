@@ -1,7 +1,8 @@
-"""What a store promises. `tests/store/` is the definition; both stores pass it.
+"""The `Store` protocol: every operation on jobs, workers, leases and queues. `tests/store/` defines it for both stores.
 
-Verbs are synchronous, short, and plural wherever work comes in batches. Every write names what it expects to find, and
-finding otherwise is an answer. Every verb is one transaction and safe to run twice. All times are the store's own.
+Verbs are synchronous, short, and plural wherever work comes in batches. Every write names the state that it expects; if
+it finds another one, it changes nothing and says so in its result. Every verb is one transaction and safe to run twice.
+All times are the store's own.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ from tickwork.store.schedules import ScheduleVerbs
 T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
-AHEAD_LIMIT = timedelta(milliseconds=250)  # a claim may precede its job's time by so much, never a start
-NO_CLAIM = ClaimId(0)  # of a look that takes nothing
+AHEAD_LIMIT = timedelta(milliseconds=250)  # A claim may precede a job's run_at by up to this; a start never does.
+NO_CLAIM = ClaimId(0)  # The claim id of a read that claims nothing.
 
 
 def new_claim() -> ClaimId:
-    """Draw the identity of a claim. The bits are the kernel's, so forked processes draw different ones."""
+    """Return a random claim id. The bits come from the kernel, so forked processes draw different ids."""
     return ClaimId(secrets.randbits(63))
 
 
@@ -80,10 +81,10 @@ class WorkerRegistration:
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """One attempt's end, as decided. `waited_us` is the time from its claim to the handler's first line.
+    """The end of one attempt, as decided. `waited_us` is the time from its claim to the handler's first line.
 
-    `run` and `step`: the job is a step of that run, and its end moves the run on. `produce`: the assets that it makes
-    anew if that was a success. `progress`: its last report, where the store may not have it yet.
+    `run` and `step`: the job is a step of that run, and its end advances the run. `produce`: the assets that it updates
+    if it succeeded. `progress`: its last report, in case the store does not have it yet.
     """
 
     job_id: JobId
@@ -98,7 +99,7 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that is not ended, with what `decide` needs to end it.
+    """An attempt that has not ended, with all that `decide` needs to end it.
 
     `begun`: it runs alone in its worker, or over REST, and its handler has begun.
     """
@@ -118,7 +119,7 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewLog(msgspec.Struct, frozen=True, gc=False):
-    """Some lines that an attempt wrote. `seq` rises with each chunk of an attempt.
+    """Lines that an attempt wrote. `seq` rises with each chunk of an attempt.
 
     `shared`: they came through a descriptor of a process in which other attempts ran, too.
     """
@@ -131,7 +132,7 @@ class NewLog(msgspec.Struct, frozen=True, gc=False):
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
-    """How far an attempt says it is, from 0 to 1."""
+    """The progress that an attempt reports, from 0 to 1."""
 
     job_id: JobId
     claim: ClaimId
@@ -140,11 +141,11 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a claim brought.
+    """The result of a claim.
 
     `next_due_s`: seconds until the next job of these queues is due, None if none is known. `again_s`: seconds until a
-    claim may find a job that this one passed by, None when it passed by nothing. `is_near`: if this was a search,
-    there was no need for one.
+    claim may find a job that this one skipped, None when it skipped nothing. `is_near`: if this was a sparse scan, it
+    was not needed.
     """
 
     jobs: list[Claimed]
@@ -154,9 +155,9 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """What became of endings (`finished`: whose attempts were closed), and what was claimed in their place.
+    """The result of `Store.exchange`: the jobs whose attempts were closed, and the jobs claimed in their place.
 
-    No claims: the worker has no lease any more.
+    `claims` is None if the worker has lost its lease.
     """
 
     finished: set[JobId]
@@ -164,13 +165,13 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 Place = tuple[str, JobId]
-"""Where a walk through the ended jobs stands: the store's own text for an instant, and a job that ended then."""
+"""A position in the list of ended jobs: the store's own text for an instant, and a job that ended then."""
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What was deleted: how many jobs or records of fires, the larger number, and the blobs that nobody names now.
+    """The result of a prune: the larger number of deleted jobs or fire records, and the blobs no longer referenced.
 
-    `next`: where to go on, if there may be more jobs that are old enough.
+    `next`: the position to continue from, if there may be more jobs that are old enough.
     """
 
     count: int
@@ -180,7 +181,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StoreHealth:
-    """What `tickwork doctor` says of a store: facts, and what is wrong with what to do about it."""
+    """The report of `tickwork doctor` on a store: facts, and warnings that say what is wrong and what to do."""
 
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -188,7 +189,7 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True)
 class PoolSizes:
-    """How many connections a process may have at the same time: for Tickwork's own calls and for the caller's.
+    """The maximum number of connections that a process opens, for Tickwork's own calls and for the caller's.
 
     A connection that was not used for `idle` is closed.
     """
@@ -203,7 +204,7 @@ DEFAULT_SIZES = PoolSizes()
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCounts:
-    """Connections that a process has open now, and those that the server refused it because it had none left."""
+    """The connections that a process has open, and how often the server refused one for lack of connections."""
 
     open: int = 0
     refused: int = 0
@@ -211,23 +212,24 @@ class ConnectionCounts:
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """Which migrations a store has, and which it still lacks, in order. Each knows its SQL."""
+    """The migrations that a store has applied, and those that are pending, in order. Each contains its SQL."""
 
     applied: tuple[Migration, ...]
     pending: tuple[Migration, ...]
 
 
 class Waiter(Protocol):
-    """Wakes a worker when there may be something to do. A hint: polling alone must be right.
+    """A wake-up for a worker when there may be new work. It is a hint: a worker that only polls must be correct.
 
-    A call may come before the commit of what it is for, where claims wait for that; another one comes after it.
+    A call may come before the commit of the change that it announces, where claims wait for that commit; another call
+    then follows after it.
     """
 
     def fileno(self) -> int:
-        """A descriptor that is readable when somebody called; -1 when this store can only be polled."""
+        """Return a descriptor that becomes readable on a call; -1 when this store can only be polled."""
 
     def clear(self) -> None:
-        """Forget the calls so far."""
+        """Discard the calls so far."""
 
     def close(self) -> None: ...
 
@@ -251,112 +253,112 @@ class Store(
     AuditChainVerbs,
     Protocol,
 ):
-    """The verbs. Nothing above this line knows which database it talks to."""
+    """All verbs of a store. The layers above it do not know which database they talk to."""
 
     url: str
     blobs: Blobs | None
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
-        """Run `work`, whose verbs in this thread share one transaction; return its result once that is committed.
+        """Run `work` so that its verbs in this thread share one transaction; return its result once that is committed.
 
-        When `work` raises, none of its verbs has changed anything. The server may ask to run the transaction again;
-        then `work` is called again, and nothing of the first call is stored. `work` must be short and must not wait.
+        When `work` raises, all of its changes are rolled back. The server may ask to run the transaction again; `work`
+        is then called again, and nothing of the first call is stored. `work` must be short and must not wait.
         """
 
     # -- callers
 
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: AskingAttempt | None = None) -> list[JobId]:
-        """Store jobs, all or none; return for each the job that stands for it now.
+        """Store jobs, all or none; return for each the id of the job that now represents it.
 
-        That is another one than asked for where a live job of the same task holds the same key. A job of another task
-        there, or if_exists="error", raises KeyTaken, and nothing is stored. Inserting an id a second time changes
-        nothing, so an insert whose reply was lost can simply be repeated. With `tx` it happens in that transaction.
-        `by` is the attempt whose handler asks: when it is not the current one, LeaseLost, and nothing is stored.
+        That is an existing job if a live job of the same task holds the same key. If a job of another task holds it, or
+        with if_exists="error", KeyTaken is raised and nothing is stored. Inserting an id a second time changes nothing,
+        so an insert whose reply was lost can be repeated. With `tx` it happens in that transaction. `by` is the attempt
+        whose handler inserts: if it is not the current one, LeaseLost is raised and nothing is stored.
         """
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
-        """Return those of the jobs that exist."""
+        """Return the jobs with these ids that exist."""
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
         """Return matching jobs, the newest first, from just below `before` on."""
 
     def find_key(self, key: str) -> JobId | None:
-        """Return the job that holds the key, else the newest one that had it."""
+        """Return the job that holds the key, else the newest job that had it."""
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        """End jobs that are not running as cancelled and ask running ones to stop; return both.
+        """End jobs that are not running as cancelled, and ask running jobs to stop; return both.
 
-        From here on no new attempt of them starts, and whatever a running one returns, it ends as cancelled.
+        From here on no new attempt of them starts, and a running one ends as cancelled whatever it returns.
         """
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
-        """Queue ended jobs again (not succeeded ones), with a fresh count of failures; return those that were queued.
+        """Queue ended jobs again (not succeeded ones) with no failures counted; return the jobs that were queued.
 
-        The first is due `first` from now, the others one `spacing` after the other. A job whose key is held by
-        another live job stays as it is. A queued job whose time has not come becomes due now.
+        The first is due `first` from now, the others one `spacing` after the other. A job whose key is held by another
+        live job is not changed. A queued job whose time has not come becomes due now.
         """
 
     def reschedule_jobs(
         self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
     ) -> list[JobId]:
-        """Have waiting jobs be due at another time: at an instant, or a delay from now; return those that wait.
+        """Change when waiting jobs are due: at an instant, or a delay from now. Return the jobs that are waiting.
 
-        What a limit or a gate holds is judged anew then. A deadline moves with its job.
+        Jobs that a limit or a gate holds are checked again at that time. A deadline moves with its job.
         """
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        """Take failed jobs out of the dead letters; return those that were there."""
+        """Remove failed jobs from the dead letters; return the jobs that were removed."""
 
     def attempts(self, job_id: JobId) -> list[AttemptView]:
-        """Return all tries of a job, the first one first."""
+        """Return all attempts of a job, the first one first."""
 
     def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
-        """Return what handlers of the job wrote, from just after (attempt, seq) on."""
+        """Return the lines that handlers of the job wrote, from just after (attempt, seq) on."""
 
     def queues(self) -> list[QueueView]:
-        """Return each queue that has jobs standing or running in it, counted up to COUNTED."""
+        """Return each queue that has waiting or running jobs, with counts of at most COUNTED."""
 
     def durations(self) -> dict[str, timedelta]:
-        """Return how long jobs of each queue took on average, by the last thousand of all that ended."""
+        """Return the mean duration of the jobs of each queue, over the last thousand jobs that ended."""
 
     def workers(self) -> list[WorkerView]:
-        """Return the workers that live, and those that were lost lately.
+        """Return the live workers, and the workers that were lost lately.
 
-        Attempts over REST are seen while they run: those of one name with the same queues, tasks and offer are one
-        worker in the state `remote`, with the id of one of their leases and as many slots as attempts. Of more than
-        REMOTE_SHOWN such workers, the others are put together as REMOTE_OTHERS. A server, which claims for others and
-        has no slots, is none.
+        Attempts over REST appear while they run: attempts with the same name, queues, tasks and offer are one worker in
+        the state `remote`, with the id of any of their leases and one slot per attempt. If there are more than
+        REMOTE_SHOWN such workers, the rest are combined as REMOTE_OTHERS. A server, which claims for others and has no
+        slots, is not listed.
         """
 
     def worker(self, id: WorkerId) -> WorkerView | None:
-        """Return one worker, or one attempt over REST by the id of its lease; None when there is none."""
+        """Return a worker, or an attempt over REST by the id of its lease; None when there is none."""
 
     def task_definition(self, name: str) -> TaskDefinition | None:
-        """Return what workers last said of a task."""
+        """Return the definition of a task that a worker stored last."""
 
     def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
-        """Return what workers last said of tasks, and what is stored of dags, by name, from just after `after` on."""
+        """Return the latest definitions of tasks and dags, by name, from just after `after` on."""
 
     def connection(self) -> AbstractContextManager[Any]:
-        """A transaction of the caller's own on this store: commits at the end of the block, or rolls back."""
+        """Open a transaction for the caller on this store: it commits at the end of the block, or rolls back."""
 
     # -- workers
 
     def register_worker(
         self, worker: WorkerRegistration, definitions: Sequence[TaskDefinition], lease: timedelta
     ) -> None:
-        """Make a worker known, with a lease, the tasks that it can run and the schedules that its code declares."""
+        """Register a worker with a lease, the tasks that it can run and the schedules that its code declares."""
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
-        """Extend a worker's lease; False when it is not known any more (it must register anew and drop its work)."""
+        """Extend a worker's lease; return False if it is unknown by now: it must register again and drop its work."""
 
     def drain_worker(self, worker: WorkerId) -> None:
-        """Announce that a worker takes no more jobs."""
+        """Record that a worker takes no more jobs."""
 
     def end_worker(self, worker: WorkerId) -> None:
-        """Forget a worker that gave back or ended everything it held."""
+        """Delete a worker that has returned or ended all of its attempts."""
 
     def claim_jobs(
         self,
@@ -369,12 +371,10 @@ class Store(
     ) -> Claims:
         """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
 
-        All of them carry the identity of this claim, which every later write of their attempts names.
-
-        Jobs that become due within `ahead` are taken when too few are due now. Of jobs with a flow those are taken that
-        limits and gates let through, and up to `reach.slots` of them (without it: up to `limit`, without needs). A
-        worker whose lease ran out, or that is not known, gets LeaseLost: nothing is claimed that could be reclaimed at
-        once.
+        All of them carry the id of this claim, which every later write of their attempts names. Jobs that become due
+        within `ahead` are taken when too few are due now. Jobs with a flow are taken only if limits and gates admit
+        them, and only up to `reach.slots` (without `reach`: up to `limit`, and without needs). A worker that is unknown
+        or whose lease has expired gets LeaseLost: otherwise it would claim jobs that the reaper could reclaim at once.
         """
 
     def exchange(
@@ -388,101 +388,113 @@ class Store(
         ahead: timedelta = timedelta(0),
         reach: LimitedCapacity | None = None,
     ) -> Exchange:
-        """As finish_attempts and then claim_jobs. A lost lease is an answer: the endings count."""
+        """Run finish_attempts and then claim_jobs.
+
+        A lost lease is part of the result, not an error: the finishes are stored.
+        """
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
-        """Return the names of tasks whose jobs are due in these queues, looking at the first thousand jobs of each."""
+        """Return the tasks that have due jobs in these queues, looking at the first thousand jobs of each."""
 
     def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
-        """Return how many jobs of these tasks wait in these queues for a slot, by what they need.
+        """Return how many jobs of these tasks wait in these queues for a slot, grouped by their needs.
 
-        It costs the same however many there are: about `most` jobs are looked at, those without and those with a flow.
+        The cost is bounded: about `most` jobs are read, of those without a flow and of those with one.
         """
 
     def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
-        """Return how many jobs of each task and with which needs wait in a queue for a slot.
+        """Return how many jobs wait in a queue for a slot, grouped by task and needs.
 
-        It costs the same however many there are: about `most` jobs are looked at, those without and those with a flow.
+        The cost is bounded: about `most` jobs are read, of those without a flow and of those with one.
         """
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         """Close attempts and move their jobs in one transaction; return the jobs whose attempt was closed.
 
-        An attempt is closed only while its claim is the one that holds the job. One missing from the answer was
-        reclaimed meanwhile: the caller drops its result. A late result that nobody reclaimed is kept. A job whose
-        cancellation was asked for ends as cancelled, whatever the transition says.
+        An attempt is closed only while its claim is the one that holds the job. One missing from the result was
+        reclaimed meanwhile: the caller drops its result. A late result is stored if the attempt was not reclaimed. A
+        job whose cancellation was requested ends as cancelled, whatever the transition says.
         """
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
-        """Return every attempt that a worker holds: after a claim whose answer was lost, it may know of fewer."""
+        """Return every attempt that a worker holds.
+
+        After a claim whose reply was lost, the worker may know of fewer.
+        """
 
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
-        """Return the open attempts of a worker whose job somebody wants to stop, by their claims."""
+        """Return the open attempts of a worker whose jobs are to be cancelled, with their claims."""
 
     def begin_alone(self, job_id: JobId, claim: ClaimId) -> bool:
-        """Note that the handler of a job that runs alone in its worker begins; False when another claim holds the job.
+        """Record that the handler of a job that runs alone in its worker begins; False if another claim holds the job.
 
-        Should the attempt be lost from here on, the job is to blame; before, its neighbours may have been.
+        If the attempt is lost from here on, the job is blamed for the crash; before, jobs beside it may have caused it.
         """
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
-        """Store lines of attempts that are current; lines of others are dropped."""
+        """Store lines of current attempts; lines of other attempts are dropped."""
 
     def set_progress(self, progress: Sequence[Progress]) -> None:
-        """Store how far current attempts are; that of others is dropped."""
+        """Store the progress of current attempts; reports of other attempts are dropped."""
 
     def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
-        """Store what a later attempt resumes from; False when this attempt is not the current one."""
+        """Store the state from which a later attempt resumes; False when this attempt is not the current one."""
 
     def saved_state(self, job_id: JobId) -> bytes | None:
-        """Return what an earlier attempt saved."""
+        """Return the state that an earlier attempt saved."""
 
     # -- services
 
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
-        """Return open attempts whose worker's lease ran out."""
+        """Return open attempts whose worker's lease has expired."""
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
-        """Like finish_attempts, but only where the lease is still expired: a renewal in between wins."""
+        """Close attempts as finish_attempts does, but only if the lease is still expired: a renewal in between wins."""
 
     def expire_jobs(self, limit: int) -> int:
         """End queued jobs whose deadline passed before they were started; return how many."""
 
     def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
-        """Delete ended jobs and records of fires that are old enough, looking at up to `limit` jobs behind a place.
+        """Delete ended jobs and fire records that are old enough, reading up to `limit` jobs from a position on.
 
-        Old figures, workers lost long ago and keys that are free go, too. A job whose key stays taken is kept as long
-        as the key.
+        Old statistics, workers lost long ago and free keys are deleted, too. A job whose key stays taken is kept as
+        long as the key.
         """
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
-        """Return those of these blobs that jobs of this store have written and whose results do not name them."""
+        """Return the blobs among these that jobs of this store have written and whose results do not refer to them."""
 
     # -- the store itself
 
     def now(self) -> datetime:
-        """The store's clock."""
+        """Return the time of the store's clock."""
 
     def waiter(self) -> Waiter:
-        """Something to wait on, woken when jobs or cancellations come in."""
+        """Return a waiter that is woken when jobs or cancellations are stored."""
 
     def health(self) -> StoreHealth:
-        """What an operator should know of this store."""
+        """Return facts and warnings about this store for an operator."""
 
     def schema_status(self) -> SchemaStatus:
-        """Say how far the tables are, and change nothing. SchemaMismatch: they are of a newer version, or another's."""
+        """Return which migrations are applied, and change nothing.
+
+        SchemaMismatch: the tables are newer, or not Tickwork's.
+        """
 
     def upgrade(self) -> list[Migration]:
-        """Apply the migrations that are missing, all or none; return them. Safe to run twice, and by two at once."""
+        """Apply the missing migrations, all or none, and return them.
+
+        Safe to run twice, and by two processes at once.
+        """
 
     def answer_within(self, limit: timedelta) -> None:
-        """Give up waiting for the database after this time, if that is sooner than usual; a worker needs to know.
+        """Limit how long a call waits for the database, if that is less than usual; a worker has to react in time.
 
-        A store whose database is a local file has nothing else to wait for, and may ignore it.
+        A store whose database is a local file has nothing to wait for, and may ignore it.
         """
 
     def connections(self) -> ConnectionCounts:
-        """Say how many connections this process has to a database server, the listening one aside, and was refused."""
+        """Return how many connections this process has open, without the listening one, and how many were refused."""
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""

@@ -1,11 +1,14 @@
-"""The verbs that repair a step of the store's clock. SQLite's never goes back; PostgreSQL's is that of its server."""
+"""Store verbs that repair stored times after the store's clock was stepped.
+
+SQLite's clock never goes back; PostgreSQL's is the clock of its server.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Protocol
 
-NOTICED = timedelta(seconds=5)  # smaller steps delay nothing by more than that
+NOTICED = timedelta(seconds=5)  # Smaller steps delay nothing by more than this.
 
 
 class ClockVerbs(Protocol):
@@ -14,9 +17,10 @@ class ClockVerbs(Protocol):
     def check_clock(self) -> timedelta | None:
         """Compare the clock with its last recorded reading. Return by how much it went back, None if it did not.
 
-        If it did, what waits for the time of the jump is brought back with it. Schedules are looked at anew, and an
-        instant that started work does not start it again. Leases, retries, rates and keys that count from the time of
-        the jump are shortened by its size. An instant that a caller named stays. None also if another process did it.
+        If it did, times that were stored during the jump are moved back with it. Schedules are evaluated again, but an
+        occurrence that has fired does not fire twice. Leases, retries, rates and keys that count from the time of the
+        jump are shortened by its size. An instant that a caller named is kept. None also if another process made the
+        repair.
         """
 
     def record_clock_step(self, by: timedelta) -> None:

@@ -1,4 +1,4 @@
-"""What a store promises about dags and their runs. Part of `Store`; `tests/store/` is the definition."""
+"""The store verbs and views of dags and their runs. Part of `Store`; `tests/store/` is the definition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DagView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step of a run as it stood when the store was read. `since` is when its state last changed."""
+    """A step of a run at the time of the read. `since` is when its state last changed."""
 
     standing: StepState
     since: datetime
@@ -35,7 +35,7 @@ class StepView:
 
 
 class InstanceView(NamedTuple):
-    """The job of an instance as it stood when the store was read. Its times are those of its last attempt."""
+    """The job of an instance at the time of the read. Its times are those of its last attempt."""
 
     step: str
     idx: int
@@ -48,7 +48,7 @@ class InstanceView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssetView:
-    """What jobs and runs make anew: when that was last, and by which of them."""
+    """An asset: when it was last updated, and by which job or run."""
 
     name: str
     made_at: datetime
@@ -56,40 +56,42 @@ class AssetView:
 
 
 class DagVerbs(Protocol):
-    """The verbs."""
+    """The verbs of dags and runs."""
 
     def put_dag(self, graph: Graph) -> int:
         """Store a definition, if it differs from the newest; return its version."""
 
     def delete_dag(self, name: str) -> bool:
-        """Have a dag be started no more; False when there is none. InvalidInput while a schedule starts it.
+        """Delete a dag, so that it cannot be started; False when there is none.
 
-        Its versions stay as long as their runs do, and who stores it again finds them.
+        InvalidInput while a schedule starts it.
+
+        Its versions are kept as long as their runs, and are reused if it is stored again.
         """
 
     def dags(self, name: str | None = None) -> list[DagView]:
-        """Return the newest version of every dag by name, or every version of one, the newest first."""
+        """Return the newest version of every dag by name, or every version of one dag, the newest first."""
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
-        """Queue an ended run again, to start anew with these steps and what depends on them, or with what failed.
+        """Queue an ended run again, from these steps and all that depend on them, or from the steps that failed.
 
-        What has succeeded besides stays. `args` are new parameters. False when it has not ended.
+        Other succeeded steps keep their results. `args` are new parameters. False when the run has not ended.
         """
 
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         """Return the steps of a run that has begun, or these of them."""
 
     def step_times(self, run_id: JobId) -> list[StepTimes]:
-        """Return of every step of a run that has jobs how many of them wait and run, and when they did."""
+        """Return for every step of a run that has jobs how many of them wait and run, and their times."""
 
     def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
         """Return the jobs of a run's instances, by step and number, from just after those given on."""
 
     def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapIndex]:
-        """Return of those of these jobs that are instances of mapped steps which ones they are."""
+        """Return for the jobs among these that are instances of mapped steps which instance each one is."""
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
-        """Return some of the steps of a run that failed, and with what error."""
+        """Return up to `limit` failed steps of a run, each with its error."""
 
     def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
         """Return the jobs of a step's instances in their order, from number `first` on."""
@@ -98,10 +100,10 @@ class DagVerbs(Protocol):
         """Answer an approval; False when it does not wait for an answer."""
 
     def waiting_approvals(self, limit: int) -> list[PendingApproval]:
-        """Return steps that wait for an approval, of the newest hundred runs that run."""
+        """Return steps that wait for an approval, of the newest hundred running runs."""
 
     def assets(self) -> list[AssetView]:
-        """Return what was ever made anew, by name."""
+        """Return all assets that were ever updated, by name."""
 
     def answer_overdue(self, limit: int) -> int:
-        """Answer approvals whose time is up by their defaults; return how many."""
+        """Answer approvals past their time limit with their defaults; return how many."""

@@ -1,6 +1,7 @@
-"""What a store promises of flow control: limits, gates, the weights of tenants, and what holds a job.
+"""The store verbs and views of flow control: limits, gates, tenant weights, and why a job is held.
 
-A *turnstile* is one key of a limit, or a gate. What it holds stands in lanes of its own (see core/limits/lanes.py).
+A limit key is one key of a limit, or a gate. The jobs that it holds are in lanes of their own (see
+core/limits/lanes.py).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import NOTHING, Offer
 
 __all__ = ["GateView", "Hold", "LimitKeyView", "LimitVerbs", "LimitView", "LimitedCapacity", "Rule"]
-HELD_COUNTED = 1_000  # so many held jobs are counted under a key
+HELD_COUNTED = 1_000  # Held jobs counted under a key at most.
 
 
 class LimitedCapacity(msgspec.Struct, frozen=True):
-    """What a worker has room for: free slots, and what is free of its resources.
+    """The capacity of a worker for jobs with a flow: free slots, and the free part of its resources.
 
     Jobs with needs or under a rate limit are claimed for free slots alone. Of other jobs up to `prefetch` more are
     claimed, which start as soon as a slot is free; store/claim/admission.py bounds how many of these may be under
@@ -40,7 +41,7 @@ class LimitedCapacity(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """A limit as it stands. `declared` is what code last said, `override` what somebody said at run time, which wins.
+    """The current state of a limit. `declared` comes from code; `override` was set at run time and wins.
 
     `live` is the weight of the leases under it, over all keys, and `held` how many jobs it holds.
     """
@@ -53,14 +54,15 @@ class LimitView:
 
     @property
     def rule(self) -> Rule | None:
+        """Return the rule in force."""
         return self.declared if self.override is None else self.override
 
 
 @dataclass(frozen=True, slots=True)
 class LimitKeyView:
-    """One key of a limit: the weight of what runs under it, and how many jobs it holds, up to HELD_COUNTED.
+    """The state of one key of a limit: the weight that runs under it, and how many jobs it holds, up to HELD_COUNTED.
 
-    `opens_at` is when what it holds is judged next, None: when a job ends. `breaker` is how a breaker stands there.
+    `opens_at` is when the held jobs are checked next, None: when a job ends. `breaker` is the state of a breaker.
     """
 
     key: str
@@ -72,7 +74,7 @@ class LimitKeyView:
 
 @dataclass(frozen=True, slots=True)
 class GateView:
-    """A gate in force, since when, how many jobs it holds now and how many it has dropped or diverted so far."""
+    """A gate in force, since when, how many jobs it holds now, and how many it has dropped or diverted so far."""
 
     gate: Gate
     since: datetime
@@ -84,10 +86,13 @@ class LimitVerbs(Protocol):
     """The verbs of flow control. Each is safe to run twice."""
 
     def declare_limits(self, rules: Mapping[str, Rule]) -> None:
-        """Store what code says of limits and breakers by their names. What they hold is judged anew if they changed."""
+        """Store the limits and breakers that code declares, by name.
+
+        If a rule changed, the jobs it holds are checked again.
+        """
 
     def set_limit(self, name: str, rule: Rule | None) -> bool:
-        """Have a rule hold instead of the declared one, from now on; None: the declared one again.
+        """Override the declared rule of a limit; None restores the declared one.
 
         False when there is no such limit, and None was given.
         """
@@ -98,38 +103,39 @@ class LimitVerbs(Protocol):
     def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
         """Return keys of a limit under which jobs wait or run, or starts or failures were counted.
 
-        At most so many; those that hold the most come first, then those with the most live.
+        At most `most` keys; those that hold the most jobs come first, then those with the most live weight.
         """
 
     def put_gate(self, gate: Gate) -> None:
-        """Have a gate in force from now on. One of the same kind and selectors is replaced.
+        """Put a gate in force from now on. A gate of the same kind and selectors is replaced.
 
-        A drop also ends what limits and other gates hold; what else waits is dropped when a claim comes to it.
+        A drop gate also ends the jobs that limits and other gates hold; other waiting jobs are dropped when a claim
+        picks them.
         """
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
-        """End the gates that select exactly this; return them. What they hold may start."""
+        """Lift the gates with exactly these selectors and return them. The jobs that they hold may start."""
 
     def gates(self) -> list[GateView]:
         """Return the gates that are in force."""
 
     def set_weight(self, tenant: str, weight: int) -> None:
-        """Give a tenant so many turns for each one of a tenant of weight 1."""
+        """Set how many turns a tenant gets for each turn of a tenant of weight 1."""
 
     def weights(self) -> dict[str, int]:
         """Return the tenants whose weight is not 1."""
 
     def hold(self, job_id: JobId) -> Hold | None:
-        """Return what holds a waiting job; None: nothing does."""
+        """Return why a waiting job is held; None: it is not held."""
 
     def let_through(self, passages: Sequence[LimitKey]) -> None:
-        """Have turnstiles that hold jobs look again: attempts under them ended in transactions of others."""
+        """Open limit keys that hold jobs, because attempts under them ended in other transactions."""
 
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
-        """Tell breakers how attempts ended: which one, whose, and whether it failed."""
+        """Tell breakers how attempts ended: under which key, of which job, and whether it failed."""
 
     def open_turnstiles(self) -> int:
-        """Have what is held judged anew wherever nothing else would bring it back; return how many were opened.
+        """Reopen limit keys whose wake-up was lost, so that their jobs are checked again; return how many.
 
-        Also forgets turnstiles that hold nothing and say nothing.
+        Also deletes limit keys that hold nothing and have no state left.
         """

@@ -1,6 +1,6 @@
-"""Forward-only, numbered migrations: which there are, and which a store still lacks.
+"""Schema migrations: numbered SQL files that are applied in order and never undone, and which of them are pending.
 
-A store records what it has applied with a checksum, so a file that was edited after its release is noticed.
+A store records each applied migration with a checksum, so a file that was edited after its release is noticed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Migration:
 
 
 def migrations(package: str) -> list[Migration]:
-    """Every migration of a store, in order."""
+    """Return every migration of a store, in order."""
     found = []
     for file in files(package).joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
@@ -37,7 +37,7 @@ def migrations(package: str) -> list[Migration]:
 
 
 def pending(known: list[Migration], applied: Mapping[int, str], where: str) -> list[Migration]:
-    """Return what is still to be applied; raise SchemaMismatch where the store is newer or was changed."""
+    """Return the migrations still to apply. Raise SchemaMismatch if the store is newer, or applied a different text."""
     newest = known[-1].number
     if applied and max(applied) > newest:
         raise SchemaMismatch(
@@ -54,7 +54,7 @@ def pending(known: list[Migration], applied: Mapping[int, str], where: str) -> l
 
 
 def script(prepare: str, steps: Iterable[Migration], table: str) -> str:
-    """The whole schema as one transaction of SQL, for people who apply it themselves. `table` records the steps."""
+    """Return the whole schema as one transaction of SQL, to be applied by hand. `table` records the steps."""
     parts = ["BEGIN;", f"{prepare};"]
     for step in steps:
         row = f"({step.number}, '{step.name}', '{step.checksum}')"

@@ -1,4 +1,4 @@
-"""How loaded each queue is and how many workers it wants, read from a store."""
+"""Compute the load of each queue and how many workers it needs, from the data of a store."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tickwork.core.autoscale import QueueLoad, queue_load
 from tickwork.core.job import QueueView, WorkerView
 from tickwork.store.base import Store
 
-LOOKED_AT = 1_000  # due jobs of a queue, without and with a flow, whose tasks and needs are compared with workers
+LOOKED_AT = 1_000  # Due jobs of a queue, without and with a flow, whose tasks and needs are compared with workers.
 
 
 def queue_loads(
     store: Store, queues: Sequence[QueueView] | None = None, workers: Sequence[WorkerView] | None = None
 ) -> list[QueueLoad]:
-    """Return what stands in each queue, how many workers serve it, and how many it wants.
+    """Return for each queue the waiting jobs, how many workers serve it, and how many it needs.
 
     `queues` and `workers` are those of the store, for a caller that has read them already.
     """

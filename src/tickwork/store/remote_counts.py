@@ -1,4 +1,4 @@
-"""What both stores do alike for attempts over REST (see `store.remote_leases`)."""
+"""Helpers of both stores for attempts over REST (see `store.remote_leases`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tickwork.store.claim.types import LaneHead
 
 
 class DueHeads(NamedTuple):
-    """Where something is due, as (queue, lane, priority), and in how many seconds there may be more."""
+    """The places with due jobs, as (queue, lane, priority), and the seconds until there may be more."""
 
     due: list[tuple[str, str, int]]
     next_s: float | None
 
 
 def due_heads(heads: Iterable[LaneHead], now_us: int, opens_at_us: int | None) -> DueHeads:
-    """Tell the first jobs of places that are due from those that will be."""
+    """Split the first jobs of places into those that are due and those that will be."""
     due: list[tuple[str, str, int]] = []
     later = [] if opens_at_us is None else [opens_at_us]
     for head in heads:
@@ -36,7 +36,7 @@ def with_held(workers: Iterable[WorkerView], counts: Mapping[str, int]) -> list[
 
 
 def within(text: str, held: int, limit: int) -> str:
-    """What is kept of some more lines of an attempt; the last piece says that the rest is not."""
+    """Return as much of an attempt's new lines as the limit leaves; the last piece ends with a notice of truncation."""
     room = limit - held
     if len(text) <= room:
         return text

@@ -1,8 +1,9 @@
-"""What a store promises of attempts that are made over REST, in whatever language: each has a lease of its own.
+"""The store verbs for attempts over REST, by clients in any language. Each attempt has a lease of its own.
 
-A server claims as a worker does, under a row of its own that has no slots, and then grants: each attempt gets a row
-among the workers, in the state `remote`, whose lease is this attempt's alone. Between the two the server's own lease
-covers it; should the server die there, that lease runs out and the attempt is reclaimed as any other.
+A server claims as a worker does, under a worker row of its own that has no slots, and then grants leases: each attempt
+gets a row in the workers table, in the state `remote`, with a lease for this attempt alone. Between the two the
+server's own lease covers the attempt; if the server dies there, that lease expires and the attempt is reclaimed as any
+other.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ __all__ = [
     "RemoteVerbs",
 ]
 
-FIRST = 100  # so many due jobs of a place are looked at for their tasks: no claim takes more
-REMOTE_SHOWN = 500  # workers over REST that are told one by one
-REMOTE_OTHERS = "(others)"  # the name under which the rest of them is counted
+FIRST = 100  # Due jobs of a place whose tasks are read; a claim takes no more.
+REMOTE_SHOWN = 500  # Workers over REST that are listed one by one.
+REMOTE_OTHERS = "(others)"  # The name under which the other workers over REST are counted.
 
 
 class DueWork(msgspec.Struct, frozen=True):
-    """Which tasks are due in which queues; `next_s`: seconds until there may be more, None when nothing is known of."""
+    """The tasks that are due, by queue; `next_s`: seconds until there may be more, None if none is known."""
 
     tasks: Mapping[str, set[str]]
     next_s: float | None = None
 
 
 class LeaseGrant(msgspec.Struct, frozen=True):
-    """A lease for one attempt. `worker` is a new id; `name` is what the one who works calls itself.
+    """A lease for one attempt. `worker` is a new id; `name` is the name that the client gives itself.
 
     `lessee` is the caller that asked for it, as the audit log knows it.
     """
@@ -71,7 +72,7 @@ class RemoteName(msgspec.Struct, frozen=True):
 
 
 class RemoteAttempt(msgspec.Struct, frozen=True):
-    """An attempt with a lease of its own, with what is needed to renew and to end it."""
+    """An attempt with a lease of its own, with the data needed to renew and to end it."""
 
     job_id: JobId
     attempt: int
@@ -93,31 +94,31 @@ class RemoteAttempt(msgspec.Struct, frozen=True):
 
 
 class RemoteVerbs(Protocol):
-    """The verbs. Whoever names an attempt that is not its job's current one, or a worker's, is told None."""
+    """The verbs. They return None for an attempt that is not its job's current one, or that belongs to a worker."""
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
-        """Return which tasks a claim of these queues may find, by the first jobs of each place that are due."""
+        """Return the tasks that a claim of these queues may find, by the first due jobs of each place."""
 
     def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
-        """Give attempts that this worker holds leases of their own; return until when.
+        """Give attempts that this worker holds leases of their own; return when each lease ends.
 
-        One that is missing in the answer was reclaimed meanwhile.
+        An attempt missing from the result was reclaimed meanwhile.
         """
 
     def lease_holders(self, names: Sequence[str]) -> set[str]:
-        """Return those of these remote workers that hold a lease."""
+        """Return the remote workers among these that hold a lease."""
 
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
-        """Return how an attempt stands. A lease that ran out, and that nobody has reclaimed, still counts."""
+        """Return an attempt. An expired lease still counts until it is reclaimed."""
 
     def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
-        """Extend the lease of one attempt; return how it stands then."""
+        """Extend the lease of one attempt and return it."""
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
-        """Store lines of an attempt, as chunk `seq` or the one after its last; return which.
+        """Store lines of an attempt, as chunk `seq` or after its last chunk; return the number of the chunk.
 
-        A chunk that is there already stays as it is. Of all chunks together `limit` characters are kept.
+        A chunk that exists already is kept as it is. All chunks together are truncated to `limit` characters.
         """
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
-        """Forget the leases of attempts that have ended."""
+        """Delete the leases of attempts that have ended."""

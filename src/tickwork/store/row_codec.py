@@ -1,7 +1,7 @@
-"""Rows <-> core values; shared by both stores.
+"""Convert between database rows and core values; shared by both stores.
 
-A store selects the columns of a job under the names of `JobView`'s fields; what is in the database's own form
-(instants, text for bytes) is turned here, with the store's own `instant` function.
+A store selects the columns of a job under the names of `JobView`'s fields. Values in a form of the database (instants,
+text for bytes) are converted here, with the store's own `instant` function.
 """
 
 from __future__ import annotations
@@ -48,25 +48,27 @@ _PLAIN_POLICY = Policy()
 
 
 def to_us(instant: datetime) -> int:
-    """An aware instant as microseconds since the epoch, exactly."""
+    """Return an aware instant as microseconds since the epoch, exactly."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
 def from_us(us: int) -> datetime:
-    """The instant so many microseconds after the epoch."""
+    """Return the instant this many microseconds after the epoch."""
     return _EPOCH + timedelta(microseconds=us)
 
 
 def duration_us(duration: timedelta) -> int:
-    """A duration in microseconds, exactly."""
+    """Return a duration in microseconds, exactly."""
     return duration // _MICROSECOND
 
 
 @lru_cache(maxsize=1024)
 def encode_policy(policy: Policy) -> str:
-    """A policy as JSON, the same text for equal ones. Jobs of one task share theirs, so each is encoded once.
+    """Encode a policy as JSON; equal policies give the same text.
 
-    Defaults are left out, and for that they have to be the very ones that the fields have.
+    Jobs of one task share a policy, so results are cached.
+
+    Defaults are omitted. msgspec omits a default only if it is the very object of the field, hence the copy.
     """
     defaults = msgspec.structs.asdict(_PLAIN_POLICY)
     said = {name: value for name, value in msgspec.structs.asdict(policy).items() if value != defaults[name]}
@@ -75,12 +77,12 @@ def encode_policy(policy: Policy) -> str:
 
 @lru_cache(maxsize=1024)
 def decode_policy(text: str) -> Policy:
-    """The policy that `encode_policy` wrote."""
+    """Decode a policy that `encode_policy` wrote."""
     return msgspec.json.decode(text, type=Policy)
 
 
 def task_definition(row: Sequence[Any]) -> TaskDefinition:
-    """What workers last said of a task, from its row."""
+    """Decode the row of a task's latest definition."""
     name, queue, priority, policy, schema, flow, version = row
     return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode(), flow, version)
 
@@ -92,12 +94,12 @@ def decode_offer(text: str) -> Offer:
 
 @lru_cache(maxsize=1024)
 def decode_names(text: str) -> tuple[str, ...]:
-    """The names of queues, tasks or schedules in a worker's row."""
+    """Decode the names of queues, tasks or schedules in a worker's row."""
     return msgspec.json.decode(text, type=tuple[str, ...])
 
 
 def neighbour(worker: str, queues: str, offer: str) -> ClaimingWorker:
-    """Return a worker that claims jobs, as its row tells of it."""
+    """Decode the row of a worker that claims jobs."""
     return ClaimingWorker(worker, decode_names(queues), decode_offer(offer))
 
 
@@ -115,7 +117,7 @@ def encode_flow(flow: Flow | None) -> str | None:
 
 
 def turnstiles_of(text: str | None) -> list[str]:
-    """The names of the turnstiles on the way of a job with this flow."""
+    """Return the names of the limit keys that a job with this flow uses."""
     flow = decode_flow(text)
     return [] if flow is None else [turnstile_name(slot.passage) for slot in flow.slots]
 
@@ -126,7 +128,7 @@ def encode_labels(labels: tuple[str, ...]) -> str:
 
 
 def encode_label(label: str) -> str:
-    """A label as it stands in the text of all labels of a job."""
+    """Encode one label as it appears in the encoded labels of a job."""
     return msgspec.json.encode(label).decode()
 
 
@@ -136,20 +138,20 @@ def decode_labels(text: str) -> tuple[str, ...]:
 
 
 def checked_id(job_id: JobId) -> JobId:
-    """A place in a list of jobs; anything but an id is refused."""
+    """Return an id that a caller passed as a page cursor. Raise InvalidInput if it is none."""
     if not is_id(job_id):
         raise InvalidInput(f"{job_id!r} is not a place in a list of jobs; pass the next_cursor of the page before.")
     return job_id
 
 
 def notification_view(row: Sequence[Any], instant: Callable[[Any], datetime]) -> NotificationView:
-    """A notification and how it stands, from its row."""
+    """Decode the row of a notification and its state."""
     value, watch, version, look_at = row
     return NotificationView(decode_notification(value), decode_watch(watch), version, instant(look_at))
 
 
 def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> JobEvent:
-    """A job as far as notifications look at it, from its row."""
+    """Decode the row of a job as notifications see it."""
     job_id, task, queue, state, due, run, started, ended, tick, version, of_run, collection, discarded = row
     return JobEvent(
         JobId(job_id),
@@ -169,9 +171,9 @@ def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> JobEvent
 
 
 def clean(text: str | None) -> str | None:
-    """What handlers wrote, without what a store cannot hold: NUL characters and lone surrogates show as \ufffd.
+    """Return a handler's text without what a store cannot hold: NUL and lone surrogates become U+FFFD.
 
-    An ending whose error could not be stored would come back for ever.
+    A finish whose error could not be stored would be retried for ever.
     """
     if text is None or (text.isascii() and "\0" not in text):
         return text
@@ -179,10 +181,12 @@ def clean(text: str | None) -> str | None:
 
 
 def one_for_each_key(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
-    """Fold jobs of one batch that share a key: what to store, and which of it each job of the batch stands for.
+    """Merge jobs of one batch that share a key.
 
-    The first of a key gives the id, as if they came one by one; the last one that replaces gives everything else.
-    Raises KeyTaken for two tasks with one key, and for a second job of a key that says if_exists="error".
+    Return the jobs to store, and for each job of the batch its index there.
+
+    The first job of a key gives the id, as if they came one by one; the last one that replaces gives everything else.
+    Raises KeyTaken for two tasks with one key, and for a second job of a key with if_exists="error".
     """
     kept: list[NewJob] = []
     stands: list[int] = []
@@ -219,9 +223,9 @@ _shared = attrgetter(
 
 
 def alike(jobs: Sequence[NewJob]) -> Iterable[Sequence[NewJob]]:
-    """Runs of jobs that differ only in id, arguments and key, so that the rest is worked out once for all of them.
+    """Group consecutive jobs that differ only in id, arguments and key, so that the rest is encoded once per group.
 
-    The same id twice is one job.
+    Duplicate ids are dropped.
     """
     if len(jobs) == 1:
         return (jobs,)
@@ -230,10 +234,10 @@ def alike(jobs: Sequence[NewJob]) -> Iterable[Sequence[NewJob]]:
 
 
 def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:
-    """When a new job was asked for, when it may be claimed, and when it expires.
+    """Return the requested time of a new job, when it may be claimed, and when it expires.
 
-    A time in the past is kept as the job's own, but stands in the queue as of now: claims may remember how far they
-    have read and need not look further back.
+    A past time is kept as the job's own, but its queue row gets the present time: claims remember how far they have
+    read, and need not look further back.
     """
     asked = to_us(job.at) if job.at is not None else now + duration_us(job.delay or timedelta(0))
     run_at = max(asked, now)
@@ -244,7 +248,7 @@ def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:
 
 
 def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobView:
-    """A job from a row of the `job_columns` select."""
+    """Decode a row of the `job_columns` select."""
 
     def at(name: str) -> datetime | None:
         return None if row[name] is None else instant(row[name])
@@ -293,7 +297,7 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
 
 
 def merged(declared: ScheduleSpec, stored: str | None, base: str | None) -> ScheduleSpec:
-    """What a schedule becomes when code declares it, given its stored form and what code said of it before."""
+    """Return the spec of a declared schedule, merged with its stored spec and with what code declared before."""
     if stored is None:
         return declared
     return merge(None if base is None else decode_spec(base), decode_spec(stored), declared)
@@ -309,7 +313,7 @@ def standing(
     paused: bool,
     live_count: int = 0,
 ) -> ScheduleState:
-    """How a schedule stands, from its columns."""
+    """Build the state of a schedule from its columns."""
     return ScheduleState(
         handled_at=handled_at,
         active_since=active_since,
@@ -334,25 +338,28 @@ def seen(
     runs: Sequence[tuple[str, bool, datetime | None, bool]],
     paused_until: datetime | None = None,
 ) -> DueSchedule:
-    """A schedule at a look. How many of its runs live is counted each time, so that no count can go wrong."""
+    """Build a due schedule from its row and its runs.
+
+    Live runs are counted each time, so that the count cannot drift.
+    """
     live = tuple(JobId(job_id) for job_id, ended, *_ in runs if not ended)
     ended = tuple(JobId(job_id) for job_id, ended, *_ in runs if ended)
     failed = frozenset(JobId(job_id) for job_id, *_, failed in runs if failed)
     ends = [at for at in (standing.last_ended_at, *(at for _, _, at, _ in runs)) if at is not None]
-    if ended and not ends:  # it was pruned, so nobody knows when it ended
+    if ended and not ends:  # The run was pruned, so it is not known when it ended.
         ends = [standing.handled_at]
     counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
     return DueSchedule(name, version, spec, counted, live, ended, paused_until, failed)
 
 
 def trouble(row: Sequence[Any], instant: Callable[[Any], datetime]) -> FailedEnd:
-    """An end that was no success, from a row of `failed_lately` or `retried_lately`."""
+    """Decode a row of `failed_lately` or `retried_lately`."""
     job_id, task, queue, state, error, ended_at, is_run, is_dead = row
     return FailedEnd(JobId(job_id), task, queue, state, error, instant(ended_at), bool(is_run), bool(is_dead))
 
 
 def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> ScheduleView:
-    """A schedule from a row of the `schedule_columns` select."""
+    """Decode a row of the `schedule_columns` select."""
 
     def at(name: str) -> datetime | None:
         return None if row[name] is None else instant(row[name])
@@ -396,7 +403,7 @@ def calendar_in_use(name: str, schedule: str) -> InvalidInput:
 
 
 def delivery_values(one: Delivery) -> dict[str, Any]:
-    """What is recorded of a delivery, but for its hook and whether it is genuine."""
+    """Return the recorded values of a delivery, except its hook and whether it is genuine."""
     reason, event = clean(one.reason), clean(one.event)
     what = {"id": one.id, "outcome": one.outcome, "size": one.size}
     return {**what, "event": event, "job_id": one.job_id, "reason": reason}
@@ -423,7 +430,7 @@ _NONE = "\x1e"
 
 
 def kind_text(row: Any) -> str:
-    """All that a picked job is judged by, as `scout` puts it together."""
+    """Return the grouping key of a picked job as text, in the form that the statement `scout` builds."""
     queue, collection, labels, flow, task = row[14:19]
     return "\x1f".join((task, queue, collection or _NONE, labels, flow or _NONE))
 
@@ -444,13 +451,13 @@ def encode_rule(rule: Rule) -> str:
 
 
 def encode_change(change: BulkChange, now: datetime) -> str:
-    """A change that is asked for now, as JSON: jobs that are made later are none of its."""
+    """Encode a bulk change. Its filter ends now: jobs that are created later are not affected."""
     until = now if change.which.until is None else min(now, change.which.until)
     return msgspec.json.encode(msgspec.structs.replace(change, which=replace(change.which, until=until))).decode()
 
 
 def operation(row: Sequence[Any], instant: Callable[[Any], datetime]) -> BulkOperation:
-    """An operation from a row of the `operation_columns` select."""
+    """Decode a row of the `operation_columns` select."""
     id, what, by, state, phase, place, step, looked, changed, error, created_at, ended_at = row
     return BulkOperation(
         id=id,
@@ -469,7 +476,7 @@ def operation(row: Sequence[Any], instant: Callable[[Any], datetime]) -> BulkOpe
 
 
 def step_row(step: OperationStep, **more: Any) -> dict[str, Any]:
-    """What step_operation takes."""
+    """Return the values of the statement `step_operation`."""
     return {**msgspec.structs.asdict(step), "state": step.state.value, "error": clean(step.error), **more}
 
 
@@ -480,12 +487,15 @@ BLOB_MARK = MARK.decode()
 
 
 def own_blobs(rows: Iterable[tuple[str, str | None]]) -> list[str]:
-    """The blobs that jobs have written, of jobs with their results. What a run returns may be a blob of its step."""
+    """Return the keys of the blobs that these jobs have written, from their results.
+
+    A run may return a blob that one of its steps wrote; that one is not included.
+    """
     found = ((job_id, reference_in(result.encode())) for job_id, result in rows if result is not None)
     return [one.key for job_id, one in found if one is not None and owner_of(one.key) == job_id]
 
 
 def blob_owners(keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Blobs with the jobs that wrote them; without what is none."""
+    """Return blobs with the jobs that wrote them; keys that are not of a job are left out."""
     owners = ((owner_of(key), key) for key in keys)
     return [(owner, key) for owner, key in owners if owner is not None]

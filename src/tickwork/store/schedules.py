@@ -1,7 +1,8 @@
-"""What a store promises of schedules: the verbs, and the values that go in and out of them.
+"""The store verbs and views of schedules.
 
-Nobody leads. Any scheduler looks at what is due, decides what to do (`core/schedule/decide.py`), and moves each
-schedule from the version that it looked at to the next. Whoever comes second finds another one and has done nothing.
+There is no leader. Any scheduler reads the due schedules, decides (`core/schedule/decide.py`), and moves each schedule
+from the version that it read to the next. The second of two schedulers finds another version, and its move does
+nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from tickwork.core.schedule.state import ScheduleState
 
 
 class DueSchedule(msgspec.Struct, frozen=True):
-    """A schedule at a look. `standing` knows which of its runs live; those that `ended` are forgotten by a move.
+    """A schedule that is due, as a scheduler reads it. `live` are its runs that have not ended.
 
-    Of these, `failed` did not succeed and were not discarded.
-
-    `spec` and the calendars of a look are as stored: one that cannot be read must not keep the others waiting.
+    A move removes the runs in `ended` from the schedule. `failed` is the part of them that did not succeed and was not
+    discarded. `spec` and the calendars are passed as stored: one that cannot be decoded must not block the others.
     """
 
     name: str
@@ -39,9 +39,9 @@ class DueSchedule(msgspec.Struct, frozen=True):
 
 
 class DueSchedules(msgspec.Struct, frozen=True):
-    """What a look brought: schedules that are to be judged, and what judging them takes.
+    """The due schedules, with the calendars and task definitions that are needed to evaluate them.
 
-    `next_wake_s`: seconds until the next of the other schedules is to be looked at, None if none is.
+    `next_wake_s`: seconds until the next of the other schedules is due, None if none is.
     """
 
     now: datetime
@@ -52,7 +52,7 @@ class DueSchedules(msgspec.Struct, frozen=True):
 
 
 class Fired(msgspec.Struct, frozen=True):
-    """What became of one occurrence. `job_id` is the run that was started for it."""
+    """The outcome of one occurrence. `job_id` is the job that was started for it."""
 
     due_at: datetime
     action: str
@@ -62,10 +62,10 @@ class Fired(msgspec.Struct, frozen=True):
 
 
 class ScheduleMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to become of a schedule that still has this version: all of it, or nothing.
+    """The changes to a schedule that still has this version: all of them are stored, or none.
 
-    `awaits_end`: the end of a run is to be answered with another look. `cancels` are older runs that are to stop.
-    Each of the `jobs` has the instant `at` which it is due.
+    `awaits_end`: the schedule is evaluated again when a run ends. `cancels` are older runs to cancel. Each of the
+    `jobs` has the instant `at` which it is due.
     """
 
     name: str
@@ -81,7 +81,7 @@ class ScheduleMove(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleView:
-    """A schedule as it stood when the store was read. `is_declared`: code has declared it."""
+    """A schedule at the time of the read. `is_declared`: code has declared it."""
 
     name: str
     spec: ScheduleSpec
@@ -98,7 +98,7 @@ class ScheduleView:
 
 @dataclass(frozen=True, slots=True)
 class FireView:
-    """What became of an occurrence, as it was recorded."""
+    """The recorded outcome of an occurrence."""
 
     due_at: datetime
     action: str
@@ -114,48 +114,48 @@ class ScheduleVerbs(Protocol):
     # -- callers
 
     def put_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
-        """Store schedules, all or none. A new one begins now, or at its start; one that is there is edited.
+        """Store schedules, all or none. A new one begins now, or at its start; an existing one is edited.
 
-        An edit of when it is due holds from now on and fires nothing of the time before. An equal Spec changes nothing.
+        A changed recurrence applies from now on and fires nothing of the past. An equal spec changes nothing.
         """
 
     def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         """Store schedules that code declares, merged with later edits (see core/schedule/declared_merge.py)."""
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
-        """Return those of the schedules that exist."""
+        """Return the schedules with these names that exist."""
 
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
         """Return schedules by name, from just after `after` on."""
 
     def waking_schedules(self, limit: int) -> list[ScheduleView]:
-        """Return the schedules that somebody has to look at next, the soonest first; none is due before that."""
+        """Return the schedules that are evaluated next, the soonest first; none is due before that."""
 
     def paused_schedules(self, limit: int) -> list[ScheduleView]:
-        """Return schedules that are paused, the last one to be paused first."""
+        """Return paused schedules, the last one to be paused first."""
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
-        """Delete schedules and the records of their fires; return those that were there. Their jobs go on."""
+        """Delete schedules and their fire records; return those that existed. Their jobs are not affected."""
 
     def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
-        """Store a schedule where it is still defined by `old`, or, without one, where none of its name is there."""
+        """Store a schedule if its spec is still `old`; with None, only if no schedule has its name."""
 
     def pause_schedules(
         self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
     ) -> list[str]:
-        """Have schedules start nothing from now on, or until an instant; return those that were not paused before."""
+        """Pause schedules, for good or until an instant; return those that were not paused before."""
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
-        """Have paused schedules go on; return those that were paused. What came due meanwhile was missed."""
+        """Resume paused schedules; return those that were paused. Occurrences that came due meanwhile were missed."""
 
     def fires(self, name: str, limit: int, before: datetime | None = None) -> list[FireView]:
-        """Return what became of a schedule's occurrences, the latest first, from just before an instant on."""
+        """Return the outcomes of a schedule's occurrences, the latest first, from just before an instant on."""
 
     def put_calendar(self, name: str, calendar: Calendar) -> None:
-        """Store a calendar. Schedules that heed it are looked at again; what is past does not fire after all."""
+        """Store a calendar. Schedules that use it are evaluated again; past occurrences do not fire."""
 
     def delete_calendar(self, name: str) -> bool:
-        """Delete a calendar; False when there is none of that name. InvalidInput while a schedule heeds it."""
+        """Delete a calendar; False when there is none of that name. InvalidInput while a schedule uses it."""
 
     def calendars(self) -> dict[str, Calendar]:
         """Return all calendars by name."""
@@ -163,13 +163,13 @@ class ScheduleVerbs(Protocol):
     # -- services
 
     def look_at_schedules(self, limit: int) -> DueSchedules:
-        """Return about `limit` schedules whose time to be looked at has come, or that wait for a run that has ended."""
+        """Return about `limit` schedules that are due to be evaluated, or that wait for a run that has ended."""
 
     def end_pauses(self) -> list[str]:
-        """Have schedules go on whose pause was to last until now, as resume_schedules does; return them."""
+        """Resume schedules whose pause ends now, as resume_schedules does; return them."""
 
     def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
         """Move schedules in one transaction; return those that were moved. The others had been moved or changed.
 
-        Raises InvariantBroken, and moves nothing, when an occurrence would be judged a second time.
+        Raises InvariantBroken, and moves nothing, if an occurrence would be decided a second time.
         """

@@ -1,4 +1,4 @@
-"""Several verbs of one thread in one transaction: what both stores keep while it is open."""
+"""Per-thread state of a transaction that several verbs share. Both stores use it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Held = TypeVar("Held")
 
 
 class SharedTransaction(Generic[Held]):
-    """An open transaction that the verbs of a thread share, and what waits for its commit."""
+    """An open transaction that the verbs of a thread share, and the work to do after its commit."""
 
     def __init__(self, held: Held) -> None:
         self.held = held
@@ -23,7 +23,7 @@ class ThreadTransaction(threading.local, Generic[Held]):
     together: SharedTransaction[Held] | None = None
 
     def after_commit(self, work: Callable[[], object]) -> None:
-        """Do something when the shared transaction is committed; at once, where there is none."""
+        """Run `work` after the shared transaction has committed; at once if there is none."""
         if self.together is None:
             work()
         else:

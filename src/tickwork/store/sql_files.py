@@ -1,6 +1,6 @@
-"""Read the SQL files of a store: a file for each subject, in the folder `sql` beside the store.
+"""Load the named SQL statements of a store: one file per subject, in the folder `sql` of the store.
 
-A file holds one statement, known by the file's name, or several, each under a line `-- :name`.
+A file holds one statement, named after the file, or several, each under a line `-- :name`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SECTION = re.compile(r"^-- :(\w+)\s*$", re.MULTILINE)
 
 
 def load_statements(package: str) -> dict[str, str]:
-    """Read every statement under `package`/sql, by name."""
+    """Return every statement under `package`/sql, by name."""
     statements: dict[str, str] = {}
     for file in files(package).joinpath("sql").iterdir():
         if file.name.endswith(".sql"):
@@ -26,6 +26,7 @@ def load_statements(package: str) -> dict[str, str]:
 
 
 def _split(verb: str, text: str) -> dict[str, str]:
+    """Return the statements of one file by name."""
     _, *rest = _SECTION.split(text)
     if not rest:
         return {verb: text}

@@ -87,7 +87,7 @@ def _others_due(look: Snapshot, applicants: Sequence[Candidate]) -> int:
 
 
 def _admit(verdict: ClaimPlan, now_us: int, room: _WorkerRoom, stiles: dict[LimitKey, LimitState]) -> None:
-    """Start the jobs that limits, breakers and the worker's capacity permit, and park those that a limit or breaker refuses.
+    """Start jobs that limits, breakers and the worker's capacity permit; park jobs that a limit or breaker refuses.
 
     A job that only the worker has no slot for is neither started nor parked.
     """
@@ -235,7 +235,7 @@ class _BreakerAdmission:
         self.probes: set[JobId] = set()
 
     def holds(self, slots: Sequence[LimitUse]) -> tuple[LimitKey, int] | None:
-        """Return the first breaker that refuses these uses now, and when it next permits a start; None: none refuses."""
+        """Return the first breaker that refuses these uses, and when it next permits a start; None: none refuses."""
         if not self._rules:
             return None
         for passage in self._on_the_way(slots):

@@ -25,7 +25,7 @@ SCOUTED = 64  # Jobs that a scan cursor picks in one round.
 
 
 def _masses_of(parks: Sequence[Park]) -> list[Park]:
-    """Return the last parked job of each kind that was parked at least MANY times, the most frequent first, up to _MASSES.
+    """Return the last parked job of each kind that was parked at least MANY times: the _MASSES most frequent kinds.
 
     Jobs of a sequence are left out, because each has its own place in the order, and so are jobs that were already
     held.

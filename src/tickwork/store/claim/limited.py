@@ -51,7 +51,7 @@ _LONG_S = 0.02  # A claim that took longer returns what it has, even if more job
 
 @dataclass(slots=True)
 class TurnKeeper:
-    """What a worker remembers between claims: the tenants' positions in fair turns, and its bulk parks and scans.
+    """The state that a worker keeps between claims: the tenants' positions in fair turns, bulk parks and scans.
 
     `positions` and `clock` are those of fair turns; `by_age` alternates: in every other round, jobs that have waited
     long go first. `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be
@@ -71,7 +71,7 @@ class TurnKeeper:
     homes_at_us: int | None = None
 
     def search_for(self, asked: ClaimRequest, places: int) -> SparseScan | None:
-        """Return the sparse scan for these tasks if one is asked for and there are at most PLACES places; else forget it."""
+        """Return the sparse scan for these tasks, if it is asked for and the places are few; otherwise forget it."""
         if asked.reach.search and places <= PLACES:
             return self.searches.setdefault(asked.tasks, SparseScan())
         self.searches.pop(asked.tasks, None)
@@ -198,7 +198,7 @@ class _PickBounds(NamedTuple):
 
 
 def _scope(asked: ClaimRequest, early: int, masses: BulkPark, due: Sequence[LaneHead], *, hurry: bool) -> _PickBounds:
-    """Return how many jobs to pick: as many as the worker needs, or more while large numbers of jobs are being parked."""
+    """Return how many jobs to pick: as many as the worker needs, or more while many jobs are being parked."""
     if not hurry and not masses:
         room = _room_to_pick(due, asked)
         return _PickBounds(room, min(room, max(0, asked.reach.slots + 2 * asked.reach.prefetch) + early))

@@ -48,9 +48,9 @@ class LaneHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a round reads first: gates in force, weights of tenants, heads of all places, and when the next limit opens.
+    """The data that a round reads first: gates in force, weights of tenants, heads of places, the next opening.
 
-    `empty` are open limit keys that hold no job.
+    `empty` are open limit keys that hold no job. `opens_at_us` is when the next limit key opens.
     """
 
     now_us: int
@@ -188,11 +188,11 @@ class LimitState(NamedTuple):
 
     @property
     def on_retry(self) -> OnRetry | None:
-        """Return how a started job of a sequence keeps its place while it waits for another attempt; None: not at all."""
+        """Return how a started job of a sequence keeps its place while it waits for a retry; None: not at all."""
         return self.rule.on_retry if isinstance(self.rule, Concurrency) and self.rule.in_order else None
 
     def with_returned(self, kept: Iterable[tuple[int, JobId]], now_us: int) -> LimitState:
-        """Return the state with started jobs that wait for another attempt, limited to those that block others now.
+        """Return the state with the started jobs that wait for another attempt and block other jobs now.
 
         With `on_retry` "pass", a job blocks others only once its retry is due.
         """
@@ -203,12 +203,13 @@ class LimitState(NamedTuple):
 
 @dataclass(slots=True)
 class ClaimPlan:
-    """What a round writes.
+    """The changes that a round writes.
 
-    `parks` are jobs to move to lanes of limits, and `masses` those of them behind which the store parks all jobs of the
-    same kind. `states` are new states of limit keys and `opens` when they open (None: when a lease ends). `full` are
-    keys that refused a job until a lease ends, with their live weight: if that has dropped after the commit, the caller
-    opens them. `on_retry` tells under which keys a started job keeps its place while it waits for another attempt.
+    `parks` are jobs to move to lanes of limits. For each of `masses`, a part of `parks`, the store also parks the jobs
+    of the same kind behind it. `states` are new states of limit keys and `opens` when they open (None: when a lease
+    ends). `full` are keys that refused a job until a lease ends, with their live weight: if that has dropped after the
+    commit, the caller opens them. `on_retry` tells under which keys a started job keeps its place while it waits for
+    another attempt.
     """
 
     starts: list[Wanting] = field(default_factory=list)
@@ -233,7 +234,7 @@ State = int | BreakerState | tuple[int, JobId]
 
 
 class ClaimTx(Protocol):
-    """What a round needs of a store, inside one transaction. `now_us` is read again after a wait for locks."""
+    """The interface of a round to the store, inside one transaction. `now_us` is read again after a wait for locks."""
 
     worker: WorkerId
 
@@ -273,7 +274,7 @@ class ClaimTx(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What a worker asks for: queues in their order, tasks, how many jobs, and its capacity for jobs with a flow."""
+    """A worker's request: queues in their order, tasks, how many jobs, and its capacity for jobs with a flow."""
 
     queues: Sequence[str]
     tasks: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The distributed store: a schema in a PostgreSQL database, any number of processes of any number of machines."""
+"""The distributed store: a schema in a PostgreSQL database, for any number of processes and machines."""
 
 from tickwork.store.postgres.store import PostgresStore
 

@@ -1,8 +1,7 @@
-"""The watch over PostgreSQL's clock (see `store.clock_repair`). The SQL is in sql/clock.sql.
+"""Detect and repair steps of PostgreSQL's clock (see `store.clock_repair`). The SQL is in sql/clock.sql.
 
-The last reading is a row, so a step is noticed whichever process looks next, also after a restart or a failover to a
-server whose clock is behind. It is written when it is old, not at every check, which would serialize all processes on
-that row.
+The last reading is a row, so any process notices a step, also after a restart or a failover to a server whose clock is
+behind. The row is written when it is old, not at every check, which would serialize all processes on it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _REPAIRS = (
 
 
 class PostgresClock:
-    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _notifier: WakeNotifier
 
@@ -59,7 +58,7 @@ class PostgresClock:
 
 
 def _repair(session: Session) -> timedelta | None:
-    """Bring back what waits for the time that the clock has taken back; None when another process did."""
+    """Move back the times that were stored in the time that the clock has repeated; None if another process did."""
     rows = session.run("take_step_back", noticed_us=duration_us(NOTICED))
     if not rows:
         return None

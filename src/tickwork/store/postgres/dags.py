@@ -1,4 +1,4 @@
-"""The verbs of dags and runs on PostgreSQL (see `store.dags`). What they do to rows is in runs.py."""
+"""The verbs of dags and runs on PostgreSQL (see `store.dags`). Changes to their rows are in runs.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class PostgresDags:
-    """A part of PostgresStore: the verbs. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _sql: dict[str, str]
     _notifier: WakeNotifier
@@ -40,7 +40,7 @@ class PostgresDags:
         raise NotImplementedError
 
     def _move_runs(self, work: Callable[[PostgresRuns], T], pool: VerbPool | None = None) -> T:
-        """Run `work` as a transaction that moves runs, and wake the workers where something was released or is free."""
+        """Run `work` as a transaction that advances runs; afterwards open freed limits and wake workers."""
 
         def inside(session: Session) -> tuple[T, PostgresRuns]:
             ground = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
@@ -56,17 +56,18 @@ class PostgresDags:
         return result
 
     def _places(self, ids: Collection[str]) -> list[RunMembership]:
-        """What jobs have to do with runs; none for plain ones."""
+        """Return how jobs belong to runs; plain jobs are left out."""
         known = array([one for one in ids if is_id(one)])
         return [place_of(row) for row in self._perform(lambda session: session.run("parts", ids=known))]
 
     def _end_steps(self, ids: Collection[str], state: str, error: str) -> int:
-        """End steps that wait in the queue."""
+        """End steps that wait in the queue, and advance their runs; return how many ended."""
         locks = [str(one.run) for one in self._places(ids) if one.run]
 
         def end(ground: PostgresRuns) -> int:
             ground.lock(locks)
-            waiting = [one.job_id for one in ground.places(ids) if one.state is None]  # nobody else has ended them
+            # Steps that another transaction has not ended meanwhile.
+            waiting = [one.job_id for one in ground.places(ids) if one.state is None]
             wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
             (((count, flows),),) = ground.together(("drop_jobs", wanted))
             ground.freed += [name for flow in flows for name in row_codec.turnstiles_of(flow)]
@@ -76,7 +77,7 @@ class PostgresDags:
         return self._move_runs(end)
 
     def _arranged(self, worker: WorkerId, claimed: list[Claimed]) -> list[Claimed]:
-        """What is left for a worker of what it has claimed: runs are begun, and steps are given their inputs."""
+        """Begin the claimed runs; return the other claimed jobs, with results filled into the arguments of steps."""
         begins = [one for one in claimed if step_jobs.is_run(one)]
         if begins:
             self._move_runs(lambda ground: ground.begin(worker, begins))

@@ -1,7 +1,7 @@
-"""What `tickwork doctor` says of a PostgreSQL store: how durable it is, and what is in its way.
+"""Health checks of a PostgreSQL store for `tickwork doctor`: durability, clock, long transactions, dead rows.
 
-A transaction held open keeps dead rows from being cleared away, and every claim walks over them: so the oldest one is
-named, with what to do about it.
+A transaction held open prevents the removal of dead rows, and every claim reads past them: so the oldest one is named,
+with a remedy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _DEAD_TROUBLE = 100_000
 def examine(
     connection: PgConnection, schema: str, server: Connector, clock: Clock, now: datetime | None
 ) -> StoreHealth:
-    """Look at the server and at our tables. `clock` is this host's; `now` stands in for the server's in tests."""
+    """Return facts and warnings about the server and the tables.
+
+    `clock` is this host's; `now` replaces the server's clock in tests.
+    """
     asked = clock.wall_us()
     facts = _read(connection, schema, "health", now)[0]
     ahead = timedelta(microseconds=facts["wall_us"] - (asked + clock.wall_us()) // 2)
@@ -85,7 +88,7 @@ def _server_warnings(facts: dict[str, Any], ahead: timedelta) -> list[str]:
 
 
 def _step(found_at: datetime, step: timedelta) -> str:
-    """Name a step of the server's clock of the last day."""
+    """Describe a step of the server's clock in the last day."""
     way = "forward" if step > timedelta(0) else "back"
     effect = (
         "Schedules, retries and leases went on by the new time."

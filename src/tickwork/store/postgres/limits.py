@@ -1,6 +1,6 @@
-"""The verbs of flow control on PostgreSQL (see `store.limits`). The SQL is in sql/flow.sql.
+"""Flow control on PostgreSQL: limited claims, limits, gates, tenants (see `store.limits`). SQL: sql/flow.sql.
 
-Each round of a guarded claim is one transaction. Rows of turnstiles are locked in the order of their names.
+Each round of a limited claim is one transaction. Rows of limit keys are locked in the order of their names.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LOCKS = re.compile(
 
 
 class PostgresLimits(PostgresDags):
-    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _sql: dict[str, str]
     _notifier: WakeNotifier
@@ -73,7 +73,7 @@ class PostgresLimits(PostgresDags):
     # -- claims
 
     def _claim_guarded(self, worker: WorkerId, asked: ClaimRequest, finishing: Finishing | None = None) -> LimitedClaim:
-        """Claim in rounds, each a transaction; the first one stores endings before it looks. Raises LeaseLost."""
+        """Claim in rounds, each a transaction; the first one stores the finishes before it reads. Raises LeaseLost."""
         claim = LimitedClaim(self, worker, self._new_claim(), finishing)
         played = limited.play_rounds(claim.play, asked, self._monotonic)
         claim.is_near = played.is_near
@@ -81,6 +81,7 @@ class PostgresLimits(PostgresDags):
         return claim
 
     def _play_inside(self, session: Session, claim: LimitedClaim, asked: ClaimRequest, hurry: bool) -> PlayedOn:
+        """Run one round inside a transaction; return the transaction's state with the result."""
         turns = self._turns_of(claim.worker)
         finishing = claim.finishing(session.now) if claim.finishing else []
         reached = self._bounds_of(claim.worker, asked.tasks).begin()
@@ -92,9 +93,10 @@ class PostgresLimits(PostgresDags):
         return self._turns.setdefault(worker, TurnKeeper())
 
     def _open_after(self, full: Mapping[LimitKey, int], freed: Sequence[str]) -> bool:
-        """After the commit of a round: open what somebody else has made room at meanwhile, and what its endings freed.
+        """Open limit keys after the commit of a round: keys that others freed meanwhile, and keys freed by its own finishes.
 
-        True when jobs are held at the latter.
+        A refusal and a finish can race; this is the refusal's second look. True when jobs are held under the keys that
+        the round's own finishes freed.
         """
         wanted: list[tuple[str, dict[str, Any]]] = []
         if full:
@@ -187,6 +189,7 @@ class PostgresLimits(PostgresDags):
         self._perform(lambda session: session.run("pass_on", name=name, count=count))
 
     def _drop(self, ids: Sequence[JobId]) -> int:
+        """End jobs that a gate drops; return how many. Steps of runs also advance their runs."""
         end = {"state": "dropped", "error": "a gate dropped it"}
         steps = [one.job_id for one in self._places(ids) if one.run is not None]
         ended = self._end_steps(steps, **end) if steps else 0
@@ -196,7 +199,7 @@ class PostgresLimits(PostgresDags):
         return int(count) + ended
 
     def _leave_lines(self, flows: Iterable[str | None]) -> None:
-        """After the commit: have the next of sequences judged where waiting jobs with these flows left their places."""
+        """Open the sequences that waiting jobs with these flows have left, after the commit: the next job may start."""
         if names := [name for flow in flows for name in row_codec.turnstiles_of(flow)]:
             self._open_freed(names)
 
@@ -257,7 +260,7 @@ class PostgresLimits(PostgresDags):
         return self._perform(read, single=False) if is_id(job_id) else None
 
     def _fate(self, session: Session, job_id: JobId, place: Any, gates: Sequence[Gate]) -> ClaimForecast | None:
-        """What holds a waiting job; where that is not decided yet, what would at a claim."""
+        """Return what holds a waiting job, or what would hold it at the next claim."""
         lane, is_due = place
         held_by = read_lane(lane).held_by
         if held_by is not None:
@@ -303,7 +306,7 @@ class PostgresLimits(PostgresDags):
 
 
 class LimitedClaim:
-    """A claim in rounds: what it has claimed so far, and whose endings were stored."""
+    """A claim in rounds: the jobs claimed so far, and the finishes that were stored."""
 
     def __init__(self, flow: PostgresLimits, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
         self._flow = flow
@@ -317,12 +320,13 @@ class LimitedClaim:
         self.is_near = False
 
     def play(self, asked: ClaimRequest, hurry: bool) -> RoundResult:
+        """Run one round in a transaction, then act on its commit: update the cursors, open limits, end dropped jobs."""
         flow = self._flow
         try:
             ground, played = flow._perform(lambda one: flow._play_inside(one, self, asked, hurry), single=False)
         except LeaseLost:
             if self._is_stored:
-                return RoundResult()  # what it has claimed so far is its own, as long as nobody has reclaimed it
+                return RoundResult()  # The jobs claimed so far stay claimed, until they are reclaimed.
             raise
         self._is_stored = True
         self.finishing = None
@@ -337,14 +341,14 @@ class LimitedClaim:
 
 
 def _reading(sql: Mapping[str, str]) -> dict[str, str]:
-    """The statements of a round that looks, picks and judges, and is in nobody's way: it locks nothing."""
+    """Return the statements of a round with their locks removed, for a forecast that must not block claims."""
     locking = ("pick_places", "lock_limits", "lock_gates")
     unlocked = {name: _LOCKS.sub(lambda found: "true" if found[1] else "", sql[name]) for name in locking}
     return {**sql, **unlocked, **dict.fromkeys(("leased", "hold_worker", "lock_lanes"), sql["now_us"])}
 
 
 def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bool]]]) -> None:
-    """Tell one breaker how attempts ended."""
+    """Report the ends of attempts to one breaker, under the lock of its limit."""
     passage, ends = told
     name = turnstile_name(passage)
     about = named([passage])
@@ -366,7 +370,7 @@ def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bo
 
 
 def _open_bound(session: Session, bounds: Sequence[str]) -> None:
-    """Have what the turnstiles of these limits hold judged anew."""
+    """Open the keys of these limits, so that the jobs they hold are checked again."""
     session.run("open_bound", bounds=text_array(bounds))
 
 

@@ -1,9 +1,9 @@
-"""Batches as parameters: a column each as the text of an array, or rows as one JSON document.
+"""Convert batches to statement parameters: a column each as the text of an array, or rows as one JSON document.
 
-Both are texts, so the prepared statement is the same for every batch, means the same to every driver, and costs nothing
-to adapt: psycopg dumps lists item by item. Arrays, which a statement reads with unnest, take the server half the time
-that JSON takes it, and are for what comes in masses. JSON, which it reads with json_to_recordset, is for the rest;
-fields that are left out are NULL.
+Both are texts, so the prepared statement is the same for every batch, means the same to every driver, and needs no
+adaptation: psycopg dumps lists item by item. Arrays, which a statement reads with unnest, take the server half the time
+of JSON, and are used for large batches. JSON, which it reads with json_to_recordset, is used for the rest; omitted
+fields are NULL.
 """
 
 from __future__ import annotations
@@ -25,22 +25,25 @@ _encoder = msgspec.json.Encoder()
 
 
 def document(rows: Iterable[Any]) -> str:
-    """Rows, or plain texts, as one JSON array."""
+    """Return rows, or plain texts, as one JSON array."""
     return _encoder.encode(list(rows)).decode()
 
 
 def mapping(values: Mapping[str, int]) -> str:
-    """Names with numbers as one JSON object."""
+    """Return names with numbers as one JSON object."""
     return _encoder.encode(values).decode()
 
 
 def array(values: Iterable[object]) -> str:
-    """Numbers, ids and names of states as PostgreSQL writes an array: nothing in them needs quotes."""
+    """Return numbers, ids and names of states in PostgreSQL's array syntax: none of them needs quotes."""
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 
 def text_array(texts: Iterable[str | None]) -> str:
-    """Texts as PostgreSQL writes an array. All of them are quoted at one go, parted by what none of them may have."""
+    """Return texts in PostgreSQL's array syntax.
+
+    All of them are quoted at once, joined by zero bytes, which none of them may contain.
+    """
     given = list(texts)
     whole = [text for text in given if text is not None]
     joined = "\0".join(whole)
@@ -54,12 +57,12 @@ def text_array(texts: Iterable[str | None]) -> str:
 
 
 def new_job(job: NewJob) -> dict[str, Any]:
-    """What insert_job takes, for a job that no schedule made."""
+    """Return the parameters of `insert_job`, for a job that was not made by a schedule."""
     return {"id": job.id, "args": job.args.decode(), **_shared(job)}
 
 
 def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
-    """What insert_jobs takes, for each run of jobs that are alike: mostly all of them."""
+    """Return the parameters of `insert_jobs` for each group of similar jobs; mostly that is one group."""
     for group in alike(jobs):
         yield {
             "ids": array([job.id for job in group]),
@@ -72,7 +75,7 @@ def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
 
 
 def _flows(group: Sequence[NewJob]) -> dict[str, str | None]:
-    """Where jobs with a flow stand, and what it is; of runs their version; nothing for plain jobs."""
+    """Return the lanes and flows of jobs, and the version of runs; nothing for plain jobs."""
     version = group[0].version
     if version is None and not any(job.flow for job in group):
         return {}
@@ -84,7 +87,7 @@ def _flows(group: Sequence[NewJob]) -> dict[str, str | None]:
 
 
 def _shared(job: NewJob) -> dict[str, Any]:
-    """What jobs have in common that are alike."""
+    """Return the columns that similar jobs share."""
     expires = job.policy.expires
     return {
         "task": job.task,
@@ -104,7 +107,7 @@ def _shared(job: NewJob) -> dict[str, Any]:
 
 
 def replacement(job: NewJob) -> dict[str, Any]:
-    """What a job is replaced with; its times are counted by the database."""
+    """Return the parameters that replace a job; the database computes its times."""
     row: dict[str, Any] = {
         "id": job.id,
         "task": job.task,
@@ -134,7 +137,7 @@ def replacement(job: NewJob) -> dict[str, Any]:
 
 
 def endings(finishes: Sequence[Finish]) -> dict[str, str]:
-    """Endings in the order of their jobs, so that batches that overlap lock them in one order."""
+    """Return the parameters of finishes, sorted by job, so that overlapping batches lock jobs in one order."""
     finishes = sorted(finishes, key=_job_id)
     outcomes = [finish.transition for finish in finishes]
     return {
@@ -155,7 +158,7 @@ def endings(finishes: Sequence[Finish]) -> dict[str, str]:
 
 
 def _progress(reports: Sequence[Progress | None]) -> dict[str, str]:
-    """Last reports of attempts. Mostly there is none, and unnest pads an empty array with NULL."""
+    """Return the last progress reports. Mostly there is none, and unnest pads an empty array with NULL."""
     if not any(reports):
         return {"progress": "{}", "progress_notes": "{}"}
     return {
@@ -168,6 +171,7 @@ _job_id = attrgetter("job_id")
 
 
 def _delay_us(finish: Finish) -> int | None:
+    """Return the delay of a finish. A job that is queued again must have one."""
     again = finish.transition.job is JobState.QUEUED
     delay = finish.transition.delay
     check(not again or delay is not None, f"Job {finish.job_id} is to be queued again without a time.")
@@ -183,7 +187,7 @@ def _place(log: NewLog) -> dict[str, object]:
 
 
 def progress(reports: Sequence[Progress]) -> str:
-    """The latest report of each attempt: one statement changes a row only once."""
+    """Return the latest report of each attempt, because one statement changes a row only once."""
     latest = {(x.job_id, x.claim): x for x in reports}
     return document(
         {"job_id": x.job_id, "claim": x.claim, "fraction": x.fraction, "note": clean(x.note)}

@@ -1,4 +1,4 @@
-"""The verbs of attempts over REST on PostgreSQL (see `store.remote_leases`). The SQL is in sql/remote.sql."""
+"""The verbs for attempts over REST on PostgreSQL (see `store.remote_leases`). The SQL is in sql/remote.sql."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class PostgresRemote:
-    """A part of PostgresStore. What it needs of the rest are its transactions, and connections that heartbeats have."""
+    """A part of PostgresStore. It needs from the rest the transactions, and the connections reserved for heartbeats."""
 
     _sql: dict[str, str]
     _reserved: VerbPool

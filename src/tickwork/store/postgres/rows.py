@@ -1,4 +1,4 @@
-"""Rows of PostgreSQL as the values of the core, and ids as what it takes."""
+"""Convert PostgreSQL rows to core values, and ids to parameters."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ def worker_view(row: Any) -> WorkerView:
 
 
 def id_document(ids: Sequence[JobId]) -> str:
-    """Ids as a document. What is no id names no job, and PostgreSQL would refuse it."""
+    """Return ids as a JSON document.
+
+    Texts that are not ids are left out: they name no job, and PostgreSQL refuses them.
+    """
     return params.document(job_id for job_id in ids if is_id(job_id))
 
 
 def utc(instant: datetime) -> datetime:
-    """PostgreSQL gives instants in the zone of the session."""
+    """Return an instant in UTC. PostgreSQL returns instants in the zone of the session."""
     return instant.astimezone(UTC)
 
 
@@ -50,4 +53,5 @@ def instant(instant: datetime | None) -> datetime | None:
 
 
 def sooner(one: float | None, other: float | None) -> float | None:
+    """Return the smaller of two numbers; None counts as absent."""
     return min((given for given in (one, other) if given is not None), default=None)

@@ -1,8 +1,8 @@
-"""Dags and their runs on PostgreSQL (see `store.dags` and `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
+"""Begin, advance, cancel and end runs on PostgreSQL (see `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
 
-A run's row is its lock. Whoever ends a step takes it before anything else, and advances the run in the same
-transaction, so that two who end parents of one step at once come one after the other. What is to be written is gathered
-and sent in one round trip.
+A run's row is its lock. A transaction that ends a step takes it before anything else, and advances the run in the same
+transaction, so that two transactions that end parents of one step run one after the other. Writes are collected and
+sent in one round trip.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tickwork.store.runs.step_jobs import LiveRun, ResultRow
 
 RunAll = Callable[[Sequence[Statement]], list[Rows]]
 
-_PASSES = 20  # of cancelling steps that move between queue and running meanwhile
+_PASSES = 20  # Attempts to cancel steps that move between queue and running meanwhile.
 
 
 class RunMembership(NamedTuple):
-    """What a job has to do with runs: the one that it is a step of, or that it is one; and how it ended, if it has."""
+    """How a job belongs to a run: the run and step that it is part of, or that it is a run itself; and its end state."""
 
     job_id: str
     run: str | None
@@ -47,7 +47,7 @@ class RunMembership(NamedTuple):
 class PostgresRuns:
     """The rows of runs inside a transaction.
 
-    `freed` are turnstiles that the ends of runs have left. `released`: there are jobs to be claimed that were not.
+    `freed` are limit keys that the ends of runs have freed. `released`: new jobs can be claimed.
     """
 
     def __init__(self, run_all: RunAll, sql: Mapping[str, str], graphs: GraphCache, now: datetime | None) -> None:
@@ -57,7 +57,7 @@ class PostgresRuns:
         self._now = now
         self._waiting: list[Statement] = []
         self._ending: list[int] = []
-        self._going: dict[str, LiveRun] = {}  # read ahead, as are these steps
+        self._going: dict[str, LiveRun] = {}  # Read ahead, as are the steps.
         self._standings: dict[tuple[str, str], StepState] = {}
         self.now_us = 0
         self.large_results = graphs.large_results
@@ -65,7 +65,7 @@ class PostgresRuns:
         self.released = False
 
     def together(self, *wanted: tuple[str, dict[str, Any]]) -> list[Rows]:
-        """Run named statements in one round trip, after those that were put off."""
+        """Run named statements in one round trip, after the statements that were put off."""
         statements = [(self._sql[name], {"now": self._now, **values}) for name, values in wanted]
         put_off = self._take_put_off()
         rows = self._run_all([*put_off, *statements]) if put_off or statements else []
@@ -73,7 +73,7 @@ class PostgresRuns:
         return rows[len(put_off) :]
 
     def finish(self, run_last: RunAll) -> None:
-        """Run what was put off, as the last statements of the transaction."""
+        """Run the statements that were put off, as the last ones of the transaction."""
         put_off = self._take_put_off()
         if put_off:
             self._note_freed(run_last(put_off))
@@ -83,14 +83,16 @@ class PostgresRuns:
         return put_off
 
     def _note_freed(self, rows: Sequence[Rows]) -> None:
+        """Collect the limit keys that finishes of runs among these statements have freed."""
         ending, self._ending = self._ending, []
         self.freed += [name for place in ending for job_id, name in rows[place] if job_id is None]
 
     def _put_off(self, name: str, **values: Any) -> None:
+        """Queue a write for the next round trip."""
         self._waiting.append((self._sql[name], {"now": self._now, **values}))
 
     def lock(self, run_ids: Iterable[str], unbegun: Collection[str] = ()) -> None:
-        """Lock runs. One of `unbegun` may have no row yet, and might get one meanwhile: its job is locked first."""
+        """Lock runs. A run of `unbegun` may have no row yet, and get one meanwhile: its job is locked first."""
         ids = sorted(set(run_ids))
         first = [("lock_jobs", {"ids": array(sorted(unbegun))})] if unbegun else []
         if ids:
@@ -196,10 +198,10 @@ class PostgresRuns:
     # -- what the verbs do with it
 
     def close(self, verb: str, endings: Sequence[Finish], logs: Sequence[NewLog] = ()) -> Rows:
-        """Close attempts, some of steps, and move their runs on; what the statement gave back.
+        """Close attempts, some of them steps, and advance their runs; return the rows of the statement.
 
-        The runs are locked first. What else moving them takes is read in the same round trip, as far as it is known
-        which steps wait for those that end.
+        The runs are locked first. The rows needed to advance them are read in the same round trip, as far as the graph
+        is known.
         """
         steps = [one for one in endings if one.run is not None]
         ids = {"ids": array(sorted({str(one.run) for one in steps}))}
@@ -220,14 +222,14 @@ class PostgresRuns:
         return rows
 
     def _produce_all(self, endings: Sequence[Finish]) -> None:
-        """Note what ended jobs have made anew, those of them that succeeded."""
+        """Record the assets that ended jobs have updated, if the jobs succeeded."""
         making = {str(one.job_id): one.produce for one in endings}
         (rows,) = self.together(("succeeded_of", {"ids": array(making)})) if making else ([],)
         for (job_id,) in rows:
             self.produce(making[job_id], job_id)
 
     def _touched_by(self, endings: Iterable[Finish]) -> set[tuple[str, str]]:
-        """The steps that ends concern, by run: their own, and those that wait for them."""
+        """Return the steps that these finishes affect, by run: their own steps, and the children of these."""
         touched = set()
         for one in endings:
             run, step = str(one.run), str(one.step)
@@ -236,7 +238,7 @@ class PostgresRuns:
         return touched
 
     def advance(self, job_ids: Collection[str]) -> None:
-        """Move on the runs of those of these jobs that are steps and have ended."""
+        """Advance the runs of the jobs among these that are steps and have ended."""
         self._advance(self.places(job_ids))
 
     def _advance(self, places: Iterable[RunMembership]) -> None:
@@ -249,7 +251,7 @@ class PostgresRuns:
         return [place_of(row) for row in rows]
 
     def begin(self, worker: WorkerId, claimed: Sequence[Claimed]) -> None:
-        """Begin runs that a worker has claimed, but for those that it has lost again."""
+        """Begin runs that a worker has claimed, except those that it has lost again."""
         ids = {"ids": array(sorted(one.job_id for one in claimed))}
         _, before, taken, _, rows = self.together(
             ("lock_jobs", ids),
@@ -266,8 +268,8 @@ class PostgresRuns:
                 run_lifecycle.begin(self, going, steps, first=going.run.id not in begun)
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
-        """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
-        self.together(("lock_ended", {"id": run}))  # as prune does
+        """Queue an ended run again, from these steps or from the failed ones; False when it is not an ended run."""
+        self.together(("lock_ended", {"id": run}))  # The same lock that prune takes.
         self.lock([run])
         values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
         if not any(one.is_run for one in self.places([run])) or not self.together(("retry_jobs", values))[0]:
@@ -277,7 +279,7 @@ class PostgresRuns:
         return True
 
     def cancel(self, ids: Collection[str]) -> dict[str, str]:
-        """Cancel jobs; of runs, what they have going, too. What became of each."""
+        """Cancel jobs, and for runs their live steps and approvals, too. Return the outcome for each."""
         places = self.places(ids) if ids else []
         begins = [one.job_id for one in places if one.is_run]
         self.lock([one.job_id if one.is_run else str(one.run) for one in places], begins)
@@ -296,6 +298,7 @@ class PostgresRuns:
         return became
 
     def _cancel(self, ids: Collection[str]) -> dict[str, str]:
+        """Cancel jobs; repeat for jobs that moved between the queue and running meanwhile."""
         became: dict[str, str] = {}
         wanted = list(ids)
         for _ in range(_PASSES):
@@ -314,7 +317,7 @@ def pairs_of(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
 
 
 def _instances(group: Sequence[NewJob]) -> dict[str, str]:
-    """What differs between jobs of steps that are alike."""
+    """Return the columns that differ between similar jobs of steps."""
     inputs = [one.part.inputs if one.part else None for one in group]
     return {
         "ids": array([one.id for one in group]),

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class PostgresSchedules:
-    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _sql: dict[str, str]
     _notifier: WakeNotifier
@@ -78,7 +78,8 @@ class PostgresSchedules:
         given = params.document(names)
 
         def delete(session: Session) -> set[str]:
-            session.run("stored_specs", names=given)  # waits for moves, so that the next statement sees all of them
+            # Waits for concurrent moves, so that the next statement sees all of them.
+            session.run("stored_specs", names=given)
             return {name for (name,) in session.run("delete_schedules", names=given)}
 
         deleted = self._perform(delete, single=False)
@@ -107,7 +108,7 @@ class PostgresSchedules:
         return self._changed("resume_schedules", names)
 
     def _changed(self, statement: str, names: Sequence[str], **values: Any) -> list[str]:
-        """Change schedules; return those that were, in the order in which they are named."""
+        """Change schedules; return those that were changed, in the given order."""
         given = params.document(names)
         changed = {name for (name,) in self._perform(lambda session: session.run(statement, names=given, **values))}
         return [name for name in dict.fromkeys(names) if name in changed]
@@ -196,7 +197,7 @@ class PostgresSchedules:
 
 
 def _once(specs: Sequence[ScheduleSpec]) -> list[ScheduleSpec]:
-    """The last one of each name: one statement changes a row only once."""
+    """Return the last spec of each name, because one statement changes a row only once."""
     return list({spec.name: spec for spec in specs}.values())
 
 

@@ -1,6 +1,6 @@
-"""Tickwork's tables in a PostgreSQL database: which version they are, and how they come to be of the current one.
+"""Check and upgrade the version of Tickwork's tables in a PostgreSQL database.
 
-Upgrades go forward only, all in one transaction and one at a time. A schema that holds other tables is left alone.
+Upgrades go forward only, all in one transaction and one at a time. A schema that holds other tables is not touched.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Schema:
         )
 
     def upgrade(self, connection: PgConnection) -> list[Migration]:
-        """Apply what is missing; return it. Others who upgrade at the same time wait, and then find nothing to do."""
+        """Apply the missing migrations and return them. Concurrent upgrades wait, and then find nothing to do."""
         if not pending(self._known, self._applied(connection), self._where):
             return []
         with connection.within(UPGRADE_S), connection.transaction():
@@ -54,7 +54,10 @@ class Schema:
         return missing
 
     def _prepare(self, connection: PgConnection) -> None:
-        """Make the schema if need be; to ask for it IF NOT EXISTS takes a privilege that many roles do not have."""
+        """Create the schema if it is missing.
+
+        CREATE SCHEMA IF NOT EXISTS would need a privilege that many roles lack.
+        """
         if not self._ask(connection, _HAS_SCHEMA):
             connection.execute(f'CREATE SCHEMA "{self.name}"'.encode())
         elif not self._ask(connection, _IS_OURS) and self._ask(connection, _HAS_TABLES):

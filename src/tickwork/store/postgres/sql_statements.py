@@ -1,7 +1,7 @@
-"""The statements of sql/, with the schema's name put in and what they share put together.
+"""Load the PostgreSQL statements of sql/, with the schema's name inserted and shared parts included.
 
-A line `-- include NAME` stands for the text of another section. Comments are taken out: psycopg keeps its translation
-of a statement only while that is shorter than 4 KB.
+A line `-- include NAME` stands for the text of another section. Comments are removed: psycopg caches its translation of
+a statement only while that is shorter than 4 KB.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
 def checked_schema(schema: str) -> str:
-    """Refuse a schema's name that would have to be escaped somewhere, or that belongs to PostgreSQL itself."""
+    """Return the schema's name. Raise InvalidInput if it would need quoting, or belongs to PostgreSQL itself."""
     if not _NAME.fullmatch(schema) or schema.lower().startswith("pg_") or schema == "information_schema":
         raise InvalidInput(
             f"schema {schema!r} cannot be used: a name is a letter and then up to 62 letters, digits or underscores, "
@@ -29,13 +29,13 @@ def checked_schema(schema: str) -> str:
 
 
 def in_schema(sql: str, schema: str) -> str:
-    """The same SQL, on the tables of another schema than `tickwork`."""
+    """Return the SQL with the tables of another schema than `tickwork`."""
     return _SCHEMA.sub(f'"{schema}".', sql)
 
 
 @cache
 def statements(schema: str) -> dict[str, str]:
-    """Every statement of the store, by name, ready to be run on a schema."""
+    """Return every statement of the store by name, ready to run on a schema."""
     raw = load_statements("tickwork.store.postgres")
 
     def whole(text: str) -> str:

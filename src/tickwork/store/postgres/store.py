@@ -1,8 +1,8 @@
-"""The verbs of `store.base` on PostgreSQL. The SQL is in sql/, a file for each group of verbs.
+"""The PostgreSQL store: connections, transactions with retries, and the verbs on jobs and workers. SQL: sql/.
 
 Every batch is one statement, and most verbs are one statement in all: a transaction by itself, in one round trip. `now`
-is NULL in production, so that the database's own clock counts; tests hand in theirs. Heartbeats and the reaper have
-connections of their own, and never wait for those that work has in use.
+is NULL in production, so that the database's own clock counts; tests pass a time. Heartbeats and the reaper have
+connections of their own, and never wait for connections that other work uses.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ T = TypeVar("T")
 _log = logging.getLogger("tickwork.store")
 
 RESERVED_SIZE = 2
-TRIES = 6  # of a transaction that the server wants to be run again
-DUE = 0  # the phase of a claim that takes what is due, before it takes what is due soon
+TRIES = 6  # Attempts at a transaction that the server asks to repeat.
+DUE = 0  # The phase of a claim that takes jobs that are due, before jobs that will be due soon.
 _NAP_S = 0.02
 _LOST_WORKERS_KEPT = timedelta(hours=1)
 
@@ -133,10 +133,10 @@ class PostgresStore(
 ):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
-    Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` brings them up to
-    date. `listen_url` is a way to the same database around a pooler, for workers to be woken by. `sizes` bounds its
-    connections. With `on_refused` it is for handlers, which may wait longer for a connection; this is called for each
-    connection that the server refuses.
+    Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` migrates them.
+    `listen_url` reaches the same database without a pooler, so that workers can be woken. `sizes` bounds its
+    connections. With `on_refused` the store is used by handlers, which may wait longer for a connection; it is called
+    for each connection that the server refuses.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class PostgresStore(
             ConnectionPool(self.server, idle_s, ours=False),
         )
         self._pool = VerbPool(self._stock, sizes.pool)
-        self._reserved = VerbPool(self._stock, RESERVED_SIZE)  # for heartbeats and the reaper
+        self._reserved = VerbPool(self._stock, RESERVED_SIZE)  # For heartbeats and the reaper.
         self._user_pool = VerbPool(self._user_stock, sizes.user_pool)
         self._same = SameDatabase(self.server, lambda: self._perform(_which_database))
         self._upgrade_first = upgrade
@@ -186,7 +186,7 @@ class PostgresStore(
         self._here = ThreadTransaction[Session]()
         send, here = _sender(self._pool, self._channel), self._here
         self._notifier = WakeNotifier(send, self._host_clock.monotonic, lambda: here.together is not None)
-        self._last_call = weakref.finalize(self, self._notifier.flush)  # also when the process ends
+        self._last_call = weakref.finalize(self, self._notifier.flush)  # Also runs when the process ends.
 
     # -- transactions
 
@@ -198,11 +198,11 @@ class PostgresStore(
         single: bool = True,
         limit_s: float | None = None,
     ) -> T:
-        """Run `work` as one transaction, and again when the server asks for it.
+        """Run `work` as one transaction, and again if the server asks to repeat it.
 
-        A `single` statement is a transaction by itself. Behind a pooler, or with a time limit of its own, it gets one
-        all the same, for its limits. A transaction that the server does not answer in time is not run again here: it
-        may have been carried out.
+        A `single` statement is a transaction by itself. Behind a pooler, or with a time limit of its own, it gets an
+        explicit one, which sets the limits. A transaction that the server does not answer in time is not run again
+        here: it may have been carried out.
         """
         if self._here.together is not None:
             return work(self._here.together.held)
@@ -241,11 +241,12 @@ class PostgresStore(
             session.is_shared = False
         try:
             session.commit()
-        except psycopg.Error as error:  # it may be stored, so `work` is not called again
+        except psycopg.Error as error:  # The transaction may have been committed, so `work` is not called again.
             raise translate(self.server.where, error, lost=True) from error
         return result, together
 
     def _once(self, connection: PgConnection, work: Callable[[Session], T], again: bool, begin: tuple[str, ...]) -> T:
+        """Run `work` on a connection and commit; roll back on any exception."""
         session = Session(connection, self._sql, self._now(), again, begin)
         try:
             result = work(session)
@@ -259,6 +260,7 @@ class PostgresStore(
         return None if self._clock is None else from_us(self._clock.wall_us())
 
     def _check_schema(self, connection: PgConnection) -> None:
+        """Upgrade or check the schema on the first use of this store."""
         if self._checked:
             return
         try:
@@ -286,7 +288,7 @@ class PostgresStore(
         return ids
 
     async def insert_jobs_async(self, jobs: Sequence[NewJob], tx: Any, by: By = None) -> list[JobId]:
-        """As insert_jobs, in an asynchronous transaction of psycopg or SQLAlchemy."""
+        """Insert jobs as insert_jobs does, in an asynchronous transaction of psycopg or SQLAlchemy."""
         if not self._checked:
             await asyncio.to_thread(self._check_first)
         return await run_inside_async(tx, self._steps.insert_and_call(jobs, self._now(), by), self._same)
@@ -384,7 +386,7 @@ class PostgresStore(
                         raised = error
                         raise
             except psycopg.Error as error:
-                if error is raised:  # the caller's own
+                if error is raised:  # The caller's own error.
                     raise
                 raise translate(self.server.where, error, lost=pooled.closed) from error
             finally:
@@ -452,7 +454,7 @@ class PostgresStore(
         reach: LimitedCapacity | None = None,
     ) -> Exchange:
         moving = [one for one in endings if one.run is not None or one.produce]
-        if moving:  # what that releases can be claimed here
+        if moving:  # Finishes that advance runs go first, so that the jobs they release can be claimed here.
             ids = {one.job_id for one in moving}
             ended = self.finish_attempts(moving, [log for log in logs if log.job_id in ids])
             rest = [one for one in endings if one.job_id not in ids]
@@ -463,7 +465,7 @@ class PostgresStore(
         if found.claims is None or not found.claims.jobs:
             return found
         jobs = self._arranged(worker, found.claims.jobs)
-        begun = len(jobs) < len(found.claims.jobs)  # runs: their first steps can be claimed at once
+        begun = len(jobs) < len(found.claims.jobs)  # Runs were begun; their first steps can be claimed at once.
         next_due_s = 0.0 if begun else found.claims.next_due_s
         return Exchange(found.finished, msgspec.structs.replace(found.claims, jobs=jobs, next_due_s=next_due_s))
 
@@ -478,6 +480,11 @@ class PostgresStore(
         ahead: timedelta,
         reach: LimitedCapacity | None,
     ) -> Exchange:
+        """Finish attempts and claim jobs, with a plain claim where possible.
+
+        The plain claim takes nothing if limits or gates are in force; then a limited claim in rounds follows. Now and
+        then the oldest jobs of a starved priority are claimed first. Each claim stores the finishes in its transaction.
+        """
         queues = list(dict.fromkeys(queues))
         reach = reach or LimitedCapacity(limit)
         if reach.search or self._turns_of(worker).is_guarded:
@@ -526,7 +533,7 @@ class PostgresStore(
     def _finish_and_claim(
         self, endings: Sequence[Finish], logs: Sequence[NewLog], asked: dict[str, Any]
     ) -> tuple[Rows, Rows]:
-        """Store endings and claim, in one transaction and one round trip; what each of the two gave back."""
+        """Store finishes and claim in one transaction and one round trip; return the rows of both."""
 
         def run(session: Session) -> list[Rows]:
             finishing = self._steps.finishing(endings, logs, session.now)
@@ -536,21 +543,23 @@ class PostgresStore(
         return finished[-1] if endings else [], claimed
 
     def _claim_in_rounds(self, worker: WorkerId, asked: ClaimRequest, before: Claims) -> Claims:
-        """Claim what has to be guarded, besides what was claimed."""
+        """Claim jobs under limits, in addition to the jobs claimed before."""
         try:
             claim = self._claim_guarded(worker, asked)
-        except LeaseLost:  # between the two; what was claimed before is told, and the next claim will say so
+        # The lease was lost between the two claims. The first claim's jobs are returned, and the next claim reports it.
+        except LeaseLost:
             return before
         return Claims([*before.jobs, *claim.claimed], None, sooner(before.again_s, claim.again_s))
 
     def _exchange_in_rounds(
         self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], asked: ClaimRequest
     ) -> Exchange:
-        """As exchange, where a search is asked for or the last claim had to be guarded.
+        """Finish and claim in rounds, where a sparse scan is asked for or the last claim met limits.
 
-        What has ended is stored with the first round.
+        The first round stores the finishes.
         """
-        self._turns_of(worker).is_guarded = False  # should this fail, endings do not wait for what made it fail
+        # If this fails, the next exchange stores its finishes without the limited claim that failed.
+        self._turns_of(worker).is_guarded = False
         try:
             claim = self._claim_guarded(worker, asked, partial(self._steps.finishing, endings, logs))
         except LeaseLost:
@@ -560,14 +569,14 @@ class PostgresStore(
         return Exchange(done, Claims(claim.claimed, None, claim.again_s, claim.is_near))
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
-        """Whose attempts were closed, and whether that opened a turnstile for others."""
+        """Return the jobs whose attempts were closed, and whether that opened a limit key that holds jobs."""
         freed = [turnstile for job_id, turnstile in rows if job_id is None]
         opened = bool(freed) and self._open_freed(freed)
         self._call_for(endings)
         return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
 
     def _call_for(self, endings: Sequence[Finish]) -> None:
-        """Wake workers where endings put jobs back into the queue."""
+        """Wake workers if finishes put jobs back into the queue."""
         if any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._notifier.call()
 
@@ -575,7 +584,7 @@ class PostgresStore(
         return (self._clock or self._host_clock).monotonic()
 
     def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> ClaimCursor:
-        """How far this worker has read the queue for these tasks."""
+        """Return the claim cursor of this worker for these tasks. Cursors of other workers are dropped."""
         bounds = self._bounds.get((worker, tasks))
         if bounds is None:
             bounds = ClaimCursor(self._monotonic)
@@ -719,6 +728,7 @@ class PostgresStore(
         return self._look_at_schema(self.schema.upgrade)
 
     def _look_at_schema(self, look: Callable[[PgConnection], T]) -> T:
+        """Run a check or upgrade of the schema on a connection whose schema was not checked."""
         with self._pool.lend() as connection:
             try:
                 return look(connection)
@@ -726,10 +736,11 @@ class PostgresStore(
                 raise translate(self.server.where, error, lost=connection.closed) from error
 
     def _check_first(self) -> None:
-        """Look at the schema, if nothing has done so yet. Handlers that begin together share one connection for it."""
+        """Check the schema, unless that was done. Handlers that begin at the same time share one connection for it."""
         if self._checked:
             return
-        is_ours = self._checking.acquire(timeout=self.server.wait_s)  # a fork may have copied it locked
+        # A fork may have copied the lock while it was held.
+        is_ours = self._checking.acquire(timeout=self.server.wait_s)
         try:
             if not self._checked:
                 self._perform(lambda session: None)
@@ -777,7 +788,7 @@ def _which_database(session: Session) -> DatabaseIdentity:
 
 
 def _sender(pool: VerbPool, channel: str) -> Callable[[], None]:
-    """What tells the workers; only a hint, so it need not be durable and may fail."""
+    """Return a function that notifies workers. A notification is a hint: it need not be durable and may fail."""
     statement = f'BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY "{channel}"; COMMIT'.encode()
 
     def send() -> None:
@@ -791,6 +802,7 @@ def _sender(pool: VerbPool, channel: str) -> Callable[[], None]:
 
 
 def _roll_back(connection: PgConnection) -> None:
+    """Roll back an open transaction; errors are ignored, because the pool closes a broken connection."""
     if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
         with contextlib.suppress(psycopg.Error):
             connection.execute("ROLLBACK")

@@ -1,1 +1,1 @@
-"""Store verbs that only read: lists, searches, counts, statistics and the feed of changes."""
+"""Store verbs that only read: lists, searches, counts, statistics and the change feed."""

@@ -1,9 +1,9 @@
-"""What a store tells of what changed lately, so that whoever shows it can look again; shared by both stores.
+"""The change feed: what happened to jobs and other objects lately, for live views; shared by both stores.
 
-A look reads what indexes give of the last seconds, at most so many rows of each kind: with nothing going on it costs
-next to nothing, however many jobs there are. What becomes visible late, since its transaction was open for a while, is
-found by looking further back than the last look. So the same thing is told more than once; `Happening.keys` tell it
-from what is new.
+A read uses indexes on the last seconds and returns a bounded number of rows of each kind, so that it costs almost
+nothing while nothing happens, however many jobs there are. Changes that become visible late, because their transaction
+was open for a while, are found by reading further back than the last read ended. The same change is therefore returned
+more than once; `JobChange.keys` identifies it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tickwork.core.ids import JobId, first_id
 Kind = Literal["created", "running", "returned", "ended", "failed", "edited"]
 Key = tuple[str, str, str]
 
-# Of these it is only told that something about them changed.
+# For these, the feed only says that something about them has changed.
 TOPICS = ("dags", "gates", "hooks", "limits", "notifications", "operations", "schedules", "tasks", "tenants", "workers")
-RUNNING_WALK = 5_000  # so many running jobs a look goes through, the newest first
-TOPIC_ROWS = 1_000  # and so many rows of a topic
-AHEAD = timedelta(seconds=5)  # ids are made by other clocks, which may be fast
+RUNNING_WALK = 5_000  # Running jobs that a read goes through, the newest first.
+TOPIC_ROWS = 1_000  # Rows of a topic that a read goes through.
+AHEAD = timedelta(seconds=5)  # Ids are made by other clocks, which may be fast.
 
 
 class JobChange(NamedTuple):
-    """Something that happened to a job. `mark` tells it from the same at another time.
+    """A change of a job. `mark` distinguishes repeated changes of the same kind.
 
-    A job that `returned` is to be tried again; `edited` is what somebody did to it over REST. `began`: its attempt did,
-    since the instant that was asked for. `run_id` is the run that it is a step of.
+    A job that `returned` will be retried; `edited` is a change over REST. `began`: an attempt began since the instant
+    that was asked for. `run_id` is the run whose step the job is.
     """
 
     kind: Kind
@@ -45,14 +45,17 @@ class JobChange(NamedTuple):
 
     @property
     def keys(self) -> list[Key]:
-        """What this tells, by which it is known when it is told again: itself, and that its attempt began."""
+        """Return the keys that identify this change when it is returned again.
+
+        They are the change itself, and the start of its attempt if that `began`.
+        """
         kind = "ended" if self.kind == "failed" else self.kind
         itself = (kind, self.job_id, f"{self.attempt} {self.mark}")
         return [itself, ("started", self.job_id, str(self.attempt))] if self.began else [itself]
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What happened to jobs up to an instant; `is_partial`: of some kind there was more than is told."""
+    """The changes of jobs up to an instant. `is_partial`: of some kind there were more than were returned."""
 
     at: datetime
     happenings: list[JobChange]
@@ -60,16 +63,16 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class ChangeVerbs(Protocol):
-    """The verbs. They only read."""
+    """The verbs of the change feed. They only read."""
 
     def happenings(self, since: datetime, most: int) -> Changes:
-        """Return what happened to jobs since an instant, at most so much of each kind.
+        """Return the changes of jobs since an instant, at most `most` of each kind.
 
-        Running jobs that told of their progress are always among it; what the library did to jobs that wait is not.
+        Running jobs that reported progress are always included; changes that the library made to waiting jobs are not.
         """
 
     def topics(self) -> dict[str, str]:
-        """Return for each of the TOPICS a short text that is another one once something about it has changed."""
+        """Return for each of TOPICS a short digest that differs once something about it has changed."""
 
 
 def happenings(
@@ -79,7 +82,7 @@ def happenings(
     most: int,
     wire: Callable[[datetime], Any],
 ) -> Changes:
-    """Look on any store that can run the statements of changes.sql. `wire` says how it writes instants."""
+    """Read changes with the statements of changes.sql of either store. `wire` converts instants for it."""
     ids = {"first": first_id(since), "last": first_id(now + AHEAD)}
     rows = run("job_changes", {**ids, "since": wire(since), "most": most, "walk": RUNNING_WALK})
     found = [_happening(row) for row in rows]
@@ -95,7 +98,7 @@ def _happening(row: Sequence[Any]) -> JobChange:
 
 
 def topics(rows: Sequence[Any]) -> dict[str, str]:
-    """The text of each topic from the rows of the `topics` select: topic, name, and how that stands."""
+    """Return the digest of each topic from the rows of the `topics` select: topic, name, and state."""
     told: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for topic, name, mark in rows:
         told[topic].append((name, mark))

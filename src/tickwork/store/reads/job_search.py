@@ -1,7 +1,7 @@
-"""What a store promises of finding: jobs by any filter and by words, at a bounded cost.
+"""Job search: find jobs by any filter and by text, at a bounded cost.
 
-A list that an index answers is read to its end. Where none does, a page walks at most WALK jobs and says where it
-stopped, so that it costs the same however many jobs there are.
+A list that an index answers is read to its end. Otherwise a page walks at most WALK jobs and says where it stopped, so
+that its cost does not depend on how many jobs there are.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tickwork.core.job import JobFilter, JobPage, JobState, JobView, QueuedReaso
 from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
 from tickwork.store.reads.query_plan import ReadPath, state_of, ways
 
-WALK = 5_000  # so many jobs a page looks at, where no index finds what is wanted
-SCATTERED = 1_500  # so many, where they stand far apart
-ERRORS = 2_500  # and so many errors
-NAMES = 20  # so many tasks that begin with what is looked for
-KEYS = 1_000  # and so many keys
-# Those that a job can be in, as they are told.
+WALK = 5_000  # Jobs that a page reads where no index finds all matches.
+SCATTERED = 1_500  # The same, where the rows are far apart.
+ERRORS = 2_500  # Errors that a text search reads.
+NAMES = 20  # Tasks with the prefix that a text search follows.
+KEYS = 1_000  # Keys with the prefix that a text search follows.
+# The states that a job is shown in.
 STATES = tuple(state for state in JobState if state is not JobState.WAITING)
 
 
 class SearchHits(msgspec.Struct, frozen=True):
-    """Jobs that words were found in, the newest first; `next`: from where on to look for more.
+    """The jobs that a text search found, the newest first; `next`: where to continue.
 
-    `is_partial`: so many tasks or keys begin with the words that not all of them were looked at.
+    `is_partial`: more tasks or keys begin with the text than were read.
     """
 
     ids: list[JobId]
@@ -39,7 +39,7 @@ class SearchHits(msgspec.Struct, frozen=True):
 
 
 class StateCount(msgspec.Struct, frozen=True):
-    """How many jobs are in a state, or wait in a way; `is_bounded`: there may be more."""
+    """The number of jobs in a state, or queued for a reason; `is_bounded`: there may be more."""
 
     state: JobState | QueuedReason
     count: int
@@ -47,52 +47,52 @@ class StateCount(msgspec.Struct, frozen=True):
 
 
 class SearchVerbs(Protocol):
-    """The verbs of finding. They only read."""
+    """The verbs of job search. They only read."""
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
-        """As list_jobs, at a bounded cost: a page may be short, or empty, and still have a next one.
+        """List jobs as list_jobs does, at a bounded cost: a page may be short, or empty, and still have a next one.
 
         The jobs come without their arguments and results, which may be large.
         """
 
     def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
-        """Count what a filter means in each state it may be in, up to `most` and at a bounded cost.
+        """Count the jobs of a filter by state, up to `most` and at a bounded cost.
 
-        What is queued is counted by how it waits.
+        Queued jobs are counted by the reason for which they wait.
         """
 
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
-        """As find_jobs, of dead letters alone, and only what their causes are told by."""
+        """Find dead letters as find_jobs does, with only the columns that error groups are made of."""
 
     def failed_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
-        """Return jobs that ended since then and did not succeed, the latest first; so many of them are looked at."""
+        """Return jobs that ended without success since then, the latest first. At most `limit` are read."""
 
     def retried_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
-        """Return attempts that ended since then and after which their job was queued again, the latest first."""
+        """Return attempts that ended since then and whose job was queued again, the latest first."""
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
-        """Return those of the jobs that have ended."""
+        """Return the jobs among these that have ended."""
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
-        """Return jobs whose task or key begins with a text, or that failed with it somewhere in their error."""
+        """Return jobs whose task or key begins with a text, or that failed with it in their error."""
 
     def queue_names(self) -> list[str]:
-        """Return the names of queues that jobs wait in."""
+        """Return the names of queues that have waiting jobs."""
 
 
 Floor = Callable[[ReadPath], JobId | None]
-"""The job to which a page may walk by a way; None: the way ends before that."""
+"""Returns the job to which a page may walk on a read path; None: the path ends before that."""
 
 
 class ListWalk(NamedTuple):
-    """By which way to read a page, and down to which job."""
+    """The read path of a page, and the job down to which it is read."""
 
     way: ReadPath
     floor: JobId | None
 
 
 def choose(which: JobFilter, floor_of: Floor) -> ListWalk:
-    """The way that finds everything there is within a page's walk, else the one that comes furthest."""
+    """Return the path that finds everything within a page's walk; otherwise the path that reaches furthest."""
     known = ways(which)
     for way in known:
         if way.finds_all:
@@ -106,12 +106,12 @@ def choose(which: JobFilter, floor_of: Floor) -> ListWalk:
 
 
 def walk_of(way: ReadPath) -> int:
-    """How many jobs a page may walk."""
+    """Return how many jobs a page may walk on this path."""
     return SCATTERED if way.is_scattered else WALK
 
 
 def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
-    """What a filter means, split by states. Of what is queued, an index leads to the jobs that are tried again."""
+    """Split a filter by state. Queued jobs appear twice, because an index leads to those that are retried."""
     for state in STATES:
         if state_of(which) in (None, state):
             yield state, replace(which, state=which.state or state)
@@ -120,7 +120,7 @@ def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
 
 
 def counts_of(which: JobFilter, counts: dict[str, int], most: int, floor: JobId | None) -> list[StateCount]:
-    """What was counted of one state, by how it waits where it is queued, on a walk that may have ended at a job."""
+    """Return the counts of one state, by reason if it is queued. `floor`: the walk ended at this job."""
     is_bounded = floor is not None or sum(counts.values()) >= most
     return [StateCount(word, counts.get(word.value, 0), is_bounded) for word in _words(which)]
 
@@ -133,19 +133,19 @@ def _words(which: JobFilter) -> list[JobState | QueuedReason]:
 
 
 def page_of(views: list[JobView], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:
-    """What was read, and where to go on."""
+    """Return a page of jobs, with the job to continue from."""
     return JobPage(views, _next(views, limit, which, floor))
 
 
 def failures_of(found: list[FailedJob], limit: int, which: JobFilter, floor: JobId | None) -> FailurePage:
-    """The same of failures."""
+    """Return a page of failures, with the job to continue from."""
     return FailurePage(found, _next(found, limit, which, floor))
 
 
 def _next(
     found: Sequence[JobView] | Sequence[FailedJob], limit: int, which: JobFilter, floor: JobId | None
 ) -> JobId | None:
-    """Where the next page begins: after the last of a full one, else where the walk ended."""
+    """Return where the next page begins: after the last job of a full page, else where the walk ended."""
     if len(found) == limit:
         return found[-1].id
     is_over = floor is not None and which.since is not None and floor <= first_id(which.since)
@@ -153,13 +153,13 @@ def _next(
 
 
 def hits_of(found: Sequence[Sequence[str]], limit: int, floor: JobId | None, *, is_partial: bool) -> SearchHits:
-    """The newest of what several lists of up to `limit` ids have found, and nothing below `floor`."""
+    """Merge several lists of up to `limit` ids into the newest hits, leaving out ids below `floor`."""
     ids = sorted({one for ids in found for one in ids if floor is None or one >= floor}, reverse=True)
     full = len(ids) >= limit
     return SearchHits([JobId(one) for one in ids[:limit]], JobId(ids[limit - 1]) if full else floor, is_partial)
 
 
 def like(text: str) -> str:
-    """What LIKE takes to find a text anywhere, as it is."""
+    """Return a LIKE pattern that finds a text anywhere, with its special characters escaped."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"

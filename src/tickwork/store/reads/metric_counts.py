@@ -1,4 +1,4 @@
-"""What a store tells for metrics besides figures: what schedules did since a mark, how late they are, dead letters."""
+"""Counts for metrics: fires of schedules since a mark, how late schedules are, and dead letters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DEAD_COUNTED = 1000
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What was counted, up to an instant. `fired`: what became of occurrences of schedules, by action.
+    """The counts up to an instant. `fired`: outcomes of occurrences, by action.
 
-    `lag`: how long the most overdue schedule has waited. `dead`: how many dead letters there are, up to DEAD_COUNTED.
+    `lag`: how long the most overdue schedule has waited. `dead`: the number of dead letters, up to DEAD_COUNTED.
     """
 
     until: datetime
@@ -26,10 +26,10 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class CountVerbs(Protocol):
-    """The verbs."""
+    """The verbs of metric counts."""
 
     def counts(self, since: datetime | None) -> Counts:
-        """Count what schedules did since an instant; without one, from now on."""
+        """Count the fires of schedules since an instant; None begins now."""
 
 
 def counts_of(
@@ -39,7 +39,7 @@ def counts_of(
     wire: Callable[[datetime], Any],
     read: Callable[[Any], datetime],
 ) -> Counts:
-    """Count on any store that can run the statements of counts.sql. `wire` and `read` say how it writes instants."""
+    """Count with the statements of counts.sql of either store. `wire` and `read` convert its instants."""
     latest = now - stats.SETTLED
     since = since or latest
     until = max(since, latest)

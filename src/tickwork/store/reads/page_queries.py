@@ -1,6 +1,6 @@
-"""What a store promises of glances: what a page shows of many things at once, each read in one query of a bounded cost.
+"""Page queries: data that a page of the UI shows about many objects at once, each in one query of bounded cost.
 
-They only read. What they leave out is said by who asks: so many runs, steps, fires.
+They only read. The caller bounds how many runs, steps or fires are returned.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from tickwork.core.job import JobView
 from tickwork.store.dags import DagView
 from tickwork.store.schedules import ScheduleView
 
-LOOKED_AT = 10  # instances of a mapped step that a cell is made from
-QUARTER = timedelta(minutes=15)  # fires are counted by quarters of an hour: days of every zone are made of them
+LOOKED_AT = 10  # Instances of a mapped step that a cell is made from.
+# Fires are counted by quarters of an hour, because days of every time zone consist of them.
+QUARTER = timedelta(minutes=15)
 
 
 class RunBrief(NamedTuple):
-    """A run among others of its dag. Its times are those of its last generation."""
+    """A run in a list of its dag's runs. Its times are those of its last generation."""
 
     dag: str
     id: JobId
@@ -32,7 +33,7 @@ class RunBrief(NamedTuple):
 
 
 class EventPlace(NamedTuple):
-    """Where an event stands in its run: what happened at the same instant has an order, too."""
+    """The position of an event in its run. Events of the same instant are ordered, too."""
 
     at: datetime
     rank: int
@@ -41,7 +42,7 @@ class EventPlace(NamedTuple):
 
 
 class RunEvent(NamedTuple):
-    """Something that happened in a run, to one of its steps or, without a step, to itself."""
+    """An event of a run: of one of its steps or, without a step, of the run itself."""
 
     place: EventPlace
     event: str
@@ -53,7 +54,7 @@ class RunEvent(NamedTuple):
 
 
 class PendingApprovalView(NamedTuple):
-    """An approval that waits for its answer; `answered_at` is when it is answered by its default."""
+    """An approval that waits for its answer; `answered_at` is when its default answers it."""
 
     run: JobId
     step: str
@@ -63,7 +64,7 @@ class PendingApprovalView(NamedTuple):
 
 
 class FireSummary(NamedTuple):
-    """What became of an occurrence, and of the job that it started; `state` is None when there is none, or no more."""
+    """The outcome of an occurrence and of the job that it started; `state` is None if there is no job (any more)."""
 
     schedule: str
     due_at: datetime
@@ -79,7 +80,7 @@ class FireSummary(NamedTuple):
 
 
 class FireCount(NamedTuple):
-    """How many occurrences of a quarter of an hour came to the same: ok, late, skipped, failed, live or pruned."""
+    """The number of occurrences in a quarter of an hour by outcome: ok, late, skipped, failed, live or pruned."""
 
     at: datetime
     outcome: str
@@ -87,43 +88,43 @@ class FireCount(NamedTuple):
 
 
 class PageVerbs(Protocol):
-    """The verbs."""
+    """The verbs of page queries. They only read."""
 
     def newest_runs(self, dags: Sequence[str], limit: int, before: JobId | None = None) -> list[RunBrief]:
-        """Return the newest `limit` runs of each of these dags, the newest first, from just before one on."""
+        """Return the newest `limit` runs of each of these dags, the newest first, from just before `before` on."""
 
     def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[GridCell]:
-        """Return how each of these steps stands in each of these runs that has it.
+        """Return the state of each of these steps in each of these runs that has it.
 
-        Of a mapped step the first LOOKED_AT instances tell when it began and how often it was tried.
+        For a mapped step, the first LOOKED_AT instances tell when it began and how often it was tried.
         """
 
     def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:
-        """Return what happened in a run, in its order, from just after a place on. It costs what the run is large."""
+        """Return the events of a run in order, from just after a position. The cost grows with the size of the run."""
 
     def asked(self, places: Sequence[tuple[JobId, str]]) -> list[PendingApprovalView]:
-        """Return those of these approvals, by run and step, that wait for their answer."""
+        """Return the approvals among these, by run and step, that wait for their answer."""
 
     def dag_version(self, name: str, version: int) -> DagView | None:
         """Return one version of a dag."""
 
     def newest_dags(self, limit: int, after: str = "") -> list[DagView]:
-        """Return dags that can be started by their newest version, by name, from just after `after` on."""
+        """Return the newest versions of dags that can be started, by name, from just after `after` on."""
 
     def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireSummary]:
         """Return the latest `limit` fires of each of these schedules, the latest first."""
 
     def fire_counts(self, schedule: str, since: datetime, most: int) -> list[FireCount]:
-        """Return what the fires of a schedule came to, by quarters of an hour; of more than `most`, the latest."""
+        """Return the outcomes of a schedule's fires by quarters of an hour; of more than `most`, the latest."""
 
     def schedules_of(self, targets: Sequence[str], limit: int) -> list[ScheduleView]:
         """Return schedules that start these tasks or dags, by name."""
 
     def held_jobs(self, worker: WorkerId, limit: int) -> list[JobView]:
-        """Return jobs that a worker runs, those first that it has run for the longest, without arguments."""
+        """Return jobs that a worker runs, the longest running first, without arguments."""
 
     def sources_of(self, kind: str, names: Sequence[str]) -> dict[str, str]:
-        """Return by which files those of these things were declared that were, by name."""
+        """Return the files that declare these objects, by name."""
 
     def schedules_late(self) -> timedelta:
-        """Return for how long the schedule has been due to be looked at that nobody has looked at for the longest."""
+        """Return how long the most overdue schedule has been due for evaluation."""

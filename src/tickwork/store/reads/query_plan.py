@@ -1,4 +1,4 @@
-"""By which index a filter of jobs is read; shared by both stores."""
+"""Choose the index by which a job filter is read; shared by both stores."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tickwork.store.row_codec import checked_id
 class ReadPath(NamedTuple):
     """A way to read jobs from the newest on: by an index of the jobs, or of the table of a state.
 
-    `begins` and `walks` are where a page begins and what is counted for it. The index is that of a `column` of jobs
-    with its ids, or answers the conditions `by`, or is of the `id` alone. The other conditions are looked up for each
-    job; `finds_all`: there are none. `is_scattered`: what is walked stands far apart. `{name}` stands for a value, and
-    `{now}` for the store's time.
+    `begins` and `walks` name where a page begins and what is counted for it. The index is on a `column` of jobs and
+    their ids, or answers the conditions `by`, or is on the `id` alone. The other conditions are evaluated for each job;
+    `finds_all`: there are none. `is_scattered`: the rows that are walked are far apart. In the conditions, `{name}` is
+    replaced by a value, and `{now}` by the store's time.
     """
 
     begins: str
@@ -30,14 +30,14 @@ class ReadPath(NamedTuple):
 
 
 class IdRange(NamedTuple):
-    """Between which ids to look: below the one, and not below the other."""
+    """A range of ids: below `below`, and not below `floor`."""
 
     below: JobId | None
     floor: JobId | None
 
 
 def bounds(which: JobFilter, before: JobId | None, floor: JobId | None = None) -> IdRange:
-    """Where a page of what a filter means lies, that follows one and ends at another job. Raises InvalidInput."""
+    """Return the range of ids of a page that follows `before` and ends at `floor`. Raises InvalidInput."""
     if before is not None:
         checked_id(before)
     tops = [before, None if which.until is None else first_id(which.until)]
@@ -47,9 +47,10 @@ def bounds(which: JobFilter, before: JobId | None, floor: JobId | None = None) -
 
 
 def ways(which: JobFilter) -> list[ReadPath]:
-    """The ways to read what a filter means, on j(obs), q(ueue), r(unning) and f(inished); the best guess first.
+    """Return the paths to read a filter on j(obs), q(ueue), r(unning) and f(inished); the best guess first.
 
-    A state is written out, not a value: an index on some states is of use only to a statement that names them.
+    A state is written into the SQL, not passed as a value: a partial index is only used by a statement that names the
+    states.
     """
     state = state_of(which)
     by = next((name for name in _BY if _is_asked(which, name)), None)
@@ -63,13 +64,14 @@ def ways(which: JobFilter) -> list[ReadPath]:
 
 
 def state_of(which: JobFilter) -> JobState | None:
-    """The state of all that a filter means; None: they may be in several."""
+    """Return the state of all jobs that a filter matches; None: they may be in several."""
     if which.dead:
         return JobState.FAILED
     return which.state if which.waits is None else JobState.QUEUED
 
 
 def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> ReadPath:
+    """Return the path through the jobs table, by the index of the column `by` or by id."""
     column = by if by in _COLUMNS else None
     indexed = () if by is None or column else (_INDEXED[by],)
     rest = (*_beside(which, by), *_state_conditions(which, state))
@@ -80,6 +82,7 @@ def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> ReadPa
 
 
 def _by_state(which: JobFilter, state: JobState) -> ReadPath:
+    """Return the path through the table of a state."""
     table, id = {JobState.QUEUED: ("queue", "q.job_id"), JobState.RUNNING: ("running", "r.job_id")}.get(
         state, ("finished", "f.job_id")
     )
@@ -87,19 +90,20 @@ def _by_state(which: JobFilter, state: JobState) -> ReadPath:
     indexed = of_state[:2] if _has_index(which, state) else ()
     rest = (*_beside(which, None), *of_state[len(indexed) :])
     finds_all = not _looks_further(which) and all(condition.endswith("IS NOT NULL") for condition in rest)
-    # Those that failed are few among many, and the error of one that is tried again is with its attempt.
+    # Failed jobs are few among many, and the error of a job that is retried is stored with its attempt.
     is_scattered = bool(indexed) or which.error is not None
     return ReadPath(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all, is_scattered)
 
 
 def _has_index(which: JobFilter, state: JobState) -> bool:
-    """Whether an index leads to the jobs in a state, and not only to the table that they are in."""
+    """Return whether an index leads to the jobs in a state, beyond the table that they are in."""
     if state is JobState.QUEUED:
         return which.waits is QueuedReason.RETRYING
     return state not in (JobState.RUNNING, JobState.SUCCEEDED)
 
 
 def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ...]:
+    """Return the SQL conditions of a state, those that an index answers first."""
     match state:
         case None:
             return ()
@@ -110,25 +114,25 @@ def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ..
         case JobState.SUCCEEDED:
             found = ["f.state = 'succeeded'"]
         case _:
-            # The second as the index says; SQLite does not see that it follows.
+            # The second condition is the index's; SQLite does not see that it follows from the first.
             found = [f"f.state = '{state.value}'", "f.state <> 'succeeded'"]
     if which.dead:
         found.append("f.discarded_at IS NULL")
         if which.state not in (None, state) or which.waits is not None:
-            found.append("false")  # dead, and in another state: nobody is
+            found.append("false")  # Dead and in another state: there is no such job.
     return tuple(found)
 
 
 def _beside(which: JobFilter, by: str | None) -> list[str]:
-    """What is asked of jobs themselves beside what they are read by, so that no other index seems to answer it.
+    """Return the conditions on jobs besides `by`, written so that no other index seems to answer them.
 
-    By that it could be a longer way than was counted.
+    Otherwise the planner could choose an index that walks more rows than were counted.
     """
     return [sql for name, sql in _BESIDE.items() if name != by and _is_asked(which, name)]
 
 
 def _looks_further(which: JobFilter) -> bool:
-    """Whether a job must be looked into: by conditions that each store has for itself."""
+    """Return whether a job's contents must be read, by conditions that each store has for itself."""
     return which.label is not None or which.tenant is not None or which.error is not None
 
 
@@ -140,7 +144,7 @@ def _values(which: JobFilter) -> dict[str, Any]:
 
 
 def prefix_range(text: str) -> tuple[str, str]:
-    """From where to before where the texts lie that begin with this one, compared byte by byte."""
+    """Return the range of texts with this prefix, compared byte by byte: its start, and the end that it excludes."""
     return text, text + "\U0010ffff"
 
 
@@ -148,7 +152,7 @@ def _is_asked(which: JobFilter, name: str) -> bool:
     return getattr(which, name) not in (None, False)
 
 
-# By these there are indexes; where a job has several, the first one finds the fewest.
+# Indexed columns; where a job has several, the first one finds the fewest jobs.
 _BY = ("key", "run", "collection", "parent", "task", "runs")
 _COLUMNS = ("key", "collection", "parent", "task")
 _VALUES = (*_COLUMNS, "queue", "run", "worker", "creator")

@@ -1,4 +1,4 @@
-"""What stands in the queues, put together from bounded counts; shared by both stores."""
+"""Combine bounded counts of lanes into the counts of queues; shared by both stores."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ class _Counts:
     oldest: Any = None
 
     def seen(self, oldest: Any) -> None:
+        """Note the run_at of the oldest job of a lane."""
         if oldest is not None:
             self.oldest = oldest if self.oldest is None else min(oldest, self.oldest)
 
 
 class QueueCounts:
-    """The counts of queues by their names. Lanes of one queue add up; what is held is counted over all queues."""
+    """The counts of queues by name. Lanes of one queue are added; held jobs are counted over all queues."""
 
     def __init__(self) -> None:
         self._queues: dict[str, _Counts] = {}
         self._held = 0
 
     def count(self, queue: str, due: int, later: int, flowing: int, oldest: Any) -> None:
-        """So many were found in a queue, `flowing` of them in lanes of jobs with a flow, up to COUNTED of each kind."""
+        """Set the counts of a queue, `flowing` of them in lanes of jobs with a flow, up to COUNTED of each kind."""
         counts = self._of(queue)
         counts.due, counts.later, counts.flowing = due, later, flowing
         counts.seen(oldest)
 
     def hold(self, lane: str, due: int, later: int, oldest: Any) -> None:
-        """So many are held that belong into this lane."""
+        """Add held jobs that belong to this lane."""
         counts = self._of(read_lane(lane).queue)
         counts.held += due
         counts.later += later
@@ -47,14 +48,14 @@ class QueueCounts:
         self._held += due + later
 
     def run(self, lane: str, count: int) -> None:
-        """So many run that came from this lane."""
+        """Add running jobs that came from this lane."""
         self._of(read_lane(lane).queue).running += count
 
     def _of(self, queue: str) -> _Counts:
         return self._queues.setdefault(queue, _Counts())
 
     def views(self, instant: Callable[[Any], datetime]) -> list[QueueView]:
-        """Each queue by name. A count that was cut short says so."""
+        """Return each queue by name. A count that was cut short is named as such."""
         return [self._view(name, counts, instant) for name, counts in sorted(self._queues.items())]
 
     def _view(self, name: str, counts: _Counts, instant: Callable[[Any], datetime]) -> QueueView:
@@ -70,5 +71,5 @@ class QueueCounts:
 
 
 def lanes_of(queue: str) -> tuple[str, str]:
-    """From where to before where the lanes of a queue's jobs with a flow lie."""
+    """Return the range of lane names of a queue's jobs with a flow."""
     return lane_range(f"{queue}:")

@@ -1,7 +1,7 @@
-"""What a store promises of figures: to count what happened since a mark, to add it up, and to read it as it was added.
+"""The stats rollup: count jobs and attempts since a mark, add the counts to stored totals, and read the totals.
 
-Rows are counted where they are, a bounded number at a time, and each once: who adds them moves the marks in the same
-transaction, from where they were looked at. Nobody who enqueues, claims or finishes does anything for it.
+Rows are counted where they are, a bounded number at a time, and each once: the marks move in the transaction that adds
+the counts. Enqueuing, claiming and finishing do no work for statistics.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tickwork.core.ids import created_at, first_id
 from tickwork.core.stats.histogram import Spread
 from tickwork.core.stats.rollups import COUNTS, CountedRows, RollupCounts, RollupKey
 
-SETTLED = timedelta(seconds=5)  # what is younger is left for the next time: its transaction may still be open
+SETTLED = timedelta(seconds=5)  # Younger rows are left for the next time, because their transactions may still be open.
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _SPREAD = msgspec.json.Decoder(dict[int, int])
 
 
 class RollupMarks(msgspec.Struct, frozen=True):
-    """Up to where it was counted: jobs by id, ends by when they were. `version` is raised by every move.
+    """The position up to which rows are counted: jobs by id, ends by time. Every move raises `version`.
 
-    `look_at`: when somebody has to count on.
+    `look_at`: when the next count is due.
     """
 
     created: str = first_id(_BEGINNING)
@@ -35,7 +35,7 @@ class RollupMarks(msgspec.Struct, frozen=True):
 
 
 class RollupPage(msgspec.Struct, frozen=True):
-    """What was counted, and the marks to go on from. `is_full`: there is more to count at once."""
+    """The counts of a page, and the marks to continue from. `is_full`: there is more to count at once."""
 
     marks: RollupMarks
     counted: list[CountedRows]
@@ -43,35 +43,35 @@ class RollupPage(msgspec.Struct, frozen=True):
 
 
 class StatsVerbs(Protocol):
-    """The verbs of figures."""
+    """The verbs of statistics."""
 
     def figure_marks(self) -> RollupMarks:
-        """Return up to where it was counted."""
+        """Return the marks up to which rows are counted."""
 
     def count_figures(self, marks: RollupMarks, limit: int) -> RollupPage:
-        """Count what there is since the marks, at most about `limit` rows of each kind.
+        """Count rows after the marks, at most about `limit` of each kind.
 
-        To count everything exactly would slow down those who write: a job whose transaction was open for more than a
-        few seconds may be left out.
+        An exact count would slow down writers: a job whose transaction was open for more than a few seconds may be
+        missed.
         """
 
     def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
-        """Add figures and move the marks, in one transaction, from the version that they name; False: somebody did."""
+        """Add counts and move the marks in one transaction if their version is unchanged; False: it has changed."""
 
     def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
-        """Return the figures of one queue and task from a minute on, by the minute that each span began with."""
+        """Return the statistics of one queue and task from a minute on, by the minute in which each span began."""
 
     def queue_figures(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         """Return the same of every queue, over all its tasks."""
 
     def total_figures(self) -> dict[tuple[str, str], RollupCounts]:
-        """Return what was counted since the store was made, by queue and task."""
+        """Return the totals since the store was created, by queue and task."""
 
     def starting(self, limit: int) -> list[CountedRows]:
-        """Count attempts that run, which no figures have yet, by when they were claimed; at most so many of them."""
+        """Count running attempts, which the statistics do not contain yet, by claim time; at most `limit`."""
 
     def figures_known(self) -> datetime:
-        """Return until when figures are complete: a few seconds ago, unless there is more to count."""
+        """Return the time up to which statistics are complete: a few seconds ago, unless there is more to count."""
 
 
 Run = Callable[[str, dict[str, Any]], Sequence[Any]]
@@ -86,7 +86,7 @@ def count_page(
     wire: Callable[[datetime], Any],
     read: Callable[[Any], datetime],
 ) -> RollupPage:
-    """Count on any store that can run the statements of figures.sql. `wire` and `read` say how it writes instants."""
+    """Count a page with the statements of figures.sql of either store. `wire` and `read` convert its instants."""
     latest = now - SETTLED
     ids = {"since": marks.created, "latest": max(marks.created, first_id(latest)), "limit": limit}
     ids["until"] = _first(run("created_until", ids), ids["latest"])
@@ -101,7 +101,7 @@ def count_page(
 
 
 def known(run: Run, now: datetime, marks: RollupMarks, wire: Callable[[datetime], Any]) -> datetime:
-    """Until when figures with these marks are complete."""
+    """Return the time up to which statistics with these marks are complete."""
     latest = now - SETTLED
     ids = {"since": marks.created, "latest": first_id(latest), "limit": 0}
     ends = {"since": wire(marks.ended), "latest": wire(latest), "limit": 0}
@@ -112,14 +112,14 @@ def known(run: Run, now: datetime, marks: RollupMarks, wire: Callable[[datetime]
 
 
 def figures_of(columns: Sequence[Any]) -> RollupCounts:
-    """The counts and spreads of a row as figures."""
+    """Return the counts and histograms of a row."""
     *counts, waits, runs = columns
     named = dict(zip(COUNTS, counts, strict=True))
     return RollupCounts(**named, waits=_SPREAD.decode(waits), runs=_SPREAD.decode(runs))
 
 
 def added(there: Mapping[RollupKey, RollupCounts], figures: Mapping[RollupKey, RollupCounts]) -> list[dict[str, Any]]:
-    """The rows that are to be written: what is there of these places, and what is added to it."""
+    """Return the rows to write: the stored counts of these keys plus the new ones."""
     rows: list[dict[str, Any]] = []
     for place in sorted(figures):
         whole = there.get(place, RollupCounts())
@@ -129,7 +129,7 @@ def added(there: Mapping[RollupKey, RollupCounts], figures: Mapping[RollupKey, R
 
 
 def counted_of(rows: Sequence[Any]) -> list[CountedRows]:
-    """Rows of what was counted, of any store."""
+    """Decode the rows of a count, from either store."""
     return [
         CountedRows(what, queue, task, minute, digits, None if lead is None else int(lead), count)
         for what, queue, task, minute, digits, lead, count in rows

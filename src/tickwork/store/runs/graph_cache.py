@@ -1,4 +1,4 @@
-"""The definitions of dags that a store has read."""
+"""Cache the dag definitions that a store has read, and the version that each run uses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _GRAPHS_KEPT, _RUNS_KEPT = 64, 10_000
 
 
 class GraphCache:
-    """What a store moves runs with, beside their rows: graphs that it has read, and results that are in blobs.
+    """A cache of graphs by dag and version, and of the version of each run. Neither ever changes.
 
-    Graphs are known by dag and version, and which of them a run has; neither ever changes.
+    `large_results` reads and writes results that are kept in blobs.
     """
 
     def __init__(self, large_results: LargeResults) -> None:
@@ -39,5 +39,6 @@ class GraphCache:
 
 
 def _make_room(known: dict[Any, Any], most: int) -> None:
+    """Evict the oldest entries until there is room for one more."""
     while len(known) >= most:
-        known.pop(next(iter(known)), None)  # another thread may have been quicker
+        known.pop(next(iter(known)), None)  # Another thread may have removed it.

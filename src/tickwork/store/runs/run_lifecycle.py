@@ -1,7 +1,7 @@
-"""How runs of dags move, the same for both stores.
+"""Begin, advance, answer and end runs of dags; the same for both stores.
 
-Whoever ends a job that is a step calls `advance` in the transaction that ends it. A run is locked from the moment that
-`Ground.going` has given it: what is read of it afterwards stays as it is until the commit.
+Every transaction that ends a step's job calls `advance`. A run is locked once `RunTx.going` has returned it: rows of it
+that are read afterwards do not change before the commit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tickwork.store.row_codec import duration_us
 from tickwork.store.runs.step_jobs import LiveRun, ResultRow, new_job, results_of
 
 _INSTANCE = re.compile(r"\[(\d+)\]$")
-_TOLD = 3  # failed steps that the error of a run names
+_TOLD = 3  # Failed steps that the error of a run names.
 
 
 class EndedStep(NamedTuple):
@@ -42,7 +42,7 @@ class EndedStep(NamedTuple):
 
 
 class RunTx(Protocol):
-    """The rows of runs inside a transaction, and what is in blobs of them."""
+    """The rows of runs inside a transaction, and their results in blobs."""
 
     now_us: int
     large_results: LargeResults
@@ -53,16 +53,16 @@ class RunTx(Protocol):
     def graph(self, dag: str, version: int) -> Graph: ...
 
     def steps(self, run: str, names: Sequence[str] | None) -> list[StepState]:
-        """The rows of these steps; None: of all."""
+        """Return the rows of these steps; None: of all."""
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
-        """Steps, by run and name, with their instances in order."""
+        """Return steps, by run and name, with their instances in order."""
 
     def failures(self, run: str, limit: int) -> list[tuple[str, str]]:
-        """Some steps that failed, and with what error."""
+        """Return up to `limit` failed steps, each with its error."""
 
     def instances(self, run: str, steps: Collection[str]) -> dict[tuple[str, int], tuple[JobId, str]]:
-        """The jobs that these steps have already, by step and number, with their state."""
+        """Return the existing jobs of these steps, by step and number, with their state."""
 
     def put_steps(self, run: str, standings: Sequence[StepState], approvals: Mapping[str, Step]) -> None: ...
 
@@ -76,11 +76,11 @@ class RunTx(Protocol):
     def end_run(self, finish: Finish) -> None: ...
 
     def produce(self, assets: Sequence[str], by: str) -> None:
-        """Note that assets were made anew by a job or a run, and start the dags that wait for that."""
+        """Record that a job or a run updated assets, and start the dags that wait for them."""
 
 
 class RunRows:
-    """How one run stands, for `Advance`. Ids of jobs follow from the run, so that a simulation repeats itself."""
+    """The rows of one run as `Advance` reads them. Job ids derive from the run, so that a simulation is repeatable."""
 
     def __init__(self, ground: RunTx, going: LiveRun) -> None:
         self._ground = ground
@@ -88,7 +88,7 @@ class RunRows:
         self._run = going.run.id
         self._ids: IdMaker | None = None
         self._known: dict[str, StepResults] = {}
-        self.load: Load = cache(ground.large_results.load)  # many steps may look at one result
+        self.load: Load = cache(ground.large_results.load)  # Cached, because many steps may read one result.
 
     def steps(self, names: Sequence[str]) -> list[StepState]:
         return self._ground.steps(self._run, names)
@@ -115,7 +115,7 @@ class RunRows:
         return JobId(self._ids.new_id())
 
     def _filled(self, one: StepJob, touched: Mapping[str, StepState]) -> bytes:
-        """Its arguments, as they are now: what its limits read."""
+        """Return the arguments of a step with results filled in now, for limits that read them."""
         holes = decode_holes(one.inputs or b"[]")
         if holes and one.step.name not in self._known:
             self._known[one.step.name] = self.results(wanted_by(holes), touched)
@@ -125,7 +125,7 @@ class RunRows:
 
 
 def _as_touched(run: str, one: StepState, rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """The rows of a step as they will be. Instances beyond `total` are of an earlier generation."""
+    """Return the rows of a step as they will be stored. Instances beyond `total` are of an earlier generation."""
     current = [row._replace(state=one.state, answer=one.result) for row in rows if (row.idx or 0) < one.total]
     return current or [ResultRow(run, one.step, one.state, one.mapped, one.result, None, None, None)]
 
@@ -134,7 +134,7 @@ def _as_touched(run: str, one: StepState, rows: Iterable[ResultRow]) -> list[Res
 
 
 def advance(ground: RunTx, endings: Iterable[EndedStep]) -> None:
-    """Move runs on whose steps have ended."""
+    """Advance the runs whose steps have ended."""
     by_run: dict[str, list[tuple[str, JobState]]] = {}
     for one in endings:
         by_run.setdefault(one.run, []).append((one.step, one.state))
@@ -145,7 +145,7 @@ def advance(ground: RunTx, endings: Iterable[EndedStep]) -> None:
 
 
 def begin(ground: RunTx, going: LiveRun, again: Sequence[str] | None, *, first: bool) -> None:
-    """Start a run, or start it again: with these steps or instances, or with what failed."""
+    """Start a run, or start it again: from these steps or instances, or from the steps that failed."""
     move = _move(ground, going)
     if first:
         move.begin()
@@ -159,15 +159,17 @@ def begin(ground: RunTx, going: LiveRun, again: Sequence[str] | None, *, first: 
 
 
 def step_of(name: str, graph: Graph) -> str:
-    """The step that an instance is of: "transform" for "transform[3]"."""
+    """Return the step of an instance: "transform" for "transform[3]"."""
     return name if name in graph.by_name else _INSTANCE.sub("", name)
 
 
 def _kept(
     ground: RunTx, run: str, mapped: Sequence[StepState], again: Sequence[str] | None
 ) -> dict[str, dict[int, bool]]:
-    """The instances of mapped steps that stay as they ended, and whether they succeeded: those that did, or those that
-    are not named. What an earlier generation has left beyond `total` is none of them.
+    """Return the instances of mapped steps that are not run again, and whether they succeeded.
+
+    These are the succeeded instances, or all that are not named. Instances of an earlier generation beyond `total` are
+    ignored.
     """
     kept: dict[str, dict[int, bool]] = {one.step: {} for one in mapped}
     totals = {one.step: one.total for one in mapped}
@@ -190,14 +192,14 @@ def answer(ground: RunTx, run: str, step: str, state: JobState, result: str | No
 
 
 def open_approvals(ground: RunTx, run: str) -> list[str]:
-    """The approvals for which a run waits."""
+    """Return the approvals for which a run waits."""
     open_steps = [one.step for one in ground.steps(run, None) if one.state == OPEN]
     by_name = {name: step for going in ground.going([run]) for name, step in _graph(ground, going).by_name.items()}
     return [name for name in open_steps if name in by_name and by_name[name].approval is not None]
 
 
 def cancel_approvals(ground: RunTx, run: str, names: Iterable[str]) -> None:
-    """End approvals of a run that was cancelled."""
+    """End the open approvals of a run that was cancelled."""
     for name in names:
         answer(ground, run, name, JobState.CANCELLED, None, "the run was cancelled")
 
@@ -207,12 +209,14 @@ def _graph(ground: RunTx, going: LiveRun) -> Graph:
 
 
 def _move(ground: RunTx, going: LiveRun) -> Advance:
+    """Build the `Advance` of a run, with its parameters and defaults."""
     run, graph = going.run, _graph(ground, going)
     run.params = {**graph.defaults, **run.params, OF_RUN: going.values}
     return Advance(graph, run, RunRows(ground, going))
 
 
 def _store(ground: RunTx, going: LiveRun, move: Advance) -> None:
+    """Write all changes of an advance, and end the run if it is over."""
     run = going.run
     approvals = {step.name: step for step in move.approvals}
     ground.put_steps(run.id, list(move.touched.values()), approvals)
@@ -229,7 +233,7 @@ def _store(ground: RunTx, going: LiveRun, move: Advance) -> None:
 
 
 def _not_there(ground: RunTx, run: str, jobs: list[NewJob]) -> list[NewJob]:
-    """Queue again what an earlier generation has left; return the rest."""
+    """Queue again the jobs that an earlier generation has left; return the jobs that do not exist yet."""
     known = ground.instances(run, {job.part.step for job in jobs if job.part})
     places = [(job.part.step, job.part.idx) for job in jobs if job.part]
     again = [
@@ -242,6 +246,7 @@ def _not_there(ground: RunTx, run: str, jobs: list[NewJob]) -> list[NewJob]:
 
 
 def _end_of(ground: RunTx, going: LiveRun, move: Advance) -> Finish:
+    """Return the finish of a run: cancelled, failed with the errors of some steps, or succeeded with its result."""
     run = going.run
     ending: Cancelled | Failed | Succeeded
     if run.is_cancelled:
@@ -257,13 +262,14 @@ def _end_of(ground: RunTx, going: LiveRun, move: Advance) -> Finish:
 
 
 def _failures(ground: RunTx, going: LiveRun, graph: Graph) -> list[tuple[str, str]]:
-    """Some of the steps for which a run failed, with their errors. Steps that may fail are none of them."""
+    """Return up to _TOLD failed steps with their errors, without the steps that may fail."""
     ignored = {step.name for step in graph.steps if step.may_fail}
     found = ground.failures(going.run.id, _TOLD + len(ignored))
     return [(step, error) for step, error in found if step not in ignored][:_TOLD]
 
 
 def _succeeded(ground: RunTx, going: LiveRun, move: Advance) -> Succeeded | Failed:
+    """Return the success of a run with its result, or a failure if the result cannot be built or stored."""
     run = going.run
     try:
         what = f"the result of dag {run.dag!r}"
@@ -281,21 +287,21 @@ def _count(number: int, thing: str) -> str:
 
 
 def wake_at_us(one: StepState, approval: Step | None, now_us: int) -> int | None:
-    """When an approval that was opened just now is answered by its default."""
+    """Return when an approval that has just opened is answered by its default; None: never."""
     if approval is None or approval.approval is None or approval.approval.timeout is None or one.state != OPEN:
         return None
     return now_us + duration_us(approval.approval.timeout)
 
 
 def said(approved: bool, by: str, note: str | None) -> tuple[JobState, str | None, str | None]:
-    """How an approval ends when somebody has answered: its state, result and reason."""
+    """Return the state, result and reason with which an answered approval ends."""
     told = f"{'approved' if approved else 'rejected'} by {by}" + (f": {note}" if note else "")
     result = msgspec.json.encode({"approved": approved, "by": by, "note": note}).decode()
     return JobState.SUCCEEDED if approved else JobState.FAILED, result, told
 
 
 def answer_by_default(ground: RunTx, run: str, step: str) -> None:
-    """Answer an approval whose time is up."""
+    """Answer an approval whose time limit has passed with its default."""
     for going in ground.going([run]):
         approval = _graph(ground, going).by_name[step].approval
         approves = approval is not None and approval.default == "approve"

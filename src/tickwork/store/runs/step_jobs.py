@@ -1,4 +1,4 @@
-"""The jobs of steps: what they are like, what goes into their arguments at a claim, and what assets start."""
+"""Make the jobs of steps, fill results into their arguments at a claim, and start the dags that wait for assets."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from tickwork.core.limits.limits import Concurrency, LimitUse
 from tickwork.core.schedule.spec import ScheduledJobOptions, job_template
 from tickwork.store import row_codec
 
-FILLED_LIMIT = 512 * 1024 * 1024  # of arguments with results in them: a frame to a child takes twice as much
+# Bytes of arguments with results in them; a frame to a child process takes twice as much.
+FILLED_LIMIT = 512 * 1024 * 1024
 _PARAMS = msgspec.json.Decoder(dict[str, Raw])
 
 
 class LiveRun(NamedTuple):
-    """A run that has begun and not ended, with what its steps have from it. `values`: what `RunValue`s refer to."""
+    """A run that has begun and not ended, with the options that its steps inherit. `values`: targets of `RunValue`s."""
 
     run: RunState
     attempt: int
@@ -46,7 +47,7 @@ class LiveRun(NamedTuple):
 
 
 def going_of(row: Any) -> LiveRun:
-    """A run that is going, from its row in either store."""
+    """Decode the row of a live run, from either store."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
     flow, policy, failures, trace, creator, claim, tick, due_us = rest
     run = RunState(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
@@ -58,7 +59,7 @@ def going_of(row: Any) -> LiveRun:
 
 
 class ResultRow(NamedTuple):
-    """A step with one of its instances. `answer` is the result of an approval."""
+    """A row for one instance of a step. `answer` is the result of an approval."""
 
     run: str
     step: str
@@ -74,7 +75,10 @@ class ResultRow(NamedTuple):
 
 
 def new_job(going: LiveRun, one: StepJob, id: JobId, filled: Callable[[], bytes]) -> NewJob:
-    """The job of an instance. `filled` gives its arguments, for limits that read them. Raises InvalidArguments."""
+    """Return the job of an instance. `filled` gives its arguments, for limits that read them.
+
+    Raises InvalidArguments.
+    """
     template, run = one.step.job, going.run
     if template is None:
         raise TypeError(f"step {one.step.name!r} has no job")
@@ -106,7 +110,7 @@ def new_job(going: LiveRun, one: StepJob, id: JobId, filled: Callable[[], bytes]
 
 
 def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
-    """The rules that a version of a dag brings: those of its runs, and how many instances of a step run at once."""
+    """Return the limits that a version of a dag defines: those of its runs, and the parallelism of its mapped steps."""
     mapped = [(step.name, step.map) for step in graph.steps if step.map is not None]
     parallel = {
         _parallel(graph.name, version, name): Concurrency(capacity=map.max_parallel)
@@ -131,7 +135,7 @@ def _stamp(
 
 
 def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) -> list[Claimed]:
-    """Claimed jobs with the results in their arguments that they asked for; those that are in blobs, by reference."""
+    """Return claimed jobs with results filled into their arguments. Results in blobs stay references."""
     results = results_of(rows, cache(load))
     return [one if one.inputs is None else _with_inputs(one, results.get(str(one.run), NO_RESULTS)) for one in jobs]
 
@@ -148,12 +152,12 @@ def _with_inputs(one: Claimed, results: StepResults) -> Claimed:
 
 
 def wanted_results(jobs: Iterable[Claimed]) -> set[tuple[str, str]]:
-    """The steps, by run and name, whose results claimed jobs ask for."""
+    """Return the steps, by run and name, whose results the arguments of these jobs refer to."""
     return {(one.run, step) for one in jobs if one.run and one.inputs for step in wanted_by(decode_holes(one.inputs))}
 
 
 def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, StepResults]:
-    """What the steps of runs came to. In lists there is null in the place of what did not succeed."""
+    """Return the results of steps by run. In a list, an instance that did not succeed is null."""
     values: dict[str, dict[str, Raw]] = {}
     succeeded: dict[str, set[str]] = {}
     lists: dict[tuple[str, str], list[Raw]] = {}
@@ -183,12 +187,12 @@ def is_run(one: Claimed) -> bool:
 
 
 def triggers_of(graph: Graph) -> list[tuple[str, int]]:
-    """The assets that a dag waits for, each with the number of its group: those of a group all have to be made anew."""
+    """Return the assets that start a dag, each with its group. A dag starts once all assets of a group were updated."""
     return [(asset, number) for number, group in enumerate(graph.on) for asset in group]
 
 
 def triggered(definition: TaskDefinition, asset: str, group: int, by: str, now_us: int) -> NewJob:
-    """The run that an asset starts, with the defaults of its parameters. Several may start a dag at one instant."""
+    """Return the run that an asset starts, with default parameters. Several assets may start a dag at one instant."""
     args = msgspec.json.encode(defaults_of(msgspec.json.decode(definition.schema)))
     made = job_template(definition.name, args.decode(), ScheduledJobOptions(), definition)
     (id,) = IdMaker(

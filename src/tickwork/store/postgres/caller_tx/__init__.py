@@ -1,1 +1,1 @@
-"""Statements inside a transaction of the caller's own: enqueue and finish with the caller's data."""
+"""Run statements inside a caller's own transaction: enqueue and finish together with the caller's data."""

@@ -1,7 +1,7 @@
-"""Statements inside a transaction of the caller's own (`tx=`), whichever library it belongs to.
+"""Run verbs inside a caller's own transaction (`tx=`), on psycopg or SQLAlchemy, sync or async.
 
-A verb that may run there is written as steps: a generator that yields a statement with its values and is sent the
-rows. So one text of it serves our own connections, psycopg's, and SQLAlchemy's over any driver, sync and async.
+A verb that may run there is written as steps: a generator that yields a statement with its values and receives the
+rows. So one implementation serves Tickwork's own connections, psycopg's, and SQLAlchemy's over any driver.
 """
 
 from __future__ import annotations
@@ -23,18 +23,22 @@ T = TypeVar("T")
 
 
 def run_inside(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
-    """Carry out steps in the caller's transaction. It commits, or does not, when the caller says so."""
+    """Run steps in the caller's transaction. The caller commits it."""
     with inside(tx, same) as run_all:
         return drive(steps, lambda sql, values: run_all([(sql, values)])[0])
 
 
 @contextmanager
 def inside(tx: Any, same: SameDatabase) -> Iterator[Callable[[Sequence[Statement]], list[Rows]]]:
-    """What runs statements in the caller's transaction. Raises InvalidInput where that has ended, or is not ours."""
+    """Yield a function that runs statements in the caller's transaction.
+
+    Raises InvalidInput if that has ended, or is not on the store's database.
+    """
     if isinstance(tx, psycopg.Connection):
         _check_open(tx)
         alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
-        with tx.transaction() if alone else nullcontext():  # nobody else would make them one
+        # Autocommit outside of a transaction: the steps need one of their own.
+        with tx.transaction() if alone else nullcontext():
             same.check(tx, lambda sql, values: _on_psycopg(tx, sql, values))
             yield lambda statements: [_on_psycopg(tx, sql, values) for sql, values in statements]
         return
@@ -55,7 +59,7 @@ def inside(tx: Any, same: SameDatabase) -> Iterator[Callable[[Sequence[Statement
 
 
 async def run_inside_async(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
-    """Carry out steps in the caller's asynchronous transaction."""
+    """Run steps in the caller's asynchronous transaction."""
     if isinstance(tx, psycopg.AsyncConnection):
         _check_open(tx)
         alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
@@ -101,13 +105,14 @@ async def _on_async_sqlalchemy(connection: Any, sql: str, values: Values) -> Row
 
 
 def _on_psycopg(tx: psycopg.Connection[Any], sql: str, values: Values) -> Rows:
-    cursor = psycopg.Cursor(tx, row_factory=tuple_row)  # whatever rows the caller's own cursors make
+    # A cursor of our own, because the caller's row factory may return other rows.
+    cursor = psycopg.Cursor(tx, row_factory=tuple_row)
     cursor.execute(sql.encode(), values)
     return cursor.fetchall() if cursor.description else []
 
 
 def _sqlalchemy_kind(tx: Any) -> str | None:
-    """Which of SQLAlchemy's classes this is one of, without importing it."""
+    """Return which of SQLAlchemy's classes this is an instance of, without importing SQLAlchemy."""
     for kind in type(tx).__mro__:
         if kind.__module__.partition(".")[0] == "sqlalchemy" and kind.__name__ in _SQLALCHEMY:
             return _SQLALCHEMY[kind.__name__]
@@ -131,7 +136,7 @@ def _for_sqlalchemy(sql: str, values: Values) -> tuple[Any, Values]:
 
 @lru_cache(maxsize=64)
 def _sqlalchemy_text(sql: str) -> tuple[Any, frozenset[str]]:
-    """The statement with SQLAlchemy's own places for values, which it turns into those of its driver."""
+    """Return the statement with SQLAlchemy's placeholders, which it converts for its driver."""
     from sqlalchemy import text
 
     return text(PLACE.sub(r"(:\1)", sql)), frozenset(PLACE.findall(sql))
@@ -142,7 +147,7 @@ def _rows(result: Any) -> Rows:
 
 
 def _check_open(connection: Any) -> None:
-    """Refuse a connection whose block has ended. (psycopg marks one that was given back to a pool by `_pool` None.)"""
+    """Refuse a connection whose block has ended. psycopg sets `_pool` to None when it is given back to a pool."""
     if connection.closed or getattr(connection, "_pool", connection) is None:
         raise InvalidInput(
             f"tx= is a {_name(connection)} that is closed: the block that it was opened for has ended. Nothing was "

@@ -1,8 +1,8 @@
-"""Whether a transaction that a caller gave us (`tx=`) is one of the store's own database.
+"""Check that a caller's transaction (`tx=`) is on the store's own database.
 
-A database is known by when its server started and its oid there: anybody may read both, and both are the same by every
-route, poolers included. A system identifier would need a privilege that a caller's role may lack, and an error would
-end the caller's transaction.
+A database is identified by the start time of its server and its oid there: every role may read both, and both are the
+same by every route, poolers included. A system identifier would need a privilege that a caller's role may lack, and an
+error would end the caller's transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 class DatabaseIdentity(NamedTuple):
-    """A database of a server that runs. After a restart it is another value."""
+    """A database of a running server. A restart changes it."""
 
     started: str
     oid: str
@@ -32,7 +32,7 @@ class DatabaseIdentity(NamedTuple):
 
 
 class SameDatabase:
-    """Refuses connections to other databases. What a connection leads to is read once, and remembered with it."""
+    """Refuses connections to other databases. The identity of a connection's database is read once and cached."""
 
     def __init__(self, server: Connector, read_own: Callable[[], DatabaseIdentity]) -> None:
         self._server = server
@@ -47,7 +47,7 @@ class SameDatabase:
             self._refuse_other(found)
 
     async def check_async(self, connection: Any, run: Callable[[str, dict[str, Any]], Awaitable[list[Any]]]) -> None:
-        """The asyncio twin of `check`."""
+        """The asyncio version of `check`."""
         facts = _facts_of(connection)
         if self._is_unknown(connection, facts):
             facts[_FACT] = found = DatabaseIdentity(*(await run(WHICH, {}))[0])
@@ -61,7 +61,7 @@ class SameDatabase:
     def _refuse_other(self, found: DatabaseIdentity) -> None:
         if found == self._own:
             return
-        self._own = self._read_own()  # for the first time, or the server was restarted
+        self._own = self._read_own()  # This is the first time, or the server was restarted.
         if found != self._own:
             other = " of another server" if found.name == self._own.name else ""
             raise InvalidInput(
@@ -71,7 +71,7 @@ class SameDatabase:
 
 
 def _facts_of(connection: Any) -> MutableMapping[str, Any]:
-    """What is remembered with a connection for as long as it lives. SQLAlchemy has a place for that."""
+    """Return the cache of a connection, which lives as long as the connection. SQLAlchemy provides one (`info`)."""
     if type(connection).__module__.partition(".")[0] == "sqlalchemy":
         facts: MutableMapping[str, Any] = connection.info
         return facts

@@ -1,6 +1,6 @@
-"""The verbs that can also run inside a transaction of the caller's own, as steps (see adapters.py).
+"""The verbs that can run inside a caller's own transaction, as steps: insert jobs and finish attempts (see adapters.py).
 
-Each step is a statement with its values; what it gives back decides the next one. Nothing here does I/O.
+Each step is a statement with its values; its rows decide the next one. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwork.store.row_codec import one_for_each_key
 
 By = AskingAttempt | None
 _REPLACES = ("replace", "follow")
-_TRIES = 5  # of a replacement that met a claim
+_TRIES = 5  # Tries of a replacement that raced with a claim.
 
 
 class TxStatements:
@@ -34,9 +34,11 @@ class TxStatements:
     def insert(
         self, jobs: Sequence[NewJob], now: datetime | None, by: By, again: bool, fence: str = "hold_current"
     ) -> Steps[list[JobId]]:
-        """Store jobs; the answer is who stands for each. Jobs with a key first learn who holds it.
+        """Store jobs; return for each the job that represents it.
 
-        `again`: some may be there already.
+        Jobs with a key are first checked against the key's holder.
+
+        `again`: some may have been stored by an earlier try. `fence` is the statement that checks the attempt `by`.
         """
         if by is not None:
             yield from self._fenced(by, fence)
@@ -49,16 +51,16 @@ class TxStatements:
         return [ids[place] for place in stands]
 
     def insert_and_call(self, jobs: Sequence[NewJob], now: datetime | None, by: By) -> Steps[list[JobId]]:
-        """Store jobs in somebody's transaction, whose commit wakes the workers.
+        """Store jobs in a caller's transaction, whose commit wakes the workers.
 
-        The attempt is looked at but not locked: who knows how long this transaction stays open.
+        The attempt is checked but not locked, because this transaction may stay open for long.
         """
         ids = yield from self.insert(jobs, now, by, again=True, fence="is_current")
         yield self._calling()
         return ids
 
     def inserting(self, jobs: Sequence[NewJob], now: datetime | None, again: bool, calls: bool) -> list[Statement]:
-        """The statements that store jobs without keys, and wake the workers if asked to."""
+        """Return the statements that store jobs without keys, and that notify the workers if `calls`."""
         if len(jobs) == 1 and not again and _is_plain(jobs[0]):
             inserting = self._sql["insert_job_and_call" if calls else "insert_job"]
             return [(inserting, {"now": now, "channel": self._channel, **params.new_job(jobs[0])})]
@@ -74,15 +76,14 @@ class TxStatements:
         return "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
 
     def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[Rows]:
-        """Store the last lines of attempts, then close them; the answer is whose were closed, and if that opened
-        something for jobs that were held."""
+        """Store the last log lines of attempts and close them; return the closed jobs and the freed limit keys."""
         rows: Rows = []
         for statement in self.finishing(endings, logs, now):
             rows = yield statement
         return rows if endings else []
 
     def finishing(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> list[Statement]:
-        """The statements that do so; the last one, if there are endings, gives back the jobs whose were closed."""
+        """Return the statements of `finish`; the last one, if there are finishes, returns the closed jobs."""
         statements: list[Statement] = []
         if logs:
             statements.append((self._sql["append_logs"], {"now": now, "logs": params.new_logs(logs)}))
@@ -91,7 +92,7 @@ class TxStatements:
         return statements
 
     def _insert(self, jobs: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[set[JobId]]:
-        """Store jobs that hold their keys; the answer is which of those with a key were new."""
+        """Store jobs that hold their keys; return which of the jobs with a key were new."""
         new: set[JobId] = set()
         for values in params.new_jobs(jobs):
             rows = yield self._inserting(again, values), {"now": now, **values}
@@ -99,11 +100,12 @@ class TxStatements:
         return new
 
     def _fenced(self, by: AskingAttempt, fence: str) -> Steps[None]:
+        """Raise LeaseLost unless the attempt is still the current one of its job."""
         if not (yield self._sql[fence], {"job_id": by.job_id, "claim": by.claim}):
             raise LeaseLost(f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored.")
 
     def _insert_keyed(self, kept: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[list[JobId]]:
-        """As `insert`, where some have a key. One that is missing from `holders` was stored by an earlier try."""
+        """Insert jobs of which some have a key. A job missing from `holders` was stored by an earlier try."""
         keyed = [job for job in kept if job.key is not None]
         wanted = params.document({"id": job.id, "key": str(job.key)} for job in keyed)
         rows = yield self._sql["take_keys"], {"now": now, "jobs": wanted}
@@ -125,10 +127,10 @@ class TxStatements:
         return [stands.get(job.id, job.id) for job in kept]
 
     def _replace(self, held: Sequence[tuple[NewJob, JobId]], now: datetime | None) -> Steps[set[JobId]]:
-        """Change holders that wait to what new jobs say; the answer is which were changed.
+        """Replace waiting holders of keys by the new jobs; return which were replaced.
 
-        A claim that puts a holder aside moves its row: the statement that waited for the claim finds no row, and a new
-        one does. So what still waits is tried again.
+        A claim that parks a holder moves its row: a statement that waited for the claim finds no row, but a new
+        statement does. So holders that still wait are tried again.
         """
         left = [msgspec.structs.replace(job, id=holder) for job, holder in held if job.if_exists in _REPLACES]
         replaced: set[JobId] = set()
@@ -147,7 +149,7 @@ class TxStatements:
         return replaced
 
     def _check_holders(self, held: Sequence[tuple[NewJob, JobId]], taken: Sequence[JobId]) -> Steps[None]:
-        """Raise KeyTaken where a holder cannot stand for a new job; the keys that were `taken` are released first."""
+        """Raise KeyTaken if a holder cannot represent a new job; keys that were `taken` are released first."""
         rows = yield self._sql["key_holders"], {"ids": params.array(holder for _, holder in held)}
         holders = {row[0]: KeyOwner(*row) for row in rows}
         try:
@@ -159,7 +161,7 @@ class TxStatements:
             raise
 
     def _give_back(self, fresh: Sequence[NewJob], stored: set[JobId]) -> Steps[None]:
-        """Keys that we took for jobs which were there after all."""
+        """Release keys that were taken for jobs that turned out to exist already."""
         taken = tuple(job.id for job in fresh if job.key is not None and job.id not in stored)
         if taken:
             yield self._sql["free_taken_keys"], {"ids": params.array(taken)}

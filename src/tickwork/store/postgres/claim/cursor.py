@@ -1,19 +1,19 @@
-"""What was seen to be over, so that claims do not walk over it again: read places of the queue, and holds that ended.
+"""Claim cursors: where claims resume reading the queue, and which holds have ended, so that dead rows are skipped.
 
-PostgreSQL keeps deleted rows until nobody can see them any more. While some session holds an old snapshot that is a
-long time, and a claim that begins at the front of the queue walks over all of them. So a claim begins where the one
-before it ended: behind the last due job that it took, in the order of the queue. A round of a guarded claim does not
-take all that it looks at. The next one begins with the first job that stood there, or a moment ago.
+PostgreSQL keeps deleted rows until no session can see them any more. While a session holds an old snapshot that is a
+long time, and a claim that begins at the front of the queue reads past all of them. So a claim begins where the last
+one ended: behind the last due job that it took, in the order of the queue. A round of a limited claim does not take all
+that it reads. The next one begins at the first job that was there, or a moment ago.
 
-That passes by a job that becomes visible behind the bound. New jobs are queued as of the database's now, so it can only
-be one whose transaction took longer to commit than claims took to get there, one that another claim had locked and gave
-back, one that a gate diverted, or one that was queued after the database's clock was set back. They are found by a
-claim that begins at the front again: one each second, or less often where the way from there took more than a fiftieth
-of the time, twice in a row, and at least every 30 s.
+This misses a job that becomes visible behind the cursor. New jobs are queued as of the database's now, so it can only
+be one whose transaction took longer to commit than claims took to get there, one that another claim had locked and
+released, one that a gate diverted, or one that was queued after the database's clock was set back. A claim that begins
+at the front again finds them: once each second, or less often where the walk from there took more than a fiftieth of
+the time, twice in a row, and at least every 30 s.
 
-What running jobs take of a turnstile are holds, and those that are over are in the way of whoever counts the live ones.
-They are numbered as they are taken, under the lock of the limit. So below the first live one nothing will ever live
-again, and a count begins there.
+A running job's use of a limit key is a row in `holds`. Counting the live rows would read all ended ones that are not
+yet deleted. Holds are numbered as they are taken, under the lock of the limit, so no hold below the first live one will
+ever be live again, and a count begins there.
 """
 
 from __future__ import annotations
@@ -27,50 +27,53 @@ from tickwork.store.claim.types import Place
 AGAIN_S = 1.0
 LONGEST_S = 30.0
 SHARE = 50
-PLACES = 1000  # of so many at most it is remembered how far they were read
-GROWS = 1.02  # with each claim, what one takes at least may have become so much more
-SETTLED_S = 10.0  # a limit is that old before its holds are numbered under its lock alone
-KEPT = 20_000  # of so many turnstiles it is remembered which holds are over
+PLACES = 1000  # Places for which the position is remembered.
+GROWS = 1.02  # The minimum time of a claim may grow by this factor per claim.
+SETTLED_S = 10.0  # Once a limit is this old, all processes number its holds under its lock.
+KEPT = 20_000  # Limit keys for which the ended holds are remembered.
 
 
 class CursorPosition(NamedTuple):
-    """A job's place in the order of its lane and priority; the job itself need not be there any more."""
+    """The position of a job in the order of its place; the job itself may be gone."""
 
     run_at_us: int
     job_id: str
 
 
-FRONT = CursorPosition(0, "00000000-0000-0000-0000-000000000000")  # before everything
+FRONT = CursorPosition(0, "00000000-0000-0000-0000-000000000000")  # Before every job.
 
 
 class ClaimCursor:
-    """The bounds of one worker, for one set of tasks."""
+    """The read positions of one worker, for one set of tasks."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._reached: dict[Place, CursorPosition] = {}
-        self._front_at = monotonic()  # when to begin at the front again
-        self._began = self._front_at  # when the claim did that is under way, and whether at the front
+        self._front_at = monotonic()  # When to begin at the front again.
+        self._began = self._front_at  # When the present claim began.
         self._at_front = False
-        self._least_s = inf  # what a claim takes at least
-        self._way_s = 0.0  # what the last way from the front took beyond that
+        self._least_s = inf  # The minimum time that a claim takes.
+        self._way_s = 0.0  # The additional time that the last claim from the front took.
         self._looks_again = False
 
     def begin(self) -> Mapping[Place, CursorPosition]:
-        """Where a claim begins in the places that are known; those read last come last."""
+        """Return the positions from which a claim begins, in the known places; those read last come last.
+
+        Now and then all of them are FRONT, to find jobs that were stored behind a position.
+        """
         self._began = self._monotonic()
         self._at_front = self._began >= self._front_at
         return dict.fromkeys(self._reached, FRONT) if self._at_front else self._reached
 
     def took(self, read: Iterable[tuple[Place, CursorPosition]], *, claimed: bool) -> None:
-        """That claim was carried out, and has read places up to these jobs, those of a place in their order."""
+        """Record that a claim was committed and has read places up to these jobs, those of a place in their order."""
         now = self._monotonic()
         took_s = now - self._began
         places = dict(read)
         if self._at_front:
             least_s = 0.0 if self._least_s == inf else self._least_s
             way_s, self._way_s = self._way_s, max(0.0, took_s - least_s)
-            # The shorter of two: one may have waited for a lock or the disk, not for its walk.
+            # The shorter of two, because one of them may have waited for a lock or the disk.
             self._front_at = now + min(max(AGAIN_S, min(way_s, self._way_s) * SHARE), LONGEST_S)
             self._reached = places
         else:
@@ -81,30 +84,32 @@ class ClaimCursor:
         self._looks_again = claimed or (bool(self._reached) and not self._at_front)
 
     def again_s(self) -> float | None:
-        """In how many seconds something could be found that this claim passed by; None when it passed by nothing."""
+        """Return in how many seconds a claim may find a job that this one missed; None if it missed none."""
         return max(0.0, self._front_at - self._monotonic()) if self._looks_again else None
 
 
 class ReleasedHolds:
-    """Up to which number all holds of a turnstile are over, as this process has seen it.
+    """The number up to which all holds of a limit key have ended, as this process has seen it.
 
-    All are counted every 30 s, should the database have been replaced by a copy that knows less. A limit that is new
-    to us may be new to all: until then others took holds without its lock.
+    All holds are counted again every 30 s, in case the database was replaced by an older copy. A limit that is new to
+    this process may be new to all: before it existed, jobs took holds without its lock, so nothing is learnt for
+    SETTLED_S.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._since: dict[str, float] = {}  # when each limit was first locked
-        self._known: dict[str, tuple[int, float]] = {}  # of turnstiles, and when all holds were counted
+        self._since: dict[str, float] = {}  # When each limit was first locked.
+        # By limit key: the number, and when all holds were last counted.
+        self._known: dict[str, tuple[int, float]] = {}
 
     def after(self, names: Iterable[str]) -> list[int]:
-        """Behind which number to begin to count, for each turnstile."""
+        """Return the hold number after which to count, for each limit key."""
         oldest = self._monotonic() - LONGEST_S
         found = [self._known.get(name, (0, oldest)) for name in names]
         return [number if at > oldest else 0 for number, at in found]
 
     def locked(self, limits: Iterable[str], missing: Iterable[str]) -> set[str]:
-        """These limits were locked, and others are not there. Return of which it can be learnt what is over."""
+        """Record that these limits were locked and that the others do not exist; return the limits that are settled."""
         now = self._monotonic()
         forgotten = [self._since.pop(name) for name in missing if name in self._since]
         if forgotten:
@@ -112,15 +117,16 @@ class ReleasedHolds:
         return {name for name in limits if now - self._since.setdefault(name, now) >= SETTLED_S}
 
     def learn(self, found: Mapping[str, int], counted: Set[str]) -> None:
-        """What a round has seen that was committed: until then ends in it may be taken back.
+        """Store what a committed round has seen. Before the commit, a finish in it may still be rolled back.
 
-        `counted`: of these turnstiles all holds were counted.
+        `counted`: of these limit keys all holds were counted.
         """
         now = self._monotonic()
         if len(self._known.keys() | found.keys()) > KEPT:
             self._known = {}
         if any(number < self._known.get(name, (0, now))[0] for name, number in found.items()):
-            self._known = {}  # the database knows less than it did: so does a count that began too late
+            # The database was replaced by an older copy: other numbers, and counts that began too late, are wrong, too.
+            self._known = {}
             found = {name: number for name, number in found.items() if name in counted}
         for name, number in found.items():
             _, at = self._known.get(name, (0, now))

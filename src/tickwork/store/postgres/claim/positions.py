@@ -1,7 +1,7 @@
-"""Where claims look for jobs, behind what was read before (see cursor.py), as statements are asked for it.
+"""Build the parameters that tell claim statements which places to read, and from which position (see cursor.py).
 
-A place is a priority of a lane. Those of plain jobs are known. The lanes of jobs with a flow are found between names,
-save for some that were read before, which are looked at one by one.
+A place is a priority of a lane. The places of plain jobs are known. Lanes of jobs with a flow are found between names,
+except for some that were read before, which are read one by one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tickwork.store.claim.types import LaneHead, PickRequest, Place
 from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition
 from tickwork.store.postgres.params import array, text_array
 
-LATE_US = 250_000  # a job may be stored so much later than its time says and is not passed by
-_LANES = 8  # so many are looked at one by one: each costs ten looks
+LATE_US = 250_000  # A job may be stored this much later than its run_at without being missed.
+_LANES = 8  # Lanes that are read one by one; each costs ten index lookups.
 _LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 _NOTHING: Mapping[Place, CursorPosition] = MappingProxyType({})
 
 
 def asked_for(queues: Sequence[str], reached: Mapping[Place, CursorPosition] = _NOTHING) -> dict[str, str]:
-    """What `surroundings` and `heads` are asked, and behind which jobs."""
+    """Return the parameters of `surroundings` and `heads`, with the positions to begin at."""
     lanes = _lanes(queues, reached)
     places = places_of([*queues, *lanes])
     about = {"queues": text_array(queues), "limit": str(OPEN_LIMIT)}
@@ -31,7 +31,7 @@ def asked_for(queues: Sequence[str], reached: Mapping[Place, CursorPosition] = _
 
 
 def placed(places: Sequence[Place], reached: Mapping[Place, CursorPosition]) -> dict[str, str]:
-    """Some places, and behind which jobs to begin there."""
+    """Return places and the positions to begin at as parameters."""
     return {
         "places": text_array([lane for lane, _ in places]),
         "priorities": array([priority for _, priority in places]),
@@ -40,7 +40,7 @@ def placed(places: Sequence[Place], reached: Mapping[Place, CursorPosition]) -> 
 
 
 def after_wishes(reached: Mapping[Place, CursorPosition], wishes: Sequence[PickRequest]) -> dict[str, str]:
-    """Behind which jobs to begin for each wish."""
+    """Return the position to begin at for each pick request as parameters."""
     asked = [CursorPosition(one.after_us, _LAST_ID) if one.after_us else FRONT for one in wishes]
     return _after([max(reached.get(wish.place, FRONT), bound) for wish, bound in zip(wishes, asked, strict=True)])
 
@@ -50,7 +50,7 @@ def _after(bounds: Sequence[CursorPosition]) -> dict[str, str]:
 
 
 def guards(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> dict[str, str]:
-    """Where plain claims look for jobs with a flow, for which they stand back."""
+    """Return where a plain claim looks for jobs with a flow; if it finds any, it takes nothing."""
     lanes = _lanes(queues, reached)
     behind = placed(places_of(lanes), reached)
     return {
@@ -65,7 +65,7 @@ def guards(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> di
 def read_up_to(
     before: Mapping[Place, CursorPosition], heads: Sequence[LaneHead], queues: Sequence[str], now_us: int
 ) -> dict[Place, CursorPosition]:
-    """Up to where nothing stands in each place that is known: up to its first job, and to what may still come in."""
+    """Return for each known place the position before which no job is left: its first job, or LATE_US ago."""
     sure_us = now_us - LATE_US
     found = {head.place: min(head.run_at_us, sure_us) for head in heads if not read_lane(head.lane).is_strict}
     empty = {place: sure_us for place in before if place not in found and read_lane(place[0]).queue in queues}
@@ -75,19 +75,19 @@ def read_up_to(
 def read_without_flow(
     reached: Mapping[Place, CursorPosition], queues: Sequence[str], now_us: int
 ) -> dict[Place, CursorPosition]:
-    """The same of lanes of jobs with a flow, where none stands in them."""
+    """Return the same for lanes of jobs with a flow when all of them are empty."""
     lanes = {place: bound for place, bound in reached.items() if ":" in place[0]}
     return read_up_to(lanes, [], queues, now_us)
 
 
 def _lanes(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> list[str]:
-    """The lanes of jobs with a flow that are looked at one by one."""
+    """Return the lanes of jobs with a flow that are read one by one."""
     read = dict.fromkeys(lane for lane, _ in reached if ":" in lane and read_lane(lane).queue in queues)
     return sorted(list(read)[-_LANES:])
 
 
 def _spans(queues: Sequence[str], lanes: Sequence[str]) -> dict[str, str]:
-    """Between which names other lanes of jobs with a flow lie than these."""
+    """Return the ranges of lane names between these lanes, in which other lanes of jobs with a flow are."""
     firsts: list[str] = []
     untils: list[str] = []
     for first, until in ranges_of(queues):

@@ -1,6 +1,7 @@
-"""A round of a guarded claim on PostgreSQL (see store/claim/limited.py): one transaction, in a few round trips.
+"""A round of a limited claim on PostgreSQL (see store/claim/limited.py): one transaction, in a few round trips.
 
-Rows of the queue are locked first, then limits and gates in the order of their names.
+Rows of the queue are locked first, then limits and gates in the order of their names. All rounds keep this order, so
+that they cannot deadlock.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ Wanted = tuple[str, dict[str, Any]]
 
 
 class PostgresClaimTx:
-    """A round of a guarded claim, inside a transaction. What is `finishing` is stored first, as part of it.
+    """A round of a limited claim, inside a transaction. The finishes in `finishing` are stored first, as part of it.
 
-    `reached` is how far places were read before, `overs` which holds are over. What it has learnt of both is true once
-    the transaction is committed.
+    `reached` is how far places were read before, `overs` which holds have ended. The new knowledge about both, in
+    `read` and `over`, is valid only after the transaction has committed.
     """
 
     def __init__(
@@ -75,14 +76,15 @@ class PostgresClaimTx:
         self._reached = reached
         self._claim = claim
         self._overs = overs
-        self.read: dict[Place, CursorPosition] = {}  # up to where nothing stands any more
-        self.over: dict[str, int] = {}  # up to which number all holds of a turnstile are over
-        self.counted: set[str] = set()  # of which turnstiles all holds were counted
-        self._idle: list[str] = []  # those at which nothing is live
-        self._locks_lanes = False  # it has waited for lanes in which order counts
+        self.read: dict[Place, CursorPosition] = {}  # The position in each place before which no job is left.
+        self.over: dict[str, int] = {}  # By limit key: all holds up to this number have ended.
+        self.counted: set[str] = set()  # The limit keys of which all holds were counted.
+        self._idle: list[str] = []  # The limit keys without live holds.
+        self._locks_lanes = False  # It has waited for the locks of lanes in which order counts.
         self.now_us = 0
-        self.finished: Rows = []  # what storing the endings gave
-        self.freed: list[str] = []  # turnstiles of which they freed something, unless they were judged since
+        self.finished: Rows = []  # The rows that the statement of the finishes returned.
+        # The limit keys that the finishes freed, unless this round has already taken them into account.
+        self.freed: list[str] = []
         self.claimed: list[Claimed] = []
 
     def _statements(self, *wanted: Wanted) -> list[Statement]:
@@ -93,6 +95,7 @@ class PostgresClaimTx:
         return self._session.run_together(self._statements(*wanted))
 
     def look(self) -> Snapshot:
+        """Store the finishes, check the worker's lease, and read the snapshot, all in one round trip."""
         asked = asked_for(self._queues, self._reached)
         looking = self._statements(("leased", {"worker": self.worker}), ("surroundings", asked), ("heads", asked))
         found = self._session.run_together([*self._finishing, *looking])
@@ -120,7 +123,7 @@ class PostgresClaimTx:
         return [row_codec.neighbour(*row) for row in rows]
 
     def _freed_heads(self) -> Rows:
-        """What turnstiles hold of which the endings have freed something: they count as open for this round."""
+        """Return the heads of held jobs under keys that the finishes freed: these count as open in this round."""
         (heads,) = self._together(("freed_heads", {"names": text_array(self.freed)}))
         return heads
 
@@ -129,6 +132,11 @@ class PostgresClaimTx:
             raise LeaseLost(f"worker {self.worker} has no lease any more; it must register anew before it claims.")
 
     def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
+        """Lock the worker's row against the reaper, and pick and lock due jobs.
+
+        The first pick waits for the advisory locks of lanes in which order counts. A later one must not wait while it
+        holds rows, and leaves out a lane that another round has locked.
+        """
         lanes = [read_lane(wish.lane) for wish in wishes]
         asked = {
             "groups": array([wish.group for wish in wishes]),
@@ -151,7 +159,7 @@ class PostgresClaimTx:
         return [_applicant(row) for row in rows]
 
     def _opened(self, lane: Lane) -> str | None:
-        """The turnstile that has to be open for a job of this lane, unless this round's endings have freed it."""
+        """Return the limit key that must still be open for jobs of this lane; None: this round's finishes freed it."""
         name = None if lane.held_by is None else turnstile_name(lane.held_by)
         return None if name in self.freed else name
 
@@ -162,6 +170,7 @@ class PostgresClaimTx:
         return None if run_us is None else int(run_us)
 
     def scout(self, scouts: Sequence[LaneScan]) -> list[LaneScanResult]:
+        """Run scan cursor steps. The worker's row is locked only if a job was found."""
         wanted: list[Wanted] = [("scout", self._errand(scout)) for scout in scouts]
         reports = [_scouted(rows) for rows in self._together(*wanted)]
         if any(found for found, _ in reports):
@@ -185,6 +194,11 @@ class PostgresClaimTx:
     def lock(
         self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
+        """Lock limits and gates and read their states in one round trip.
+
+        The statements run in order, so all reads happen under the locks. Live weights are counted from the first hold
+        that may still be live (`afters`).
+        """
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
@@ -219,24 +233,26 @@ class PostgresClaimTx:
         return self._with_firsts(stiles, after_of)
 
     def _learn(self, firsts: Mapping[str, int | None], locked: set[str], wanted: set[str]) -> None:
-        """Note which holds are over: those before the first live one, or before those that are about to be taken."""
+        """Note which holds have ended: those before the first live hold of a key, or before the holds to be taken.
+
+        Only for limits that are old enough that all processes take their holds under its lock.
+        """
         settled = self._overs.locked(locked, wanted - locked)
         ours = {name: first for name, first in firsts.items() if passage_of(name).limit in settled}
         self.over = {name: first - 1 for name, first in ours.items() if first is not None}
         self._idle = [name for name, first in ours.items() if first is None]
 
     def _let_go_of_freed(self, limits: set[str]) -> None:
-        """Forget what was freed under limits that we have locked and that hold nobody: nobody is put aside there until
-        our commit, and whoever is after it was judged by what we left.
+        """Forget freed keys of limits that this round has locked and that hold no job.
+
+        No job can be parked there before this round commits, and a later round sees the state that this one leaves.
         """
         self.freed = [name for name in self.freed if passage_of(name).limit not in limits]
 
     def _with_firsts(
         self, stiles: dict[LimitKey, LimitState], after_of: Mapping[str, int]
     ) -> dict[LimitKey, LimitState]:
-        """What sequences have to know: who is first of those that they hold, whether the marked one still waits, and
-        which jobs have started and wait for another attempt.
-        """
+        """Add what sequences need: the first held job, whether the marked job waits, and jobs waiting for a retry."""
         lines = [passage for passage, one in stiles.items() if one.is_in_order]
         if not lines:
             return stiles
@@ -259,7 +275,7 @@ class PostgresClaimTx:
         return stiles | self._with_returned(stiles, returned)
 
     def _with_returned(self, stiles: Mapping[LimitKey, LimitState], rows: Rows) -> dict[LimitKey, LimitState]:
-        """Sequences with the jobs that keep their places there. Their holds are not over."""
+        """Return the sequences with the jobs that keep their places there. Holds of these jobs have not ended."""
         kept: dict[LimitKey, list[tuple[int, JobId]]] = {}
         for name, number, run_us, job_id in rows:
             kept.setdefault(passage_of(name), []).append((run_us, JobId(job_id)))
@@ -269,6 +285,7 @@ class PostgresClaimTx:
         return {passage: stiles[passage].with_returned(jobs, self.now_us) for passage, jobs in kept.items()}
 
     def apply(self, verdict: ClaimPlan) -> int:
+        """Write the plan in one round trip and commit; return how many jobs were parked in bulk."""
         wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
@@ -290,7 +307,8 @@ class PostgresClaimTx:
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
         found = self._session.run_last(self._statements(*wanted))
         started = {one.place for one, _ in verdict.starts}
-        self.read = dict(sorted(self.read.items(), key=lambda read: read[0] in started))  # those count most
+        # Places where jobs were started come last, which keeps them when the cursor drops the oldest entries.
+        self.read = dict(sorted(self.read.items(), key=lambda read: read[0] in started))
         if holds:
             ((number,),) = found[taking]
             self.over |= dict.fromkeys(self._idle, number - 1)
@@ -303,7 +321,7 @@ class PostgresClaimTx:
 
 
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
-    """What `heads` gave, without what open turnstiles hold of other queues."""
+    """Decode the rows of `heads`, without the held jobs of other queues."""
     ours = {(lane, priority): rest for lane, priority, *rest in rows if read_lane(lane).queue in queues}
     return [LaneHead(*place, run_us, row_codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
 
@@ -315,6 +333,7 @@ def _applicant(row: Any) -> Candidate:
 
 
 def _scouted(rows: Rows) -> LaneScanResult:
+    """Decode the rows of a scan step: the jobs, and the position in the last two columns."""
     found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
     run_us, job_id = rows[0][-2:]
     return found, None if run_us is None else (run_us, job_id)
@@ -333,7 +352,7 @@ def _places(applicants: Iterable[Candidate]) -> dict[str, str]:
 
 
 def _moves(moved: Sequence[tuple[Candidate, str]]) -> dict[str, str]:
-    """Picked jobs with the lanes that they go to, as park_picked takes them."""
+    """Return picked jobs with their new lanes as the values of `park_picked`."""
     rows = [one.row for one, _ in moved]
     return {
         "ids": array([row[0] for row in rows]),
@@ -352,7 +371,7 @@ def _moves(moved: Sequence[tuple[Candidate, str]]) -> dict[str, str]:
 
 
 def _alike(one: Candidate, lane: str) -> dict[str, Any]:
-    """A job with the lane that it goes to, as park_alike takes them."""
+    """Return a job and the lane that it is parked in as the values of `park_alike`."""
     row = one.row
     return {
         "place": one.lane,
@@ -370,6 +389,7 @@ def _alike(one: Candidate, lane: str) -> dict[str, Any]:
 
 
 def _holds(holds: Sequence[tuple[Candidate, LimitUse]], on_retry: Mapping[LimitKey, str]) -> dict[str, str]:
+    """Return the holds of started jobs as the values of `take_holds`."""
     return {
         "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
@@ -380,12 +400,14 @@ def _holds(holds: Sequence[tuple[Candidate, LimitUse]], on_retry: Mapping[LimitK
 
 
 def _diverted(one: Candidate, queue: str) -> dict[str, Any]:
+    """Return the values of `divert_job`: the job with its new queue, lane and flow."""
     flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
     lane = home_lane(queue, flow)
     return {"id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
 
 
 def _turnstiles(verdict: ClaimPlan) -> list[Wanted]:
+    """Return the statements that write the new states and openings of limit keys."""
     wanted: list[Wanted] = []
     if verdict.states:
         states = text_array(map(limit_state.encode_state, verdict.states.values()))
@@ -402,7 +424,7 @@ def _turnstiles(verdict: ClaimPlan) -> list[Wanted]:
 
 
 def named(passages: Iterable[LimitKey]) -> dict[str, str]:
-    """Turnstiles as statements take them, with what they are turnstiles of."""
+    """Return the names of limit keys, and of their limits, as values of statements."""
     passages = list(passages)
     return {
         "names": text_array(map(turnstile_name, passages)),

@@ -1,9 +1,9 @@
-"""The connections of one process to one server: opened when one is needed, kept for the next call, closed when idle.
+"""Connection pool of one process: connections to one server, opened on demand, reused, and closed when idle.
 
-A server has few connections and many processes want some. So a process that does little holds one: a call that finds
-all of its connections in use waits a moment for one of them before it opens another, unless that happens often. A
-connection that was not used for a while is closed. When the server has no connection left, a call waits for one, of its
-own process or of the server, and fails only after a time.
+A server has few connections and many processes need some. So a process that does little holds one: a call that finds
+all connections of its process in use waits a moment for one of them before it opens another, unless that happens often.
+A connection that was not used for a while is closed. When the server has no connection left, a call waits for one, of
+its own process or of the server, and fails only after a time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 _clock = SystemClock()
 _random = Random()
-PATIENCE_S = 0.05  # a call waits so long for a connection that is in use, rather than open one
-PATIENT_CALLS = 10  # so many calls in a second do
-_AGAIN_S = 0.5  # at most, until a server that refused a connection is asked again
+PATIENCE_S = 0.05  # How long a call waits for a connection that is in use, rather than open another.
+PATIENT_CALLS = 10  # Calls in a second that wait before the pool opens another connection.
+_AGAIN_S = 0.5  # At most, until a server that refused a connection is asked again.
 
-# Connections of the parent, in a forked child: kept, since to close one would say goodbye in the parent's name.
+# Connections of the parent, in a forked child. They are kept open: closing one would end the parent's session.
 _inherited: list[PgConnection] = []
 
 
 class ConnectionPool:
-    """Open connections, for our own statements or (`ours` off) for the caller's. Safe to use from many threads."""
+    """Open connections, for Tickwork's own statements or (`ours` off) for the caller's.
+
+    Safe to use from many threads.
+    """
 
     def __init__(self, server: Connector, idle_s: float, *, ours: bool = True) -> None:
         self.server = server
@@ -41,17 +44,17 @@ class ConnectionPool:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
-        self.idle: list[PgConnection] = []  # the one that was used last is at the end
-        self.open = 0  # idle, in use, or being opened
+        self.idle: list[PgConnection] = []  # The connection that was used last is at the end.
+        self.open = 0  # Idle, in use, or being opened.
         self._waiting = 0
         self._patient_since = 0.0
         self._patient_calls = 0
-        self._closes = False  # a thread closes what is idle
+        self._closes = False  # A thread closes idle connections.
 
     def take(self) -> PgConnection:
-        """A connection outside of any transaction: an idle one that is still good, else a new one.
+        """Return a connection outside of any transaction: an idle one that still works, else a new one.
 
-        Transactions of ours have a deadline from here on.
+        For Tickwork's own transactions the deadline begins here.
         """
         if os.getpid() != self._pid:
             _inherited.extend(self.idle)
@@ -62,7 +65,7 @@ class ConnectionPool:
         return connection
 
     def give_back(self, connection: PgConnection) -> None:
-        """Keep a connection for the next call; one that is broken or busy is closed."""
+        """Keep a connection for the next call; close it if it is broken or busy."""
         if not connection.is_idle():
             self._discard(connection)
             return
@@ -75,7 +78,7 @@ class ConnectionPool:
             self._start_closing()
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle connections."""
         while os.getpid() == self._pid and (connection := self._popped(-1)) is not None:
             self._discard(connection)
 
@@ -95,7 +98,10 @@ class ConnectionPool:
         return None
 
     def _pop_soon(self) -> PgConnection | None:
-        """Wait a moment for one that is in use. Where calls have to wait often, there are too few connections."""
+        """Wait a moment for a connection that is in use.
+
+        If calls wait often, there are too few, and this returns None at once.
+        """
         if not self._ours or not self.open:
             return None
         now = _clock.monotonic()
@@ -113,7 +119,7 @@ class ConnectionPool:
         return self._pop()
 
     def _connect(self) -> PgConnection:
-        """Open one. While the server has none left, wait for it, or for one that comes back."""
+        """Open a connection. While the server has none left, wait for it, or for one that is given back."""
         until: float | None = None
         while True:
             try:
@@ -150,7 +156,7 @@ class ConnectionPool:
             if self._closes:
                 return
             self._closes = True
-        with contextlib.suppress(RuntimeError):  # no new threads while the interpreter ends
+        with contextlib.suppress(RuntimeError):  # New threads cannot start while the interpreter exits.
             threading.Thread(target=self._keep_closing, name="tickwork-connections", daemon=True).start()
 
     def _keep_closing(self) -> None:
@@ -164,6 +170,7 @@ class ConnectionPool:
                     return
 
     def _close_unused(self, before: float) -> None:
+        """Close idle connections that were last used before this time, the oldest first."""
         while self.idle and (connection := self._popped(0)) is not None:
             if connection.idle_since > before:
                 self.idle.insert(0, connection)

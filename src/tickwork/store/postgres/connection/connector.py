@@ -1,9 +1,9 @@
-"""Connections to PostgreSQL: how they are made.
+"""Open connections to PostgreSQL, with their settings and time limits.
 
-Nothing depends on the state of a session, so a pooler in transaction mode may stand in between. Where none does, each
-connection gets its limits and planner settings once, and prepares its statements; behind a pooler every transaction
-brings its own limits. Connections are made by the thread that needs one, so that its error reaches the caller, and a
-process that was forked makes its own.
+No session state is relied on, so a pooler in transaction mode may be used. Without one, each connection gets its limits
+and planner settings once, and prepares its statements; behind a pooler every transaction sets its own limits.
+Connections are opened by the thread that needs one, so that its error reaches the caller, and a forked process opens
+its own.
 
 Every wait has a deadline (docs/adr/0017-deadlines.md). A connection that misses one is closed and never lent again.
 """
@@ -27,18 +27,18 @@ _log = logging.getLogger("tickwork.store")
 _clock = SystemClock()
 
 OLDEST_VERSION = 140000
-WAIT_S = 10.0  # for a free connection, of the pool or of the server
-HANDLER_WAIT_S = 30.0  # the same, for handlers in a child process, which have nothing better to do
-CONNECT_S = 5.0  # for the first answers of a new connection; `connect_timeout` is the time before
-ANSWER_S = 10.0  # for a transaction of ours, from when it has its connection: a third of the default lease
-LEAST_ANSWER_S = 2.0  # however short a lease is
-STATEMENT_SHARE = 0.8  # the server gives up on one statement before we give up on the transaction
-USER_END_S = 30.0  # for the begin and the end of a transaction whose statements are the caller's
+WAIT_S = 10.0  # For a free connection, of the pool or of the server.
+HANDLER_WAIT_S = 30.0  # The same for handlers in a child process, which can wait longer.
+CONNECT_S = 5.0  # For the first answers of a new connection; `connect_timeout` is the time before.
+ANSWER_S = 10.0  # For one of Tickwork's transactions, from when it has its connection: a third of the default lease.
+LEAST_ANSWER_S = 2.0  # The minimum, however short a lease is.
+STATEMENT_SHARE = 0.8  # The server cancels one statement before the transaction's deadline.
+USER_END_S = 30.0  # For the begin and the end of a transaction whose statements are the caller's.
 PRUNE_S = 60.0
-TELL_S = 60.0  # between two log lines about refused connections
+TELL_S = 60.0  # Between two log lines about refused connections.
 UPGRADE_S = 3600.0
 
-# What the user's URL says goes before.
+# Settings in the user's URL take precedence.
 _REACHING = {
     "connect_timeout": "5",
     "keepalives": "1",
@@ -55,7 +55,7 @@ _LIMITS = {
     "idle_in_transaction_session_timeout": "10s",
     "jit": "off",
 }
-# The server, too, must notice a client whose machine is gone: until then it keeps what the client has locked.
+# The server must also notice a client whose machine is gone: until then it keeps the client's locks.
 _WATCHING = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "3",
@@ -63,23 +63,23 @@ _WATCHING = {
     "tcp_user_timeout": "10s",
 }
 # A prepared statement may be planned while its tables are empty and then run on a million rows, until the next ANALYZE.
-# Without these plans it can only go from index to index, which is right at every size. test_postgres_plans.py shows the
-# need of each. A read of whole tables must not join: it groups, or asks `(x IN (SELECT ...)) IS TRUE`, which is a
-# hashed subplan (tests/store/test_crowd.py).
+# With these settings the planner can only use nested index scans, which is right at every size. test_postgres_plans.py
+# shows the need of each. A read of whole tables must not join: it groups, or asks `(x IN (SELECT ...)) IS TRUE`, which
+# is a hashed subplan (tests/store/test_crowd.py).
 _PLANS = {
     "default_transaction_isolation": "read committed",
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
-    "max_parallel_workers_per_gather": "0",  # helpers take longer to start than a page takes to read
+    "max_parallel_workers_per_gather": "0",  # Parallel workers take longer to start than a page takes to read.
 }
 
 BEGIN = ("BEGIN ISOLATION LEVEL READ COMMITTED",)
 
 
 class RefusedConnections:
-    """How many connections the server has refused to this process for want of more; says so once a minute."""
+    """Counts connections that the server refused to this process for lack of connections; logs the count once a minute."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -97,19 +97,19 @@ class RefusedConnections:
 
 
 class Connector:
-    """Where the database is and how to reach it."""
+    """The address of the database, and how to connect to it."""
 
     def __init__(self, url: str) -> None:
         given = _parse(url)
         self._conninfo = conninfo.make_conninfo("", **{**_REACHING, **given})
         self.where = _shown(given)
-        self.pooled: bool | None = None  # known once there was a connection
+        self.pooled: bool | None = None  # Known after the first connection.
         self.answer_s = ANSWER_S
         self.wait_s = WAIT_S
         self.refusals = RefusedConnections()
 
     def shorten(self, limit_s: float) -> None:
-        """Wait for answers and connections no longer than this, as far as that is shorter than usual."""
+        """Limit waits for answers and connections to this time, if it is shorter than the default."""
         self.answer_s = max(LEAST_ANSWER_S, min(limit_s, ANSWER_S))
         self.wait_s = min(self.wait_s, self.answer_s)
 
@@ -126,7 +126,7 @@ class Connector:
         return _LIMITS | {"statement_timeout": _milliseconds(self.answer_s * STATEMENT_SHARE)}
 
     def connect(self, *, ours: bool = True) -> PgConnection:
-        """Open a connection: for our own statements, or (`ours` off) for the user's, which we do not limit."""
+        """Open a connection: for Tickwork's own statements, or (`ours` off) for the user's, which get no limits."""
         try:
             connection = PgConnection.connect(self._conninfo, autocommit=True)
         except psycopg.Error as error:
@@ -146,6 +146,7 @@ class Connector:
         return connection
 
     def _prepare(self, connection: PgConnection, *, ours: bool) -> None:
+        """Check the server's version, detect a pooler, and set the session's limits and planner settings."""
         if connection.info.server_version < OLDEST_VERSION:
             raise StoreNotOurs(
                 f"{self.where} is PostgreSQL {connection.info.server_version // 10000}; Tickwork needs version 14 or "
@@ -154,7 +155,7 @@ class Connector:
         is_pooled = behind_pooler(connection)
         connection.prepares = ours and not is_pooled
         if ours or is_pooled:
-            connection.prepare_threshold = None  # names of prepared statements collide behind an old PgBouncer
+            connection.prepare_threshold = None  # Names of prepared statements collide behind an old PgBouncer.
         if is_pooled:
             self._note_pooler()
             return
@@ -170,7 +171,7 @@ class Connector:
 
 
 def behind_pooler(connection: PgConnection) -> bool:
-    """True when the process that answers is not the one that we connected to: something stands in between."""
+    """Return whether the answering process is not the one that was connected to, which means that a pooler is between."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is None or row[0] != connection.info.backend_pid
 
@@ -181,9 +182,9 @@ def _milliseconds(seconds: float) -> str:
 
 def _parse(url: str) -> dict[str, Any]:
     found: dict[str, Any] | None = None
-    with suppress(psycopg.Error):  # its words may hold the password
+    with suppress(psycopg.Error):  # The error text may contain the password.
         found = dict(conninfo.conninfo_to_dict(url))
-    # With a / in the password, what stands before it is read as a host and a port, and would be shown as these.
+    # With a / in the password, the text before it is parsed as a host and a port, and would be shown as such.
     if found is None or ("://" in url and "@" in url.partition("://")[2].partition("?")[0].partition("/")[2]):
         raise InvalidInput(
             "the URL of the store is not one that PostgreSQL understands. It looks like "
@@ -193,7 +194,7 @@ def _parse(url: str) -> dict[str, Any]:
 
 
 def _shown(given: dict[str, Any]) -> str:
-    """The address for people, without the password."""
+    """Return the address for display, without the password."""
     host = given.get("host") or given.get("hostaddr") or "localhost"
     port = f":{given['port']}" if given.get("port") else ""
     user = f"{given['user']}@" if given.get("user") else ""

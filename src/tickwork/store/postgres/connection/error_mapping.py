@@ -1,6 +1,6 @@
-"""What PostgreSQL raises, as what Tickwork raises: which database, what happened, what became of it, what to do.
+"""Map PostgreSQL errors to Tickwork errors: which database, what happened, what becomes of the request, what to do.
 
-No message holds a password: `where` is an address without one, and of the server's own words only the first line is
+No message contains a password: `where` is an address without one, and only the first line of the server's message is
 used.
 """
 
@@ -10,8 +10,8 @@ import psycopg
 
 from tickwork.errors import SchemaMismatch, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
 
-_TRANSIENT = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the whole transaction is to be run again
-# libpq does not tell the code of an error during the login, which is 53300.
+_TRANSIENT = frozenset({"40001", "40P01"})  # Serialization failure, deadlock: the whole transaction is repeated.
+# libpq does not report the code of an error during the login, which is 53300.
 _NO_CONNECTION_LEFT = (
     "too many clients",
     "too many connections",
@@ -22,7 +22,7 @@ _SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03", "57P05", "53300"})
 
 
 def runs_again(error: psycopg.Error) -> bool:
-    """Whether the transaction is to be run again. So is an insert that met itself: it will find what it stored."""
+    """Return whether to repeat the transaction. A duplicate-key error on our own retried insert is retryable."""
     met_itself = error.sqlstate == "23505" and error.diag.constraint_name in ("jobs_pkey", "queue_pkey")
     return error.sqlstate in _TRANSIENT or met_itself
 
@@ -32,7 +32,7 @@ class TooManyConnections(StoreUnreachable):
 
 
 def cannot_connect(where: str, error: Exception) -> StoreUnreachable:
-    """The database could not be reached at all, or has no connection left."""
+    """Return the error for a database that cannot be reached, or that has no connection left."""
     if any(text in str(error) for text in _NO_CONNECTION_LEFT):
         return TooManyConnections(
             f"{where} has no connection left: {_reason(error)}. Nothing was done; calls wait for one and then give up. "
@@ -45,7 +45,7 @@ def cannot_connect(where: str, error: Exception) -> StoreUnreachable:
 
 
 def translate(where: str, error: psycopg.Error, *, lost: bool) -> StoreError:
-    """What to raise for an error of the server, or for a connection that was `lost` on the way."""
+    """Return the error to raise for an error of the server, or for a connection that was `lost` during a request."""
     code = error.sqlstate or ""
     if lost or code in _SHUTTING_DOWN or code.startswith("08"):
         return StoreUnreachable(
@@ -78,6 +78,6 @@ def not_migrated(where: str, reason: str) -> SchemaMismatch:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what was said, without what the driver puts before it."""
+    """Return the first line of the message, without the driver's prefixes."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].removeprefix("connection failed: ").removeprefix("FATAL:").strip().rstrip(".")

@@ -1,7 +1,7 @@
-"""A connection that runs our own statements as libpq carries them: prepared once, values as text, many at one go.
+"""A connection that runs Tickwork's own statements through libpq: prepared once, values as text, pipelined.
 
-psycopg's cursors do the same for any statement with any values, and take twice as long over a short one. Users'
-transactions, and what is asked for seldom, go through them.
+psycopg's cursors do the same for any statement with any values, and take twice as long for a short one. Users'
+transactions, and rare statements, use them.
 
 Every wait for the server ends at the connection's deadline. A server or a proxy can accept each byte and answer
 nothing, which neither a timeout of the server nor TCP notices. A connection whose deadline has passed is closed:
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _clock = SystemClock()
 
-_LOOK_MS = 100  # a wait looks this often whether its deadline has passed; an exception can reach its thread then
+_LOOK_MS = 100  # How often a wait checks its deadline; an exception can reach its thread then.
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -38,24 +38,25 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class PgConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection to PostgreSQL that remembers what it has prepared.
+    """A connection to PostgreSQL that remembers which statements it has prepared.
 
-    Where it `prepares`, psycopg must not (its prepare_threshold is None): at times it lets go of all that is prepared.
+    Where it `prepares`, psycopg must not (its prepare_threshold is None): psycopg sometimes deallocates all prepared
+    statements.
     """
 
     prepares = False
     idle_since = 0.0
-    deadline = inf  # by the monotonic clock; psycopg's calls keep it, too
+    deadline = inf  # By the monotonic clock; psycopg's calls keep it, too.
     _limit_s = inf
 
     def answer_within(self, seconds: float) -> None:
-        """Set the deadline for everything that is asked from now on."""
+        """Set the deadline for all requests from now on."""
         self._limit_s = seconds
         self.deadline = _clock.monotonic() + seconds
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Have another limit for the block. After it the limit before counts, from then on."""
+        """Use another time limit for the block. After it the previous limit starts again."""
         before = self._limit_s
         self.answer_within(seconds)
         try:
@@ -81,10 +82,11 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
                 transaction.__exit__(None, None, None)
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
-        """Wait for what psycopg asked, until the deadline."""
+        """Wait for a request of psycopg, until the deadline."""
         return super().wait(self._until_deadline(gen), *args, **options)
 
     def _until_deadline(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Pass on a generator of psycopg, and check the deadline whenever its wait returns without an event."""
         try:
             wanted = next(gen)
             while True:
@@ -103,21 +105,21 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
             raise NoAnswer(f"no answer within {self._limit_s:g} s")
 
     def run(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run statements in one round trip, and outside of any other transaction in one of their own.
+        """Run statements in one round trip; outside of a transaction, they are one transaction.
 
-        Each says itself of what type its values are.
+        Each statement casts its values to their types.
         """
         return [self._rows(result) for result in self.results(statements)]
 
     def run_named(self, sql: str, values: Values) -> list[dict[str, Any]]:
-        """Run a statement whose rows have many columns, which are known by their names."""
+        """Run a statement and return its rows as dicts by column name."""
         (result,) = self.results([(sql, values)])
         rows = self._rows(result)
         names = [str((result.fname(number) or b"").decode()) for number in range(result.nfields)]
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def results(self, statements: Sequence[Statement]) -> list[PGresult]:
-        """What the server answers to statements, errors included."""
+        """Return the server's results of statements, errors included."""
         ready = [(sql, _wired(sql, values), self._name(sql)) for sql, values in statements]
         if len(ready) == 1:
             self._send(*ready[0])
@@ -137,7 +139,7 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
             self.pgconn.send_query_prepared(name, wired)
 
     def _name(self, sql: str) -> bytes | None:
-        """What a statement is prepared as; None behind a pooler, where the next one may run on another session."""
+        """Return the name of a prepared statement; None behind a pooler, where the next statement may run on another session."""
         name = self._names.get(sql)
         if name is None and self.prepares:
             name = b"tickwork_%d" % len(self._names)
@@ -151,7 +153,7 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
         return {}
 
     def _answers(self, last: ExecStatus | None = None) -> list[PGresult]:
-        """Everything that the server says to what was sent: up to the end, or to what ends a pipeline."""
+        """Return all results of the statements sent: up to the end, or to the status that ends a pipeline."""
         pgconn, results = self.pgconn, list[PGresult]()
         while pgconn.flush():
             self._await(self._both_ways)
@@ -179,11 +181,11 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
         return _polling(self.pgconn.socket, select.POLLIN | select.POLLOUT)
 
     def is_quiet(self) -> bool:
-        """False when the server has said something unasked, which it does above all to end a connection."""
+        """Return False if the server has sent something unasked, which mostly means that it ends the connection."""
         return self.pgconn.status != ConnStatus.BAD and not self._input.poll(0)
 
     def is_idle(self) -> bool:
-        """True when it is outside of any transaction, and has nothing under way."""
+        """Return whether the connection is outside of any transaction and has no request in progress."""
         return self.pgconn.transaction_status == TransactionStatus.IDLE
 
     def _rows(self, result: PGresult) -> Rows:
@@ -204,13 +206,13 @@ def _polling(descriptor: int, events: int) -> select.poll:
 
 @lru_cache(maxsize=256)
 def _numbered(sql: str) -> tuple[bytes, tuple[str, ...]]:
-    """A statement with numbers in the places of its values, and the values' names in their order."""
+    """Return a statement with numbered parameters ($1), and the names of its values in their order."""
     names = tuple(dict.fromkeys(PLACE.findall(sql)))
     return PLACE.sub(lambda place: f"${names.index(place[1]) + 1}", sql).encode(), names
 
 
 def _wired(sql: str, values: Values) -> list[bytes | None]:
-    """The values of a statement in the order of its places, as texts."""
+    """Return the values of a statement as text, in the order of its parameters."""
     given = [values[name] for name in _numbered(sql)[1]]
     wired = [None if value is None else str(value).encode() for value in given]
     if b"\0" in b"".join(filter(None, wired)):

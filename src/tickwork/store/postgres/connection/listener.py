@@ -1,9 +1,7 @@
-"""Wakes a worker when PostgreSQL says that there is work.
+"""Wake a worker on NOTIFY, through one direct connection that listens and is opened again when it is lost.
 
-One direct connection listens. It is made again when it is lost. It is only a hint: polling alone finds everything.
-
-A connection on which nothing arrives may be dead without either side knowing it. So the listener asks the server for an
-answer now and then, and makes another connection when none comes.
+A wake-up is only a hint: polling alone finds all work. A connection on which nothing arrives may be dead without either
+side noticing. So the listener sends a query now and then, and opens another connection when no answer comes.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ _log = logging.getLogger("tickwork.store")
 _clock = SystemClock()
 _FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 10.0
-PROBE_S = 30.0  # so often a quiet connection is asked for an answer
-ANSWER_S = 10.0  # within which that must come
+PROBE_S = 30.0  # How often a quiet connection is probed.
+ANSWER_S = 10.0  # Within which the answer must come.
 
 
 class PollOnlyWaiter:
-    """For a database that is reached through a pooler, where nobody can listen."""
+    """The waiter for a database behind a pooler, where LISTEN does not work."""
 
     def fileno(self) -> int:
         return -1
@@ -42,10 +40,10 @@ class PollOnlyWaiter:
 
 
 class Listener:
-    """A waiter that is readable after each NOTIFY on a channel.
+    """A waiter that becomes readable after each NOTIFY on a channel.
 
-    Its descriptor is the listening connection's own, so that a call wakes the worker without a detour; while there is
-    no connection, and a thread makes one, it is a socket that tells when there is.
+    Its descriptor is that of the listening connection, so that a NOTIFY wakes the worker directly. While a thread opens
+    a connection, the descriptor is a socket that becomes readable once that is done.
     """
 
     def __init__(self, connect: Callable[[], PgConnection], channel: str) -> None:
@@ -57,19 +55,19 @@ class Listener:
         for end in (self._news, self._teller):
             end.setblocking(False)
         self._closing = threading.Event()
-        self._in_vain = False  # the connection leads through a pooler
+        self._in_vain = False  # The connection leads through a pooler.
         self._heard_at = 0.0
         self._asked_at: float | None = None
         self._begin()
 
     def fileno(self) -> int:
-        """What to wait on. It is asked for before each wait, so that a silent connection is noticed here."""
+        """Return the descriptor to wait on. It is called before each wait, so it also probes a silent connection."""
         self._probe(_clock.monotonic())
         connection = self._connection
         if self._in_vain:
             return -1
         if connection is not None:
-            with contextlib.suppress(psycopg.Error):  # closed just now
+            with contextlib.suppress(psycopg.Error):  # The connection was closed just now.
                 return connection.fileno()
         return self._news.fileno()
 
@@ -92,7 +90,7 @@ class Listener:
             self._lose(connection, str(error))
 
     def _probe(self, now: float) -> None:
-        """Ask a connection for an answer that was quiet for long, and give it up when the answer does not come."""
+        """Send a query on a connection that was quiet for long, and close the connection if no answer comes."""
         connection = self._connection
         if connection is None or now - self._heard_at < PROBE_S:
             return
@@ -127,7 +125,7 @@ class Listener:
         self._thread.start()
 
     def _listen(self) -> None:
-        """Connect, sooner or later. Calls may have been missed meanwhile, so that counts as one."""
+        """Connect, with backoff. Notifications may have been missed meanwhile, so success counts as one."""
         wait_s = _FIRST_WAIT_S
         while not self._closing.is_set():
             try:

@@ -1,4 +1,4 @@
-"""Statements on a connection that a verb has for itself."""
+"""A session: the statements of one verb on one connection, with their transaction."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _COMMIT: Statement = ("COMMIT", {})
 
 
 class Session:
-    """Named statements on a connection that a verb has for itself. `again`: an earlier try may have been stored.
+    """Named statements on a connection that one verb uses. `again`: an earlier try may have been committed.
 
-    What `begin` says opens a transaction. It is sent with the first statements, and the commit may go with the last
-    ones: neither takes a round trip of its own. Without it a transaction, if there is one, is somebody else's to end.
-    While it `is_shared` by several verbs, none of them commits it.
+    The statements in `begin` open a transaction. They are sent with the first statements, and the commit may be sent
+    with the last ones: neither takes a round trip of its own. Without `begin`, the caller owns the transaction, if
+    there is one. While several verbs share the session (`is_shared`), none of them commits it.
     """
 
     __slots__ = ("_begin", "_connection", "_is_open", "_sql", "again", "is_shared", "now")
@@ -40,7 +40,7 @@ class Session:
 
     @property
     def connection(self) -> PgConnection:
-        """The connection itself, in the transaction."""
+        """The connection itself, inside the transaction."""
         if self._begin:
             self._run([])
         return self._connection
@@ -52,11 +52,11 @@ class Session:
         return self._run([(sql, values)])[0]
 
     def run_together(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run statements in one round trip, and outside of any other transaction in one of their own."""
+        """Run statements in one round trip; outside of a transaction, they are one transaction."""
         return self._run(statements)
 
     def run_last(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run the last statements of a transaction in one round trip, and commit with them."""
+        """Run the last statements of a transaction and its commit in one round trip."""
         if self.is_shared or (not self._begin and not self._is_open):
             return self._run(statements)
         *rows, _ = self._run([*statements, _COMMIT])
@@ -64,11 +64,12 @@ class Session:
         return rows
 
     def commit(self) -> None:
-        """Commit what was run, unless that is done."""
+        """Commit, unless that is done."""
         if self._is_open:
             self.run_last([])
 
     def _run(self, statements: Sequence[Statement]) -> list[Rows]:
+        """Run statements, preceded by the begin of the transaction if it is not open yet."""
         if not self._begin:
             return self._connection.run(statements)
         begin: list[Statement] = [(sql, {}) for sql in self._begin]

@@ -1,6 +1,6 @@
-"""Verbs as steps: generators that yield statements with their values, and are sent the rows.
+"""Steps: verbs written as generators that yield statements with values and receive the rows.
 
-One text of a verb serves our own connections and those of callers, sync and async, whichever library they belong to.
+One implementation of a verb runs on Tickwork's own connections and on the caller's, sync and async, with any library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def drive(steps: Steps[T], run: Callable[[str, Values], Rows]) -> T:
-    """Carry out steps with `run`."""
+    """Run steps to their end with `run`; return their result."""
     try:
         sql, values = next(steps)
         while True:

@@ -1,4 +1,4 @@
-"""Lends connections to one verb at a time, and bounds how many calls of one kind have one at the same time."""
+"""Lend connections to verbs, and bound how many calls of one kind have one at the same time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tickwork.store.postgres.connection.libpq_connection import PgConnection
 
 
 class VerbPool:
-    """Lends connections of a stock, at most `size` at a time. Several pools may have one stock.
+    """Lends connections of a `ConnectionPool`, at most `size` at a time. Several verb pools may share one.
 
-    What may not wait for others has a pool of its own: as long as the server has a connection left, it gets one.
+    Calls that must not wait for others have a pool of their own: they get a connection as long as the server has one.
     """
 
     def __init__(self, stock: ConnectionPool, size: int) -> None:
@@ -28,7 +28,7 @@ class VerbPool:
             self._tickets.put(None)
 
     def lend(self) -> LentForVerb:
-        """A connection outside of any transaction. One that comes back broken or busy is closed."""
+        """Lend a connection outside of any transaction. A connection that comes back broken or busy is closed."""
         if os.getpid() != self._pid:
             self._begin()
         return LentForVerb(self, self._tickets, self._stock)
@@ -41,7 +41,7 @@ class VerbPool:
 
 
 class LentForVerb:
-    """The block in which a connection is lent. (A generator would take longer than all the rest of it.)"""
+    """The context manager that lends a connection. A generator would take longer than all the rest of it."""
 
     __slots__ = ("_connection", "_pool", "_stock", "_tickets")
 

@@ -1,10 +1,10 @@
-"""Tells listening processes that there may be work, seldom enough to cost nothing.
+"""Send NOTIFY to wake workers, rarely enough to cost little.
 
 NOTIFY takes a lock on the whole server from just before its transaction commits until just after. So each process
-calls at most once in a while: the first call rides on the transaction that brings the work and arrives with its commit,
-those that follow go together a moment later. They ride as well if more work comes, for a call on its own costs the disk
-a write, which the next transaction has to wait for. Where many processes call at once, that lock is what they wait for:
-a ride that took long is not repeated soon.
+notifies at most once per GAP_S: the first call is part of the transaction that stores the work and arrives with its
+commit; later calls are combined a moment later. They are also sent with a transaction if more work comes, because a
+NOTIFY of its own costs a disk write, for which the next transaction has to wait. Where many processes notify at once,
+they wait for that lock: after a transaction with NOTIFY that took long, the next one comes later.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ import threading
 from collections.abc import Callable
 
 GAP_S = 0.01
-SLACK_S = 0.002  # how long late calls wait for a ride once their time has come
-SHARE = 8  # rides may take this part of the time
+SLACK_S = 0.002  # How long late calls wait for a transaction once their time has come.
+SHARE = 8  # Transactions with NOTIFY may take this part of the time.
 _IDLE_S = 1.0
 _LONGEST_S = 2.0
 
 
 class WakeNotifier:
-    """Calls at once, and then no more often than every GAP_S. No call is lost: a thread sends late ones."""
+    """Notifies at once, and then at most every GAP_S. No call is lost: a thread sends late ones."""
 
     def __init__(
         self, send: Callable[[], None], monotonic: Callable[[], float], is_inside: Callable[[], bool] = lambda: False
     ) -> None:
-        """While the caller `is_inside` a transaction of several verbs, calls are left out; one follows the commit."""
+        """Create a notifier.
+
+        While the caller `is_inside` a shared transaction, calls are ignored; it calls after the commit.
+        """
         self._send = send
         self._is_inside = is_inside
         self._monotonic = monotonic
@@ -35,24 +38,27 @@ class WakeNotifier:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._lock = threading.RLock()  # a store may be collected, and flush, just here
+        self._lock = threading.RLock()  # Reentrant, because a store may be garbage-collected here, and flush.
         self._changed = threading.Condition(self._lock)
         self._sent_at = float("-inf")
         self._ride_at = float("-inf")
-        self._late = False  # a call is still to be sent
-        self._sends_late = False  # there is a thread that does so
+        self._late = False  # A call is still to be sent.
+        self._sends_late = False  # A thread that sends late calls is running.
 
     def _stay_in_process(self) -> None:
-        if os.getpid() != self._pid:  # forked: the thread stayed with the parent
+        if os.getpid() != self._pid:  # After a fork the thread is only in the parent.
             self._begin()
 
     def ride(self) -> WakeAfterCommit:
-        """Around a transaction that brings work: whether it should call by itself. If not, a call follows it."""
+        """Wrap a transaction that stores work.
+
+        The block gets whether to send NOTIFY itself; if not, a call follows it.
+        """
         self._stay_in_process()
         return WakeAfterCommit(self)
 
     def board(self) -> tuple[float, bool, bool]:
-        """When a transaction begins, whether it should call, and whether late calls depend on it."""
+        """Return when a transaction began, whether it sends NOTIFY, and whether late calls are sent with it."""
         with self._lock:
             began = self._monotonic()
             rides = began >= self._sent_at + GAP_S and began >= self._ride_at
@@ -63,15 +69,15 @@ class WakeNotifier:
         return began, rides, late
 
     def leave(self, began: float) -> None:
-        """That transaction called, and was stored."""
+        """Note that a transaction with NOTIFY was committed."""
         self._ride_at = began + min((self._monotonic() - began) * SHARE, _LONGEST_S)
 
     def call(self) -> None:
-        """Somebody should look for work."""
+        """Wake the workers: at once, or a moment later together with other calls."""
         self._stay_in_process()
         if self._is_inside():
             return
-        if self._late:  # what is sent then is sent after this
+        if self._late:  # The pending call is sent after this one.
             return
         with self._lock:
             if self._monotonic() < self._due() and self._send_later():
@@ -80,13 +86,14 @@ class WakeNotifier:
         self._send()
 
     def _due(self) -> float:
-        """When a late call goes on its own, unless a ride came first."""
+        """Return when a late call is sent by itself, unless a transaction takes it along first."""
         return self._sent_at + GAP_S + SLACK_S
 
     def _send_later(self) -> bool:
+        """Leave a call to the thread; return False if no thread can be started."""
         if not self._sends_late:
             thread = threading.Thread(target=self._keep_sending, name="tickwork-notifier", daemon=True)
-            with contextlib.suppress(RuntimeError):  # no new threads while the interpreter ends
+            with contextlib.suppress(RuntimeError):  # New threads cannot start while the interpreter exits.
                 thread.start()
                 self._sends_late = True
         if self._sends_late and not self._late:
@@ -95,7 +102,7 @@ class WakeNotifier:
         return self._sends_late
 
     def _keep_sending(self) -> None:
-        """Send late calls at their time, until there was none for a while."""
+        """Send late calls when they are due, until there was none for a while."""
         while True:
             with self._lock:
                 if not self._late:
@@ -105,11 +112,11 @@ class WakeNotifier:
                     return
                 sent_at, wait_s = self._sent_at, self._due() - self._monotonic()
             threading.Event().wait(max(0.0, wait_s))
-            if self._sent_at == sent_at:  # else a ride came first, and what is late now has its own time
+            if self._sent_at == sent_at:  # Otherwise a transaction has sent it, and a later call has a later time.
                 self.flush()
 
     def flush(self) -> None:
-        """Send what still waits to be sent."""
+        """Send a pending call now."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -121,7 +128,10 @@ class WakeNotifier:
 
 
 class WakeAfterCommit:
-    """The block around a transaction that brings work. (A generator would take longer than all the rest of it.)"""
+    """The context manager around a transaction that stores work.
+
+    A generator would take longer than all the rest of it.
+    """
 
     __slots__ = ("_began", "_late", "_notifier", "_rides")
 

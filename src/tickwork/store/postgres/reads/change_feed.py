@@ -1,4 +1,4 @@
-"""What changed lately on PostgreSQL (see `store.reads.change_feed`). The SQL is in sql/changes.sql."""
+"""The change feed on PostgreSQL (see `store.reads.change_feed`). The SQL is in sql/changes.sql."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class PostgresChanges:
-    """A part of PostgresStore. What it needs of the rest are its transactions."""
+    """A part of PostgresStore. It needs from the rest the transactions."""
 
     def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError

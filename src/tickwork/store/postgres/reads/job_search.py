@@ -34,7 +34,7 @@ from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
 T = TypeVar("T")
 
 AMONG = "j.id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text({ids}::json)))"
-# The first part is quick, and true also for a label within another one.
+# The first condition is fast, and also true for a label that is part of another one.
 _LABELLED = (
     "strpos(j.labels, {quoted}) > 0 "
     "AND EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
@@ -49,7 +49,7 @@ _START, _END = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-
 
 
 class PostgresJobSearch:
-    """A part of PostgresStore. What it needs of the rest are its transactions."""
+    """A part of PostgresStore. It needs from the rest the transactions."""
 
     _sql: dict[str, str]
 
@@ -86,9 +86,9 @@ class PostgresJobSearch:
     def _walked_rows(
         self, word: str, which: JobFilter, way: ReadPath, floor: JobId | None
     ) -> tuple[str, dict[str, Any]]:
-        """Select a word for each job on a walk that a filter means. What is walked is found first, by its index.
+        """Return a SELECT of `word` for each matching job on a walk. The walked jobs are found first, by their index.
 
-        Where each of it counts, nothing else is looked at.
+        If every walked row counts, no other table is read.
         """
         found, order, values = _conditions(way, bounds(which, None, floor))
         walked = f"{self._sql[way.walks]} WHERE {_all_of(found, values)} ORDER BY {order} LIMIT"
@@ -140,7 +140,7 @@ class PostgresJobSearch:
     def _where(
         self, which: JobFilter, way: ReadPath, lies: IdRange, floor: JobId | None, ids: Sequence[JobId] | None
     ) -> tuple[str, str, dict[str, Any]]:
-        """What holds for the jobs that a filter means, on a way and between bounds; in which order, and the values."""
+        """Return the conditions, the order and the values of a filter on a read path between bounds."""
         if way.column is None or floor is None:
             found, order, values = _conditions(way, lies)
         else:
@@ -150,7 +150,7 @@ class PostgresJobSearch:
         return _all_of([*found, *way.conditions, *further], values), order, values
 
     def _further(self, which: JobFilter, ids: Sequence[JobId] | None) -> tuple[list[str], dict[str, Any]]:
-        """What jobs are looked into for, and the values of it."""
+        """Return the conditions that need the contents of jobs, and their values."""
         found: list[str] = []
         values: dict[str, Any] = {}
         if ids is not None:
@@ -179,12 +179,12 @@ class PostgresJobSearch:
 
     @property
     def _light_columns(self) -> str:
-        """Those of jobs, but for their arguments and results."""
+        """The columns of jobs without their arguments and results."""
         columns = self._sql["job_columns"]
         return columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
     def _floor(self, way: ReadPath, lies: IdRange) -> JobId | None:
-        """The job to which a page may walk; None: there are not so many."""
+        """Return the job to which a page may walk; None: there are fewer jobs."""
         found, order, values = _conditions(way, lies)
         where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
         sql = f"SELECT {way.id}::text {self._sql[way.walks]} {where}"
@@ -192,7 +192,7 @@ class PostgresJobSearch:
         return JobId(rows[0][0]) if rows else None
 
     def _waiting_in(self, queue: str) -> list[JobId] | None:
-        """The jobs that wait in a queue, and what is held in any; None when those are too many to be looked at."""
+        """Return the jobs that wait in a queue, and the held jobs of all queues; None when there are too many."""
         low, high = lanes_of(queue)
         values = {"queue": queue, "low": low, "high": high, "walk": job_search.WALK + 1}
         rows = self._perform(lambda session: session.run("waiting_in", **values))
@@ -257,7 +257,7 @@ def _firsts(rows: Sequence[Any]) -> list[str]:
 
 
 def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], str, dict[str, Any]]:
-    """What the index of a way answers, between bounds, in which order, and the values of it."""
+    """Return the conditions that the index of a path answers between bounds, the order, and the values."""
     values = {**way.values, "below": lies.below, "floor": lies.floor}
     bottom = [f"{way.id} >= {{floor}}"] if lies.floor else []
     if way.column is None:
@@ -268,7 +268,7 @@ def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], str, dict[str,
 
 
 def _walked(way: ReadPath, table: str, lies: IdRange) -> tuple[list[str], str, dict[str, Any]]:
-    """The same for the jobs that a page walks by the index of a column, and not by another one to the same end."""
+    """Return the same for jobs that a page walks by the index of a column, written so that no other index is used."""
     found, _, values = _conditions(way, lies)
     order = f"ORDER BY w.{way.column} DESC, w.id DESC LIMIT %(walk)s::bigint"
     walked = f"SELECT w.id {table} WHERE {' AND '.join(_named(way.column or '', 'w'))} {order}"
@@ -276,16 +276,17 @@ def _walked(way: ReadPath, table: str, lies: IdRange) -> tuple[list[str], str, d
 
 
 def _named(column: str, table: str) -> list[str]:
-    """The jobs of a name below an id. Some of the indexes are only on what is not null.
+    """Return the conditions for jobs of a name below an id. Some of the indexes only contain non-null names.
 
-    The two are compared together: asked for a name, in the order of ids, the planner may think that it is sooner found
-    by walking all jobs than by the index.
+    Name and id are compared as a pair: for a name in the order of ids, the planner may expect to find it sooner by
+    walking all jobs than by the index.
     """
     both, name = f"({table}.{column}, {table}.id)", f"{{{column}}}"
     return [f"{both} < ({name}, {{below}})", f"{table}.{column} >= {name}", f"{table}.{column} IS NOT NULL"]
 
 
 def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
+    """Join conditions with AND and replace their placeholders by psycopg's."""
     places = {name: f"%({name})s{'::uuid' if name in _IDS else ''}" for name in values}
     places["now"] = "coalesce(%(now)s::timestamptz, clock_timestamp())"
     return (" AND ".join(conditions) or "true").format_map(places)

@@ -1,4 +1,4 @@
-"""The verbs of glances on PostgreSQL (see `store.reads.page_queries`). The SQL is in sql/glances.sql."""
+"""Page queries on PostgreSQL (see `store.reads.page_queries`). The SQL is in sql/glances.sql."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class PostgresPageQueries:
-    """A part of PostgresStore. What it needs of the rest are its transactions, and how jobs and schedules are read."""
+    """A part of PostgresStore. It needs from the rest the transactions, and the readers of jobs and schedules."""
 
     _sql: dict[str, str]
     _graphs: GraphCache

@@ -1,4 +1,4 @@
-"""The verbs of figures on PostgreSQL (see `store.reads.stats`). The SQL is in sql/figures.sql."""
+"""Statistics on PostgreSQL (see `store.reads.stats`). The SQL is in sql/figures.sql."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class PostgresStats:
-    """A part of PostgresStore. What it needs of the rest are its transactions."""
+    """A part of PostgresStore. It needs from the rest the transactions."""
 
     def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
@@ -83,7 +83,7 @@ class PostgresStats:
         )
 
     def _prune_figures(self, limit: int) -> None:
-        """Delete figures that are older than their span is kept."""
+        """Delete statistics that are older than the retention of their span."""
         now = self.now()
         for span, kept in KEPT.items():
             values = {"span": span, "before": minute_of(now - kept), "limit": limit}
