@@ -1,6 +1,6 @@
-"""What a store promises of access: API keys, users, sessions, logins, the audit log, kept answers and secrets.
+"""The store verbs of access control: API keys, users, sessions, logins, the audit log, kept answers and secrets.
 
-Whatever lets somebody in is read anew for each request, so what was revoked or removed is refused from then on.
+Keys, sessions and users are read for each request, so a revoked or removed one is refused at once.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 
 from tickwork.core.access.scopes import TOKEN_PREFIX
 
-USED_EVERY = timedelta(minutes=1)  # how often at most it is noted that a key or a session was used
+USED_EVERY = timedelta(minutes=1)  # How often at most the use of a key or a session is recorded.
 ANSWERS_KEPT = timedelta(hours=24)
 AUDIT_KEPT = timedelta(days=365)
-VALUE_LIMIT = 16 * 1024  # bytes of what was before, and of what was after
+VALUE_LIMIT = 16 * 1024  # Bytes of `before`, and of `after`.
 SessionKind = Literal["user", "key", "token"]
 SESSIONS_MOST = 1000
 Instant = Callable[[Any], datetime]
@@ -26,7 +26,7 @@ Instant = Callable[[Any], datetime]
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyView:
-    """An API key, without its secret. `is_stale`: that it is in use was not noted lately."""
+    """An API key, without its secret. `is_stale`: its last use was not recorded lately."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ class ApiKeyView:
 
     @property
     def prefix(self) -> str:
-        """What may be shown of its token."""
+        """The part of its token that may be shown."""
         return f"{TOKEN_PREFIX}_{self.id}"
 
     @property
@@ -63,7 +63,7 @@ class UserView:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session that holds: whose it is, with their role now, or with the name and the scopes of their key."""
+    """A live session: its owner, with their role now, or with the name and the scopes of their key."""
 
     kind: SessionKind
     subject: str
@@ -75,7 +75,7 @@ class SessionView:
 
 
 class SessionOrigin(NamedTuple):
-    """Where a session began: the address of the browser, and what it calls itself."""
+    """Where a session began: the address of the browser, and its user agent."""
 
     address: str = ""
     agent: str = ""
@@ -86,7 +86,7 @@ NOWHERE = SessionOrigin()
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """A session that holds, for the one whose it is, or for an admin."""
+    """A live session, as shown to its owner or to an admin."""
 
     digest: str
     kind: SessionKind
@@ -100,7 +100,7 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """What somebody did, for the audit log. `before` and `after` are JSON."""
+    """A change to record in the audit log. `before` and `after` are JSON."""
 
     who: str
     action: str
@@ -122,7 +122,7 @@ class AuditView:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which rows of the audit log are meant; what is None does not matter."""
+    """A filter of audit log rows. None matches everything."""
 
     who: str | None = None
     action: str | None = None
@@ -132,7 +132,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class BegunRequest:
-    """A request to carry out. `first_at` is when it was first seen; `began_at` tells this try from others."""
+    """A request to carry out. `first_at` is when it was first seen; `began_at` identifies this try."""
 
     first_at: datetime
     began_at: datetime
@@ -140,7 +140,7 @@ class BegunRequest:
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """What is known of a request with the same key. No status: it is in flight."""
+    """The stored answer to a request with the same key. No status: it is in flight."""
 
     digest: str
     status: int | None
@@ -150,7 +150,7 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SecretView:
-    """A secret without its value: what may use it (nothing: all may), when it was set, and by whom."""
+    """A secret without its value: what may use it (empty: everything), when it was set, and by whom."""
 
     name: str
     uses: tuple[str, ...]
@@ -171,7 +171,7 @@ class AccessVerbs(Protocol):
     def put_api_key(
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
     ) -> ApiKeyView | None:
-        """Store an API key; None when one that was not revoked has this name."""
+        """Store an API key; None when a key of this name exists that was not revoked."""
 
     def get_api_key(self, id: str) -> ApiKeyView | None:
         """Return a key, live or not."""
@@ -180,10 +180,10 @@ class AccessVerbs(Protocol):
         """Return all keys, the newest first."""
 
     def use_api_key(self, id: str) -> None:
-        """Note that a key was used just now."""
+        """Record that a key was used just now."""
 
     def revoke_api_key(self, id: str) -> bool:
-        """Have a key let nobody in from now on; False when it did not anyway."""
+        """Revoke a key; False when it was invalid already."""
 
     def put_user(self, name: str, role: str, password: str) -> bool:
         """Store a user; False when there is one of that name."""
@@ -201,7 +201,7 @@ class AccessVerbs(Protocol):
         """Delete a user, and their sessions; False when there is none."""
 
     def has_access(self) -> bool:
-        """Whether there is anybody to let in: a user, or a key that is live."""
+        """Return whether anyone can log in: there is a user, or a live key."""
 
     def put_session(
         self,
@@ -213,43 +213,43 @@ class AccessVerbs(Protocol):
         *,
         origin: SessionOrigin = NOWHERE,
     ) -> bool:
-        """Begin a session. That of a user only while `password` is still theirs; False when it is not."""
+        """Begin a session. A user's session is stored only while `password` is still theirs; False when it is not."""
 
     def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
-        """Return a session that is neither over nor idle for so long, and whose user or key is still let in."""
+        """Return a session that has neither expired nor been idle for this long, and whose user or key is still valid."""
 
     def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
         """Return the sessions that `get_session` would find, of all or of one subject, the last used first.
 
-        There are SESSIONS_MOST at most.
+        At most SESSIONS_MOST.
         """
 
     def use_session(self, digest: str) -> None:
-        """Note that a session was used just now."""
+        """Record that a session was used just now."""
 
     def end_session(self, digest: str) -> bool:
         """End a session; False when there is none."""
 
     def admit_login(self, free: Mapping[str, int]) -> float:
-        """Count a login as failed for each of these names and addresses; 0.0: it may go on.
+        """Count a failed login for each of these names and addresses in advance; 0.0: the login may proceed.
 
-        Else the seconds until one is heard again, and nothing was counted. `free` says how many failures of each have
-        no consequence.
+        Otherwise return the seconds until one is admitted again; nothing was counted. `free` is the number of failures
+        of each without a delay.
         """
 
     def forgive_login(self, cleared: Sequence[str], returned: Sequence[str]) -> None:
-        """Forget all failures of some, and the last one of others: the login was a good one."""
+        """Reset the failures of some, and subtract the last one of others: the login succeeded."""
 
     def knows_login(self, subject: str) -> bool:
-        """Return whether `remember_login` was called for this subject, and the time that it said is not over."""
+        """Return whether `remember_login` was called for this subject, and its time is not over."""
 
     def remember_login(self, subject: str, lasts: timedelta) -> None:
-        """Remember a good login of a user from an address."""
+        """Remember a successful login of a user from an address."""
 
     def hold_keys(self, keys: Sequence[str]) -> None:
-        """Have others who call this for one of these keys of jobs wait until this transaction ends.
+        """Lock these job keys until the transaction ends; other callers of this verb wait.
 
-        Between it and the end, what they replace is not replaced: what is read then is how it was before.
+        It lets a caller read the job that holds a key before replacing it, without another replacement in between.
         """
 
     def record_changes(self, changes: Sequence[AuditRow]) -> None:
@@ -259,27 +259,27 @@ class AccessVerbs(Protocol):
         """Return rows of the audit log, the newest first, from just below the id `before` on."""
 
     def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
-        """Take on a request, unless one of this caller with the same key was answered, or is in flight.
+        """Begin a request, unless this caller's request with the same key was answered or is in flight.
 
-        One that has been in flight for as long as `given_up` is taken on again, if its digest is the same.
+        A request that has been in flight for `given_up` is begun again, if its digest is the same.
         """
 
     def keep_answer(
         self, who: str, key: str, began_at: datetime, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
-        """Keep the answer to a request, if it is still ours to answer."""
+        """Store the answer to a request, if it was not begun again."""
 
     def drop_answer(self, who: str, key: str, began_at: datetime) -> None:
-        """Forget a request that changed nothing, if it is still ours to answer."""
+        """Delete a request that changed nothing, if it was not begun again."""
 
     def release_answer(self, who: str, key: str, began_at: datetime) -> None:
-        """Let the next one with the same key and digest take the request on at once: nobody knows what became of it."""
+        """Let the next request with the same key and digest begin at once, because the outcome of this one is unknown."""
 
     def store_id(self) -> str:
-        """Return what tells this store from all others, made when it is first asked for. It is no secret."""
+        """Return the unique id of this store, created on first use. It is not secret."""
 
     def put_secret(self, name: str, sealed: SealedSecret, by: str) -> None:
-        """Store a secret, or a new value of it. It was sealed before: the store cannot read it."""
+        """Store a secret, or a new value of it. It is already sealed: the store cannot read it."""
 
     def get_secret(self, name: str) -> SealedSecret | None:
         """Return a secret as it is stored."""
@@ -293,7 +293,7 @@ class AccessVerbs(Protocol):
     def prune_access(self, limit: int) -> int:
         """Delete sessions, logins, answers and rows of the audit log that are old enough.
 
-        Returns how many of those of which there were most, at most `limit`.
+        Returns the largest number deleted of one kind, at most `limit`.
         """
 
 
@@ -363,7 +363,7 @@ def encode_headers(headers: Mapping[str, str]) -> str:
 
 
 def audit_value(value: Any) -> bytes | None:
-    """A value as JSON for the audit log; of one that is too large, its beginning and the digest of all of it."""
+    """Return a value as JSON for the audit log; of a large value, its beginning and a digest of all of it."""
     if value is None:
         return None
     data = msgspec.json.encode(value, enc_hook=str)
@@ -374,7 +374,7 @@ def audit_value(value: Any) -> bytes | None:
 
 
 def change_row(change: AuditRow) -> dict[str, str | None]:
-    """A change as both stores take it."""
+    """Return the parameters of a change, for both stores."""
     return {
         "who": change.who,
         "action": change.action,

@@ -1,8 +1,8 @@
-"""The chain of the audit log: what a store promises of it, and how it is checked.
+"""The hash chain of the audit log: its store verbs, and how it is verified.
 
-Each row gets a link: its place in the chain, a digest of the row, and a hash of the link and of all links before it.
-Rows get their links a few seconds after they were committed, in a transaction of a service, so that no change waits
-for another one. A row that was changed does not fit its digest, and a link that was changed does not fit the next one.
+Each row gets a link: its number in the chain, a digest of the row, and a hash of the link and of all links before it.
+Rows are linked a few seconds after their commit, in a transaction of a service, so that no change waits for another
+one. A row that was changed does not match its digest, and a link that was changed does not match the next one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import msgspec
 
 from tickwork.store.admin.access import AUDIT_KEPT, AuditView
 
-BEHIND = 10_000  # a row may be committed after so many of higher ids have their links, and still gets its own
-BEGIN = ""  # what stands before the first link
+BEHIND = 10_000  # A row may commit after this many rows with higher ids have been linked, and is still linked.
+BEGIN = ""  # The hash before the first link.
 PAGE = 1000
 NOT_LINKED_YET = timedelta(minutes=1)
 
 
 class ChainLink(NamedTuple):
-    """A place in the chain. `number` counts from 1, `at` is that of the row."""
+    """A link of the chain. `number` counts from 1, `at` is the time of the row."""
 
     number: int
     audit_id: int
@@ -33,21 +33,21 @@ class ChainLink(NamedTuple):
 
 
 class LinkedRow(NamedTuple):
-    """A link, and its row as it stands in the audit log now; None: it was deleted."""
+    """A link, and its row as it is in the audit log now; None: the row was deleted."""
 
     link: ChainLink
     row: AuditView | None
 
 
 class ChainHead(NamedTuple):
-    """The last link of a chain. A copy that is kept elsewhere proves later that what came before it is unchanged."""
+    """The last link of a chain. A copy kept elsewhere proves later that all rows before it are unchanged."""
 
     number: int
     hash: str
 
 
 class ChainCheck(NamedTuple):
-    """What a check of the chain found. `trouble` says what does not fit first; None: all does."""
+    """The result of verifying the chain. `trouble` describes the first mismatch; None: there is none."""
 
     rows: int
     head: ChainHead | None
@@ -55,33 +55,35 @@ class ChainCheck(NamedTuple):
 
 
 class AuditChainVerbs(Protocol):
-    """The verbs of the chain. Nobody leads: whoever comes second finds nothing left to link."""
+    """The verbs of the chain. There is no leader: a second process finds nothing left to link."""
 
     def newest_change(self) -> int:
         """Return the highest id of the audit log; 0 when it is empty."""
 
     def link_changes(self, limit: int) -> int:
-        """Give up to `limit` rows of the audit log that have none their links; return how many. One transaction."""
+        """Link up to `limit` unlinked rows of the audit log in one transaction; return how many."""
 
     def linked_changes(self, after: int, limit: int) -> list[LinkedRow]:
         """Return links with their rows, from just after a number on."""
 
     def unlinked_changes(self, limit: int) -> list[AuditView]:
-        """Return rows that have no link, the oldest first. It looks at the whole log."""
+        """Return rows that have no link, the oldest first. It reads the whole log."""
 
     def take_audit_sink(self, sink: str, holder: str, turn: timedelta) -> int | None:
-        """Take or keep the turn to send links to a sink; return the number of the last link that it has. None: another
-        holder has the turn."""
+        """Take or keep the right to send links to a sink; return the number of the last link that it has.
+
+        None: another holder has it.
+        """
 
     def move_audit_sink(self, sink: str, holder: str, number: int) -> bool:
-        """Store that a sink has all links up to a number; False when another holder has the turn by now."""
+        """Store that a sink has all links up to a number; False when another holder has the right by now."""
 
     def now(self) -> datetime:
         """Return the time of the store."""
 
 
 def row_digest(id: int, at_us: int, row: AuditView) -> str:
-    """Return the digest of a row: of all that it says, as JSON."""
+    """Return the digest of all columns of a row, as JSON."""
     change = row.change
     said = (change.who, change.action, change.target, change.before, change.after, change.request_id, change.address)
     texts = [value.decode() if isinstance(value, bytes) else value for value in said]
@@ -94,7 +96,7 @@ def link_hash(previous: str, number: int, audit_id: int, at_us: int, digest: str
 
 
 def next_links(last: ChainHead, rows: Sequence[tuple[int, AuditView]]) -> list[ChainLink]:
-    """Return the links of rows, each with its instant, that follow a chain whose last link is known."""
+    """Return the links of rows, each with its instant, that continue a chain from its last link."""
     links: list[ChainLink] = []
     number, previous = last
     for at_us, row in rows:
@@ -106,7 +108,7 @@ def next_links(last: ChainHead, rows: Sequence[tuple[int, AuditView]]) -> list[C
 
 
 def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: ChainHead | None = None) -> ChainCheck:
-    """Check every link and every row; stop at the first one that does not fit. `known` must be a link of the chain."""
+    """Verify every link and every row; stop at the first mismatch. `known` must be a link of the chain."""
     now = store.now()
     kept_us = to_us(now - AUDIT_KEPT)
     rows, last, first = 0, None, 1
@@ -134,7 +136,8 @@ def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: ChainHead 
             rows, last, f"link {known.number}, which was known before, is not there: the end was cut off."
         )
     late = [row for row in store.unlinked_changes(1) if abs(row.at - now) > NOT_LINKED_YET]
-    if late:  # one of a time still to come is not linked either, and would stand before those that should be
+    # A row with a later time is not linked either, because it would precede rows that should have been linked.
+    if late:
         return ChainCheck(
             rows, last, f"{_named(late[0])} has no link: it was added beside the chain, or no service runs."
         )
@@ -161,8 +164,8 @@ def _trouble_of(one: LinkedRow, last: ChainHead | None, to_us: ToMicroseconds, k
     if last is None and link.number > 1 and link.at_us >= kept_us:
         return _cut_off(link.number)
     previous = BEGIN if link.number == 1 else None if last is None else last.hash
-    # Before the first link that is left, others were pruned: its own hash cannot be checked. That of the second can,
-    # which must be as old, or else whoever cuts off the beginning would only have to write another instant.
+    # Links before the first remaining one were pruned, so its own hash cannot be checked. The hash of the second can,
+    # which must be as old; otherwise an attacker who cuts off the beginning would only have to write another time.
     if previous is not None and link.hash != link_hash(previous, *link[:4]):
         return f"link {link.number} of row {link.audit_id} does not fit the link before it."
     if row is None:

@@ -1,4 +1,4 @@
-"""What a store promises of hooks, and of what files declared. Part of `Store`; `tests/store/` is the definition."""
+"""The store verbs of webhooks, and of objects that files declare. Part of `Store`; `tests/store/` is the definition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from tickwork.core.hooks.hook import Delivery, Hook
 
-DELIVERIES_KEPT = 50  # of each hook those that were genuine, and as many of those that were not
+DELIVERIES_KEPT = 50  # For each hook: genuine deliveries, and as many that were not genuine.
 Kind = Literal["dag", "schedule", "calendar", "hook"]
 
 
@@ -23,7 +23,7 @@ class HookView:
 
 
 class DeclaredThing(NamedTuple):
-    """Something that a file declares."""
+    """An object that a file declares."""
 
     kind: Kind
     name: str
@@ -33,10 +33,10 @@ class HookVerbs(Protocol):
     """The verbs of hooks. Each is one transaction and safe to run twice."""
 
     def put_hooks(self, hooks: Sequence[Hook]) -> None:
-        """Store hooks, all or none; one of a name that is taken is edited."""
+        """Store hooks, all or none; a hook with an existing name replaces it."""
 
     def replace_hook(self, hook: Hook, old: Hook | None) -> bool:
-        """Store a hook where it is still as `old`, or, without one, where none of its name is there."""
+        """Store a hook if the stored one still equals `old`; with None, only if there is none of its name."""
 
     def get_hook(self, name: str) -> HookView | None:
         """Return a hook."""
@@ -45,26 +45,27 @@ class HookVerbs(Protocol):
         """Return hooks by name, from just after `after` on."""
 
     def delete_hooks(self, names: Sequence[str]) -> list[str]:
-        """Delete hooks and what is recorded of their deliveries; return those that were there. Their jobs go on."""
+        """Delete hooks and their recorded deliveries; return those that existed. Their jobs are not affected."""
 
     def record_delivery(self, delivery: Delivery) -> None:
-        """Record what came in at a hook, and forget the oldest beyond those that are kept.
+        """Record a delivery to a hook, and delete the oldest beyond DELIVERIES_KEPT.
 
-        Of what was not genuine one a second is recorded, so that whoever knows an address alone does not fill a disk.
+        Of deliveries that are not genuine one a second is recorded, so that a caller who only knows the address cannot
+        fill the disk.
         """
 
     def deliveries(self, hook: str) -> list[Delivery]:
-        """Return what came in lately at a hook, the newest first."""
+        """Return the latest deliveries to a hook, the newest first."""
 
 
 class DeclaredVerbs(Protocol):
-    """The verbs that know which files things were declared in."""
+    """The verbs that record which files objects were declared in."""
 
     def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
-        """Note that things are declared by a source. What another one declared before is taken over."""
+        """Record that a source declares these objects. Objects that another source declared before are taken over."""
 
     def declared_by(self, source: str) -> list[DeclaredThing]:
-        """Return what a source has declared, by kind and name."""
+        """Return the objects that a source has declared, by kind and name."""
 
     def forget_declared(self, things: Iterable[DeclaredThing]) -> None:
-        """Note that nothing declares these things any more."""
+        """Record that no file declares these objects any more."""

@@ -1,6 +1,6 @@
-"""What a store promises of notifications: the wishes and channels that it keeps, and what they look at.
+"""The store verbs of notifications: alert rules, channels, and the reads that rules are evaluated on.
 
-What is looked at is read by indexes that end with what is new, or is as small as what runs.
+These reads use indexes that end with the newest rows, or tables as small as the number of running jobs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tickwork.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class NotificationView:
-    """A notification and how it stands. `version` is raised by every write, and named by every move."""
+    """A notification and its state. Every write raises `version`, and every move names it."""
 
     notification: Notification
     watch: AlertState
@@ -30,7 +30,7 @@ class NotificationView:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """An occurrence of a schedule that was missed, and what became of it."""
+    """A missed occurrence of a schedule, and its outcome."""
 
     schedule: str
     due_at: datetime
@@ -40,7 +40,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class NotificationMove:
-    """From the version that was looked at to the next: how it stands then, when to look again, and messages."""
+    """The change of a notification after an evaluation: its next state, when to evaluate again, and messages."""
 
     name: str
     version: int
@@ -53,7 +53,7 @@ class NotifyVerbs(Protocol):
     """The verbs of notifications. Each is safe to run twice."""
 
     def put_channel(self, channel: Channel) -> None:
-        """Store a channel, in the place of one of that name."""
+        """Store a channel; it replaces a channel of that name."""
 
     def delete_channel(self, name: str) -> bool:
         """Delete a channel; False when there is none. Raises InvalidInput while a notification names it."""
@@ -62,40 +62,40 @@ class NotifyVerbs(Protocol):
         """Return the channels by name."""
 
     def put_notification(self, notification: Notification) -> None:
-        """Store a notification, in the place of one of that name; one that says something else begins anew.
+        """Store a notification; it replaces one of that name. A changed rule begins with a new state.
 
-        Raises InvalidInput where it names a channel that is not there.
+        Raises InvalidInput if it names a channel that does not exist.
         """
 
     def delete_notification(self, name: str) -> bool:
         """Delete a notification; False when there is none."""
 
     def notifications(self) -> list[NotificationView]:
-        """Return all of them by name."""
+        """Return all notifications by name."""
 
     def due_notifications(self) -> list[NotificationView]:
-        """Return those that somebody has to look at now."""
+        """Return the notifications that are due to be evaluated."""
 
     def move_notification(self, move: NotificationMove) -> bool:
-        """Store how one stands after a look, and its messages, in one transaction; False: another look was first."""
+        """Store the new state of a notification and its messages in one transaction; False: another process was first."""
 
     def ended_jobs(
         self, after: EndedMark, until: datetime, limit: int, *, badly: bool, task: str | None = None
     ) -> list[JobEvent]:
-        """Return jobs that ended after a mark until an instant, in that order; `badly`: those that did not succeed."""
+        """Return jobs that ended after a mark until an instant, in that order; `badly`: only those without success."""
 
     def running_jobs(self, limit: int) -> list[JobEvent]:
         """Return jobs that run now."""
 
     def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[JobEvent]:
-        """Return jobs that wait in a queue, whatever holds them, and are due since that time."""
+        """Return queued jobs, held or not, that have been due since a time between these two."""
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
-        """Return occurrences that were judged after one instant and not after another, and had been missed."""
+        """Return missed occurrences that were decided after `after` and not after `until`."""
 
 
 def check_channels(notification: Notification, known: Sequence[Channel]) -> None:
-    """Raise InvalidInput where a notification names a channel that is not there."""
+    """Raise InvalidInput if a notification names a channel that does not exist."""
     names = [channel.name for channel in known]
     missing = next((name for name in notification.to if name not in names), None)
     if missing is not None:
@@ -104,7 +104,7 @@ def check_channels(notification: Notification, known: Sequence[Channel]) -> None
 
 
 def check_unused(channel: str, views: Sequence[NotificationView]) -> None:
-    """Raise InvalidInput while a notification names a channel."""
+    """Raise InvalidInput if a notification uses a channel."""
     using = next((view.notification.name for view in views if channel in view.notification.to), None)
     if using is not None:
         raise InvalidInput(f"the notification {using!r} goes to the channel {channel!r}: delete or change it first.")

@@ -1,4 +1,4 @@
-"""What a store promises of operations (see core/bulk_operation.py), and of what is asked of workers."""
+"""The store verbs of bulk operations (see core/bulk_operation.py), and of requests to workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ask = Literal["quiet", "stop"]
 
 
 class OperationStep(msgspec.Struct, frozen=True):
-    """How far an operation is after a page. It counts if `number` is the step that was not yet taken."""
+    """The progress of an operation after a page. It is stored only if step `number` was not yet taken."""
 
     id: str
     number: int
@@ -32,9 +32,9 @@ class OperationVerbs(Protocol):
     """The verbs of operations. Each is safe to run twice."""
 
     def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
-        """Store an operation, to be carried out from now on. One of this id that is there is left as it is.
+        """Store an operation to be carried out. An existing operation with this id is not changed.
 
-        Of jobs that are made later, it touches none.
+        Jobs that are created later are not affected by it.
         """
 
     def operation(self, id: str) -> BulkOperation | None:
@@ -44,19 +44,19 @@ class OperationVerbs(Protocol):
         """Return operations, the newest first, from just below `before` on."""
 
     def lease_operation(self, lease: timedelta) -> BulkOperation | None:
-        """Return the oldest operation that is not through and that nobody carries on, for as long as the lease."""
+        """Lease and return the oldest unfinished operation that no process works on."""
 
     def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
-        """Store how far an operation is, and renew its lease; False when it was cancelled, or another took the step.
+        """Store the progress of an operation, and renew its lease; False if it was cancelled, or another process took the step.
 
-        The page itself was done before, and what is done to a job twice is done once.
+        The page itself was done before; a change that is applied to a job twice has the effect of one.
         """
 
     def cancel_operation(self, id: str) -> bool:
-        """End an operation after the page that it is at; False when it has ended."""
+        """End an operation after its current page; False when it has ended."""
 
     def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
-        """Ask a worker to be quiet or to stop, or, with None, to go on; False when there is none that lives."""
+        """Request that a worker be quiet or stop or, with None, continue; False if no such worker is live."""
 
     def asked_of(self, worker: WorkerId) -> Ask | None:
-        """Return what somebody wants of a worker."""
+        """Return the request to a worker, if any."""

@@ -93,7 +93,7 @@ class PostgresLimits(PostgresDags):
         return self._turns.setdefault(worker, TurnKeeper())
 
     def _open_after(self, full: Mapping[LimitKey, int], freed: Sequence[str]) -> bool:
-        """Open limit keys after the commit of a round: keys that others freed meanwhile, and keys freed by its own finishes.
+        """Open limit keys after the commit of a round: keys that others freed meanwhile, and keys that its finishes freed.
 
         A refusal and a finish can race; this is the refusal's second look. True when jobs are held under the keys that
         the round's own finishes freed.
@@ -171,7 +171,7 @@ class PostgresLimits(PostgresDags):
 
         def put(session: Session) -> None:
             session.run("put_gate", **values, until_us=gate.until_us)
-            _open_bound(session, [gate_passage(gate).limit])  # it may hold for less long than it did
+            _open_bound(session, [gate_passage(gate).limit])  # The new gate may end earlier than the one it replaces.
 
         self._perform(put, single=False)
         if gate.kind == "drop":

@@ -35,7 +35,7 @@ _PASSES = 20  # Attempts to cancel steps that move between queue and running mea
 
 
 class RunMembership(NamedTuple):
-    """How a job belongs to a run: the run and step that it is part of, or that it is a run itself; and its end state."""
+    """How a job belongs to a run: the run and step that it is part of, or that it is a run; and its end state."""
 
     job_id: str
     run: str | None

@@ -1,4 +1,4 @@
-"""The verbs of access on PostgreSQL (see `store.admin.access`). The SQL is in sql/access.sql."""
+"""Access control on PostgreSQL (see `store.admin.access`). The SQL is in sql/access.sql."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FILTERS = {
 
 
 class PostgresAccess:
-    """A part of PostgresStore. What it needs of the rest are its transactions."""
+    """A part of PostgresStore. It needs from the rest the transactions."""
 
     _sql: dict[str, str]
 
@@ -100,7 +100,8 @@ class PostgresAccess:
     def change_user(self, name: str, role: str | None = None, password: str | None = None) -> bool:
         def change(session: Session) -> bool:
             found = bool(session.run("change_user", name=name, role=role, password=password))
-            if password is not None:  # only now: sessions that began while we waited for the row are seen
+            # Only now, so that sessions that began while this waited for the row are ended, too.
+            if password is not None:
                 session.run("end_sessions_of_user", name=name)
             return found
 
@@ -201,7 +202,7 @@ class PostgresAccess:
         rows = self._run("begin_answer", **known, **values)
         if rows:
             return BegunRequest(*map(utc, rows[0]))
-        found = self._run("get_answer", **known)  # nothing, where it was dropped since
+        found = self._run("get_answer", **known)  # No row: the request was dropped meanwhile.
         return access.kept_answer(found[0]) if found else KeptAnswer(digest, None, {}, b"")
 
     def keep_answer(
@@ -245,7 +246,7 @@ class PostgresAccess:
 
 
 def _make_store_id(session: Session) -> str:
-    session.run("lock_store_id")  # one of several processes makes it, and the others find it
+    session.run("lock_store_id")  # One of several processes creates it, and the others find it.
     rows = session.run("store_id")
     if rows:
         return str(rows[0][0])

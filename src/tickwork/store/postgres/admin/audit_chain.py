@@ -1,4 +1,4 @@
-"""The verbs of the chain of the audit log on PostgreSQL (see `store.admin.audit_chain`)."""
+"""The hash chain of the audit log on PostgreSQL (see `store.admin.audit_chain`)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tickwork.store.postgres.rows import utc
 from tickwork.store.row_codec import duration_us, to_us
 
 T = TypeVar("T")
-_LINK = 5  # columns of a link, before those of its row
+_LINK = 5  # Columns of a link, before the columns of its row.
 
 
 class PostgresAuditChain:
-    """A part of PostgresStore. What it needs of the rest are its transactions."""
+    """A part of PostgresStore. It needs from the rest the transactions."""
 
     def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError

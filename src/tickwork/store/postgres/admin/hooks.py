@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class PostgresHooks:
-    """A part of PostgresStore. What it needs of the rest are its transactions."""
+    """A part of PostgresStore. It needs from the rest the transactions."""
 
     def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
         raise NotImplementedError
@@ -80,7 +80,7 @@ class PostgresHooks:
 
 
 def _document(hooks: Sequence[Hook]) -> str:
-    """The last one of each name: one statement changes a row only once."""
+    """Return the last hook of each name as JSON, because one statement changes a row only once."""
     once = {hook.name: encode_hook(hook) for hook in hooks}
     return params.document({"name": name, "value": value} for name, value in once.items())
 

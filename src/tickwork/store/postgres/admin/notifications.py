@@ -1,4 +1,4 @@
-"""The verbs of notifications on PostgreSQL (see `store.admin.notifications`). The SQL is in sql/notify.sql."""
+"""Notifications on PostgreSQL (see `store.admin.notifications`). The SQL is in sql/notify.sql."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class PostgresNotify:
-    """A part of PostgresStore. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _notifier: WakeNotifier
     _steps: TxStatements

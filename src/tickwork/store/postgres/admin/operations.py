@@ -1,4 +1,4 @@
-"""The verbs of operations on PostgreSQL (see `store.admin.operations`). The SQL is in sql/operations.sql."""
+"""Bulk operations on PostgreSQL (see `store.admin.operations`). The SQL is in sql/operations.sql."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class PostgresOperations:
-    """A part of PostgresStore. What it needs of the rest are its transactions."""
+    """A part of PostgresStore. It needs from the rest the transactions."""
 
     _sql: dict[str, str]
 

@@ -1,4 +1,4 @@
-"""The verbs that can run inside a caller's own transaction, as steps: insert jobs and finish attempts (see adapters.py).
+"""The verbs that can run inside a caller's own transaction, as steps: insert jobs, finish attempts (see adapters.py).
 
 Each step is a statement with its values; its rows decide the next one. Nothing here does I/O.
 """
@@ -38,7 +38,7 @@ class TxStatements:
 
         Jobs with a key are first checked against the key's holder.
 
-        `again`: some may have been stored by an earlier try. `fence` is the statement that checks the attempt `by`.
+        `again`: an earlier try may have stored some of them. `fence` is the statement that checks the attempt `by`.
         """
         if by is not None:
             yield from self._fenced(by, fence)

@@ -92,8 +92,8 @@ class ReleasedHolds:
     """The number up to which all holds of a limit key have ended, as this process has seen it.
 
     All holds are counted again every 30 s, in case the database was replaced by an older copy. A limit that is new to
-    this process may be new to all: before it existed, jobs took holds without its lock, so nothing is learnt for
-    SETTLED_S.
+    this process may be new to all: before it existed, jobs took holds without its lock, so the class learns nothing
+    about it for SETTLED_S.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

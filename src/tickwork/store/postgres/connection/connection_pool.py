@@ -119,7 +119,7 @@ class ConnectionPool:
         return self._pop()
 
     def _connect(self) -> PgConnection:
-        """Open a connection. While the server has none left, wait for it, or for one that is given back."""
+        """Open a connection. While the server has none left, wait for it, or for a connection to be given back."""
         until: float | None = None
         while True:
             try:

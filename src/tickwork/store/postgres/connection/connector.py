@@ -79,7 +79,7 @@ BEGIN = ("BEGIN ISOLATION LEVEL READ COMMITTED",)
 
 
 class RefusedConnections:
-    """Counts connections that the server refused to this process for lack of connections; logs the count once a minute."""
+    """Counts connections that the server refused to this process for lack of connections; logs it once a minute."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -171,7 +171,7 @@ class Connector:
 
 
 def behind_pooler(connection: PgConnection) -> bool:
-    """Return whether the answering process is not the one that was connected to, which means that a pooler is between."""
+    """Return whether the answering process is not the one that was connected to: a pooler is between."""
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is None or row[0] != connection.info.backend_pid
 

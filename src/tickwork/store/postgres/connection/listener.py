@@ -42,8 +42,8 @@ class PollOnlyWaiter:
 class Listener:
     """A waiter that becomes readable after each NOTIFY on a channel.
 
-    Its descriptor is that of the listening connection, so that a NOTIFY wakes the worker directly. While a thread opens
-    a connection, the descriptor is a socket that becomes readable once that is done.
+    Its descriptor is the listening connection's, so that a NOTIFY wakes the worker directly. While a thread opens a
+    connection, the descriptor is a socket that becomes readable once that is done.
     """
 
     def __init__(self, connect: Callable[[], PgConnection], channel: str) -> None:

@@ -64,7 +64,7 @@ SELECT EXISTS (SELECT FROM tickwork.users)
                AND   (expires_at IS NULL OR expires_at > coalesce(%(now)s::timestamptz, clock_timestamp())))
 
 -- :put_session
--- Whoever removes a user or changes their password waits for the lock, and then ends this session as well.
+-- Removing a user or changing their password waits for this lock, and then ends this session as well.
 WITH owner AS (
     SELECT name FROM tickwork.users WHERE name = %(subject)s::text AND password = %(password)s::text FOR SHARE
 )
@@ -108,7 +108,7 @@ WHERE  digest = %(digest)s AND used_at <= clock.now - %(stale)s::bigint * interv
 DELETE FROM tickwork.sessions WHERE digest = %(digest)s RETURNING digest
 
 -- :know_logins
--- Rows to lock, for logins of the same name or address at the same moment to count one another.
+-- Rows to lock, so that concurrent logins of one name or address count each other.
 INSERT INTO tickwork.logins (subject, failures, tried_at, blocked_until)
 SELECT s.value, 0, clock.now, clock.now
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
@@ -154,7 +154,7 @@ VALUES (%(subject)s,
 ON CONFLICT (subject) DO UPDATE SET known_until = excluded.known_until
 
 -- :hold_keys
--- One of 256 locks for each, as the locks of a server are few; in one order, so that nobody waits for each other.
+-- Each key takes one of 256 locks, because a server has few locks; in one order, to avoid deadlocks.
 SELECT count(pg_advisory_xact_lock(held.lock)) FROM (
     SELECT DISTINCT hashtextextended('tickwork keys of jobs ' || (hashtextextended(one, 0) & 255), 0) AS lock
     FROM unnest(%(keys)s::text::text[]) AS one ORDER BY lock
@@ -171,7 +171,7 @@ WHERE  id < %(below)s::bigint {filters}
 ORDER  BY id DESC LIMIT %(limit)s::bigint
 
 -- :begin_answer
--- No row back: it was answered, or is in flight.
+-- No row: the request was answered, or is in flight.
 INSERT INTO tickwork.answers AS a (who, key, digest, first_at, began_at)
 SELECT %(who)s, %(key)s, %(digest)s, clock.now, clock.now
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock

@@ -10,7 +10,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('tickwork audit chain', 0))
 SELECT number, hash FROM tickwork.audit_links ORDER BY number DESC LIMIT 1
 
 -- :to_link
--- Ids are drawn before their rows are committed: some below the last one that has its link may have none.
+-- Ids are assigned before their rows are committed: rows below the last linked id may have no link yet.
 SELECT a.id, a.at, a.who, a.action, a.target, a.before, a.after, a.request_id, a.address
 FROM   tickwork.audit a
 WHERE  a.id > (SELECT coalesce(max(l.audit_id), 0) - %(behind)s::bigint FROM tickwork.audit_links l)
@@ -50,12 +50,13 @@ WHERE  sink = %(sink)s AND holder = %(holder)s AND number < %(number)s::bigint
 RETURNING 1
 
 -- :may_prune_audit
--- An operator may have taken this from the role of the application.
+-- An operator may have revoked this privilege from the application's role.
 SELECT has_table_privilege('tickwork.audit', 'DELETE') AND has_table_privilege('tickwork.audit_links', 'DELETE')
 
 -- :prune_audit
--- Links go from the beginning alone, up to the first one that is not old enough or has its row. Of those before it two
--- stay: the chain goes on from them, and the second, whose hash can be checked, proves that what is missing was old.
+-- Links are deleted from the beginning, up to the first one that is not old enough or still has its row. The last two
+-- of these stay: the chain continues from them, and the second, whose hash can be checked, proves that the missing
+-- links were old.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) - %(audited)s::bigint * interval '1 microsecond' AS oldest
 ),

@@ -1,12 +1,12 @@
--- What callers and operators do to jobs: cancel, retry, discard, expire, prune.
--- Batches are not joined with tables or with each other, but looked up row by row or as an array: a join is planned by
--- what statistics say, and these may say that a table is empty which has a million rows (see pool.py).
--- Locks are taken in one order everywhere: running, then keys, then queue. `count(*) >= 0` is always true; it makes
--- rows of the queue wait until the keys are locked, or until others have left.
+-- Changes of jobs by callers and operators: cancel, retry, discard, expire, prune. Batches are not joined with tables
+-- or with each other, but looked up row by row or as an array: a join is planned by statistics, and these may say that
+-- a table with a million rows is empty (see connection/connector.py). Locks are taken in one order everywhere: running,
+-- then keys, then queue. `count(*) >= 0` is always true; it makes one part of a statement wait for another: rows of the
+-- queue until the keys are locked, or until other rows are deleted.
 
 -- :cancel_jobs
--- Says of each job what came of it: 'done'; 'ended' before; 'unknown'; or 'moved' between queue and running just now. And
--- the flow of one that has left its place in a sequence.
+-- Returns for each job: 'done'; 'ended' before; 'unknown'; or 'moved' between queue and running just now. And the flow
+-- of a job that has left its place in a sequence.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(%(ids)s::json)),
 asked AS (
@@ -41,7 +41,8 @@ SELECT w.id::text,
 FROM   wanted w
 
 -- :retry_jobs
--- `over` ended and may run again if its key is free; `early` waits for a later time. They become due one after the other.
+-- `over` has ended and may run again if its key is free; `early` waits for a later time. They become due one after the
+-- other.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (
     SELECT value::uuid AS id, min(n) AS n FROM json_array_elements_text(%(ids)s::json) WITH ORDINALITY AS w (value, n)
@@ -113,7 +114,7 @@ queued AS (
 SELECT job_id::text FROM chosen ORDER BY n
 
 -- :reschedule_jobs
--- They leave their places, and enter the lane where nothing holds them yet. Gives back the flows of those in sequences.
+-- The jobs leave their places, and enter the lane of jobs that are not held. Returns the flows of jobs in sequences.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 due AS MATERIALIZED (
     SELECT greatest(now, coalesce(%(at)s::timestamptz, now + %(delay_us)s::bigint * interval '1 microsecond')) AS at FROM clock
@@ -158,7 +159,7 @@ AND    state = 'failed' AND discarded_at IS NULL
 RETURNING job_id::text
 
 -- :expire_jobs
--- Steps of runs are left to those who lock the run first.
+-- Steps of runs are left out: they are ended by a transaction that locks the run first.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 doomed AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
@@ -169,7 +170,7 @@ doomed AS MATERIALIZED (
 -- include end_doomed
 
 -- :drop_jobs
--- Those that a gate drops, if they still wait.
+-- Jobs that a gate drops, if they still wait.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 doomed AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
@@ -202,9 +203,9 @@ SELECT count(*), ARRAY(
 FROM   ended
 
 -- :prune
--- Of the ended jobs behind a place that are older than the shortest age, up to a limit, those go that are older than
--- their own age. A job whose key stays taken is kept as long as the key, and a step as long as its run. Each row says how many
--- were deleted, names one whose result is in a blob, if there are any, and says where to go on.
+-- Among the ended jobs after a position that are older than the shortest age, up to a limit, delete those that are
+-- older than their own age. A job whose key stays taken is kept as long as the key, and a step as long as its run. Each
+-- row says how many were deleted, names one with a result in a blob, if there are any, and says where to continue.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 seen AS MATERIALIZED (
     SELECT f.job_id, f.ended_at, f.state FROM tickwork.finished f

@@ -1,8 +1,8 @@
--- What changed lately: by the indexes on ids, ends and the audit log, at most so many rows of each kind.
+-- The change feed: by the indexes on ids, ends and the audit log, at most `most` rows of each kind.
 
 -- :job_changes
--- What failed is read by an index of its own: it is told even beside very many that succeed. Nothing is added to the state so
--- that it is the one on ends, and not that on states.
+-- Failures are read by an index of their own, so that they are returned even beside very many successes. Nothing is
+-- added to `state`, so that the planner uses the index on ends and not the one on states.
 SELECT 'failed', f.job_id::text, f.attempt, f.ended_at::text, coalesce(f.started_at >= %(since)s::timestamptz, false), j.run::text, j.is_run
 FROM   (SELECT job_id, attempt, ended_at, started_at FROM tickwork.finished
         WHERE  ended_at >= %(since)s::timestamptz AND state <> 'succeeded' AND state || '' = 'failed'

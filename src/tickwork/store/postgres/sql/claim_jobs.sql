@@ -1,17 +1,20 @@
--- claim_jobs: from the queue to running, with the next attempt number.
+-- claim_jobs: move due jobs from the queue to running, with the next attempt number.
 
 -- :claim_jobs
--- No row at all means that the lease is lost; one row without a job means that nothing is due, or that something has to
--- be `guarded`: then this claim takes nothing, and another one, in steps, takes its place (see store/claim/limited.py).
--- A place is one priority of one queue, with the job up to which it was read before (see store/postgres/claim/cursor.py): what was claimed
--- lies behind it, dead rows that are in the way of nobody. `picked` walks the places in the order of their urgency, first
--- what is due now, then what is due within `ahead`. Each place is one range of the index, and rows are locked one by one
--- as they are taken: no more than `limit`, in whatever plan.
--- The worker's row is locked against the reaper alone, which takes it FOR UPDATE; heartbeats pass. It is locked only
--- once there is something to claim: a look that finds nothing writes nothing, and waits for no disk.
+-- No row means that the lease is lost. One row without a job means that nothing is due, or that limits or gates are in
+-- force (`guarded`): then this claim takes nothing, and the caller claims in rounds (see store/claim/limited.py). A
+-- place is one priority of one queue, with the job up to which it was read before (see store/postgres/claim/cursor.py):
+-- claimed jobs before it are dead rows that need not be read. `picked` reads the places in the order of their urgency,
+-- first jobs that are due now, then jobs that are due within `ahead`. Each place is one range of the index, and rows
+-- are locked one by one as they are taken: no more than `limit`, in whatever plan.
+--
+-- The worker's row is locked against the reaper alone, which takes it FOR UPDATE; heartbeats do not conflict. It is
+-- locked only once there is something to claim: a claim that finds nothing writes nothing, and waits for no disk.
+--
 -- A step has the tick of its run, which is not copied into each of its steps.
--- Locked rows are taken out by their place in the table, which is safe since rows of the queue are never updated. By
--- their ids, a planner whose statistics say that the queue is empty would walk all of it.
+--
+-- Locked rows are deleted by ctid, which is safe since rows of the queue are never updated. With ids instead, a planner
+-- whose statistics say that the queue is empty would read all of it.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 place AS MATERIALIZED (
     SELECT p.rank, p.queue, p.priority, 'epoch'::timestamptz + p.after_us * interval '1 microsecond' AS after, p.after_id

@@ -1,5 +1,5 @@
--- The watch over the server's clock. All statements of a repair are given the same instants: `at`, the clock as it is
--- now, `reading`, as it was last recorded before it went back, and `back`, the difference.
+-- Detect and repair steps of the server's clock. All statements of a repair get the same instants: `at`, the present
+-- time, `reading`, as last recorded before the clock went back, and `back`, the difference.
 
 -- :read_clock
 SELECT coalesce(%(now)s::timestamptz, clock_timestamp()), c.reading FROM (VALUES (1)) AS always LEFT JOIN tickwork.clock c ON true
@@ -23,7 +23,8 @@ WHERE  before.reading > clock.now + %(noticed_us)s::bigint * interval '1 microse
 RETURNING clock.now, before.reading
 
 -- :rewind_schedules
--- All are looked at anew, also those that seemed to have ended. The new version fences off moves that were decided before.
+-- All schedules are evaluated again, also those that seemed to have ended. The new version rejects moves that were
+-- decided before.
 WITH held AS MATERIALIZED (SELECT s.name FROM tickwork.schedules s ORDER BY s.name FOR UPDATE)
 UPDATE tickwork.schedules s
 SET    handled_at = least(s.handled_at, %(at)s::timestamptz), active_since = least(s.active_since, %(at)s::timestamptz),
@@ -34,12 +35,12 @@ SET    handled_at = least(s.handled_at, %(at)s::timestamptz), active_since = lea
 FROM   held h WHERE h.name = s.name
 
 -- :forget_idle_fires
--- Occurrences of the jump that started nothing may fire when the clock gets there again.
+-- Occurrences in the jump that started nothing may fire when the clock gets there again.
 DELETE FROM tickwork.fires WHERE fired_at > %(at)s::timestamptz AND due_at > %(at)s::timestamptz AND job_id IS NULL
 
 -- :rewind_queue
--- A job of the jump that was due is due; a retry keeps its delay. An instant that a caller named stays as it is. Rows are
--- replaced, since a claim that meets an updated one could leave it in the queue (see claim_jobs.sql).
+-- A job that was due in the jump is due; a retry keeps its delay. An instant that a caller named is kept. Rows are
+-- replaced, since a claim that meets an updated row could leave it in the queue (see claim_jobs.sql).
 WITH late AS MATERIALIZED (
     SELECT q.job_id, CASE WHEN q.attempt > 0 THEN greatest(q.run_at - %(back)s::interval, %(at)s::timestamptz)
                           WHEN j.due_at < j.created_at THEN greatest(j.due_at, %(at)s::timestamptz)
@@ -58,13 +59,15 @@ SELECT replaced.* FROM gone g JOIN late l ON l.job_id = g.job_id
 CROSS  JOIN LATERAL jsonb_populate_record(NULL::tickwork.queue, to_jsonb(g) || jsonb_build_object('run_at', l.run_at)) replaced
 
 -- :rewind_leases
--- A lease that was granted or renewed since the clock went back ends within a minute, unless it is a long one over REST.
+-- A lease that was granted or renewed since the clock went back ends within a minute, unless it is a long one over
+-- REST.
 UPDATE tickwork.workers
 SET    lease_until = greatest(lease_until - %(back)s::interval, %(at)s::timestamptz + interval '1 minute')
 WHERE  lease_until > %(at)s::timestamptz + interval '1 minute' AND %(back)s::interval >= interval '1 minute'
 
 -- :rewind_turnstiles
--- What they hold is judged anew. A rate's state is an instant; a breaker's is [failures, open until, probe, probe until].
+-- Held jobs are checked again. The state of a rate is an instant; of a breaker [failures, open until, probe, probe
+-- until].
 WITH held AS MATERIALIZED (
     SELECT t.name FROM tickwork.turnstiles t
     WHERE  t.open_at > %(at)s::timestamptz OR t.state ~ '^[0-9]+$' OR t.state LIKE '[[%%' ORDER BY t.name FOR UPDATE
@@ -102,7 +105,8 @@ WHERE  lease_until > %(at)s::timestamptz + interval '1 minute'
 UPDATE tickwork.notifications SET look_at = %(at)s::timestamptz WHERE look_at > %(at)s::timestamptz
 
 -- :rewind_figures
--- What ended in the jump is counted once more when the clock gets there; otherwise nothing would be counted until then.
+-- Rows that ended in the jump are counted once more when the clock gets there; otherwise nothing would be counted until
+-- then.
 UPDATE tickwork.figure_marks
 SET    created = least(created, %(created)s::uuid), ended = least(ended, %(at)s::timestamptz),
        look_at = least(look_at, %(at)s::timestamptz), version = version + 1

@@ -1,5 +1,6 @@
--- Figures: what is counted, by the primary key and the indexes on ends, from one mark to the next; and where it is added.
--- A duration is told by how many digits it has in microseconds, and the first two of them (see core/stats/histogram.py).
+-- The stats rollup: count rows by the primary key and the indexes on ends, from one mark to the next, and add the
+-- counts. A duration is given by the number of its digits in microseconds, and the first two of them (see
+-- core/stats/histogram.py).
 
 -- :created_until
 SELECT j.id::text FROM tickwork.jobs j
@@ -19,7 +20,7 @@ SELECT 'enqueued', CASE WHEN version IS NULL THEN queue ELSE '@dag' END, task, f
 FROM   tickwork.jobs WHERE id >= %(since)s::uuid AND id < %(until)s::uuid GROUP BY 2, 3, 4
 
 -- :ended_figures
--- One look at both tables: a job that is tried again by hand goes from one to the other.
+-- One snapshot of both tables: a job that is retried by hand moves from one to the other.
 WITH ended AS MATERIALIZED (
     SELECT e.outcome, j.queue, j.task, floor(date_part('epoch', e.ended_at) / 60)::bigint AS minute,
            floor(date_part('epoch', e.started_at) / 60)::bigint AS start,
@@ -43,7 +44,8 @@ UNION ALL
 SELECT 'started', queue, task, start, length(wait), left(wait, 2), count(*) FROM ended WHERE start IS NOT NULL GROUP BY 2, 3, 4, 5, 6
 
 -- :starting_figures
--- A lane names the queue of its jobs, but for runs and for lanes of held jobs: only for those is the job itself read.
+-- A lane names the queue of its jobs, except for runs and for lanes of held jobs: only for those is the job itself
+-- read.
 SELECT 'started', s.queue, s.task, s.minute, length(s.wait), left(s.wait, 2), count(*)
 FROM   (SELECT j.queue, j.task, floor(date_part('epoch', r.claimed_at) / 60)::bigint AS minute,
                greatest(0, date_part('epoch', r.claimed_at - r.run_at) * 1000000)::bigint::text AS wait
@@ -92,7 +94,7 @@ SELECT minute, enqueued, started, succeeded, failed, cancelled, dropped, expired
 WHERE  span = %(span)s::integer AND task = %(task)s AND queue = %(queue)s AND minute >= %(since)s::bigint
 
 -- :queue_figures
--- From each queue the next one is one step away; in each, minutes are a range of the key.
+-- From each queue the next one is one index step away; in each, minutes are a range of the key.
 WITH RECURSIVE names (name) AS (
     (SELECT queue FROM tickwork.figures WHERE span = %(span)s::integer AND task = '' AND queue > '' ORDER BY queue LIMIT 1)
     UNION ALL

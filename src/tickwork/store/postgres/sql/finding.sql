@@ -1,4 +1,4 @@
--- Finding: pages of jobs by any filter, words in them, and what stands in the queues. All of it costs the same however many there are.
+-- Job search: pages of jobs by any filter, text search, and queue counts, each at a bounded cost.
 
 -- :walk_jobs
 FROM   tickwork.jobs j
@@ -16,7 +16,7 @@ FROM   tickwork.running r
 FROM   tickwork.finished f
 
 -- :waiting_in
--- Of a queue: its own lane, those of its jobs with a flow, and everything that is held, which may be of any queue.
+-- The waiting jobs of a queue: its own lane, the lanes of its jobs with a flow, and all held jobs, of any queue.
 SELECT job_id::text FROM (
     SELECT job_id FROM tickwork.queue WHERE queue = %(queue)s
     UNION ALL SELECT job_id FROM tickwork.queue WHERE queue >= %(low)s AND queue < %(high)s
@@ -53,7 +53,7 @@ SELECT f.job_id::text FROM tickwork.finished f
 WHERE  f.job_id = ANY (ARRAY(SELECT value::uuid FROM json_array_elements_text(%(ids)s::json)))
 
 -- :tasks_from
--- From each name the next one is one step into the index.
+-- From each name the next one is one index step away.
 WITH RECURSIVE names (name) AS (
     (SELECT task FROM tickwork.jobs WHERE task >= %(low)s AND task < %(high)s ORDER BY task LIMIT 1)
     UNION ALL
@@ -83,7 +83,8 @@ WHERE  state = 'failed' AND state <> 'succeeded' AND job_id < %(before)s::uuid A
 ORDER  BY job_id DESC LIMIT %(limit)s::bigint
 
 -- :queue_names
--- From a queue's own lane the next one is one step away; lanes of jobs with a flow, and of held ones, are stepped over.
+-- From a queue's own lane the next one is one index step away; lanes of jobs with a flow, and of held jobs, are
+-- skipped.
 WITH RECURSIVE lanes (lane) AS (
     (SELECT queue FROM tickwork.queue ORDER BY queue LIMIT 1)
     UNION ALL
@@ -96,7 +97,8 @@ WITH RECURSIVE lanes (lane) AS (
 SELECT DISTINCT split_part(lane, ':', 1) FROM lanes WHERE NOT starts_with(lane, ':') LIMIT 1000
 
 -- :in_lanes
--- Each priority of a queue's own lane is a range in the order of times. Lanes of jobs with a flow are walked as they stand.
+-- Each priority of a queue's own lane is a range in the order of times. Lanes of jobs with a flow are read in their
+-- order.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 named AS MATERIALIZED (SELECT * FROM json_to_recordset(%(queues)s::json) AS n (queue text, low text, high text))
 SELECT n.queue, plain.due + flowing.due, plain.later + flowing.later, flowing.count, least(plain.oldest, flowing.oldest)
@@ -126,7 +128,7 @@ CROSS  JOIN LATERAL (
 ) flowing
 
 -- :held
--- The lane of a job that something holds begins with a colon, and ends in chr(31) and its home lane.
+-- The lane of a held job begins with a colon, and ends in chr(31) and its home lane.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)
 SELECT split_part(queue, chr(31), -1), count(*) FILTER (WHERE run_at <= now), count(*) FILTER (WHERE run_at > now),
        min(run_at) FILTER (WHERE run_at <= now)

@@ -1,5 +1,5 @@
--- finish_attempts: close attempts whose claim still holds the job. One missing from the answer was reclaimed.
--- Rows without a job name turnstiles of which something became free.
+-- finish_attempts: close attempts whose claim still holds the job. An attempt missing from the result was reclaimed.
+-- Rows without a job name limit keys that were freed.
 
 -- :finish_attempts
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
@@ -21,17 +21,17 @@ UNION ALL
 SELECT NULL, f.turnstile FROM freed_holds f
 
 -- :left_running
--- What was locked, one row for each ending, is deleted without a join. A join of the two is planned by what statistics
--- say, which is mostly that nothing runs: then each row is compared with all endings, or all that ever ran is walked.
+-- The locked rows, one for each finish, are deleted without a join. A join of the two is planned by statistics, which
+-- mostly say that nothing runs: then each row is compared with all finishes, or all dead rows are read.
 left_running AS (
     DELETE FROM tickwork.running r WHERE r.job_id = ANY (ARRAY(SELECT c.job_id FROM closed c))
 ),
 
 -- :reclaim_attempts
--- The reaper's way: only while the worker's lease is past, which is checked once nobody else can change it. It never waits:
--- whoever holds a lock here is just ending, renewing or claiming. A worker that loses an attempt this way is lost as a
--- whole: its next heartbeat is refused, and what else it holds is reclaimed, too. The lease of an attempt over REST goes
--- with the attempt.
+-- The reaper: close attempts only while the worker's lease has expired, which is checked once it is locked. It never
+-- waits: a transaction that holds a lock here is just ending, renewing or claiming. A worker that loses an attempt this
+-- way is lost as a whole: its next heartbeat is refused, and its other attempts are reclaimed, too. The lease of an
+-- attempt over REST is deleted with the attempt.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 ending AS MATERIALIZED (
     -- include ending
@@ -81,7 +81,7 @@ SELECT NULL, f.turnstile FROM freed_holds f
     CASE WHEN e.progress IS NULL THEN r.progress_note ELSE e.progress_note END AS progress_note, e.losses
 
 -- :settled
--- Somebody was told that a `stopped` job is cancelled; that holds, whatever its attempt came to.
+-- A caller was told that a `stopped` job is cancelled; it is, whatever its attempt returned.
 ended AS MATERIALIZED (SELECT c.* FROM closed c WHERE c.stopped OR c.job_state <> 'queued'),
 again AS MATERIALIZED (SELECT c.* FROM closed c WHERE NOT c.stopped AND c.job_state = 'queued'),
 -- include freed_holds
@@ -111,7 +111,7 @@ queued AS (
 -- include let_go_of_keys
 
 -- :let_go_of_keys
--- The keys of `ended` jobs are free, or stay taken for the while that the job's policy says.
+-- The keys of `ended` jobs are free, or stay taken for the time that the job's policy says.
 stays AS MATERIALIZED (
     SELECT e.job_id, j.key_for
     FROM   ended e
@@ -128,7 +128,7 @@ freed AS (
 )
 
 -- :append_logs
--- The lock on the attempt makes the fence exact: it cannot be reclaimed between the look and the write.
+-- The lock on the attempt makes the fence exact: it cannot be reclaimed between the check and the write.
 INSERT INTO tickwork.logs (job_id, attempt, seq, at, text, shared)
 SELECT w.job_id, current.attempt, w.seq, coalesce(%(now)s::timestamptz, clock_timestamp()), w.text, w.shared
 FROM (
@@ -141,11 +141,11 @@ CROSS JOIN LATERAL (
 ON CONFLICT DO NOTHING
 
 -- :begin_alone
--- The handler of a job that runs alone in its worker begins. From here on a loss of the attempt is the job's own fault.
+-- The handler of a job that runs alone in its worker begins. From here on the loss of the attempt is blamed on the job.
 UPDATE tickwork.running r SET begun = true WHERE r.job_id = %(job_id)s::uuid AND r.claim = %(claim)s::bigint RETURNING r.job_id::text
 
 -- :set_progress
--- A row that is changed by somebody else at this moment keeps what it has: there will be another report.
+-- A row that is locked at this moment is skipped: there will be another report.
 WITH current AS MATERIALIZED (
     SELECT r.place, p.fraction, p.note
     FROM   json_to_recordset(%(progress)s::json) AS p (job_id uuid, claim bigint, fraction float8, note text)

@@ -1,9 +1,10 @@
--- Flow control: what stands in lanes, turnstiles and what they count, limits, gates and tenants.
--- Limits and gates are locked in the order of their names, after rows of the queue. The lane of a job that turnstile T holds begins with ':T' and chr(31), which comes just before a blank.
+-- Flow control: lanes, the stored state of limit keys (turnstiles), holds, limits, gates and tenants. Limits and gates
+-- are locked in the order of their names, after rows of the queue. The lane of a job that limit key T holds begins with
+-- ':T' and chr(31), which sorts just before a blank: these two bound the range of the lanes of T.
 
 -- :is_guarded
--- Whether plain claims have to stand back: a gate is in force, something held may start, or jobs with a flow are there, in
--- lanes between some names, or in those that were read before, behind what was read.
+-- Whether plain claims must take nothing: a gate is in force, a held job may start, or there are jobs with a flow: in
+-- lanes between these names, or in lanes that were read before, after the position up to which they were read.
 EXISTS (SELECT FROM tickwork.gates g WHERE (g.until_at IS NULL OR g.until_at > clock.now)
         AND (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[])))
 OR EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.open_at <= clock.now)
@@ -20,7 +21,7 @@ OR EXISTS (
     ) AS lane)
 
 -- :leased
--- A worker that is stopped in the middle of a round must not keep what it has locked from others for long.
+-- The timeout: a worker that is stopped in the middle of a round must not keep its locks for long.
 SELECT (extract(epoch FROM clock.now) * 1000000)::bigint, set_config('idle_in_transaction_session_timeout', '2s', true)
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 CROSS  JOIN LATERAL (
@@ -28,8 +29,8 @@ CROSS  JOIN LATERAL (
 ) held
 
 -- :hold_worker
--- The lock keeps the reaper away until the claim is stored. It is taken with the first job: a look that finds nothing writes
--- nothing, and waits for no disk.
+-- The lock keeps the reaper away until the claim is committed. It is taken with the first job: a claim that finds
+-- nothing writes nothing, and waits for no disk.
 SELECT 1
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 CROSS  JOIN LATERAL (
@@ -38,7 +39,7 @@ CROSS  JOIN LATERAL (
 ) held
 
 -- :held_page
--- Jobs that something holds, in the order of their lanes, from just after a place on.
+-- Held jobs in the order of their lanes, from just after a position on.
 SELECT q.job_id::text, q.lane, q.priority, (extract(epoch FROM q.run_at) * 1000000)::bigint, j.task, j.queue, j.collection,
        j.labels, j.flow
 FROM (
@@ -51,8 +52,8 @@ CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = q.job_id OFFSET 
 ORDER  BY q.lane, q.priority, q.run_at, q.job_id
 
 -- :surroundings
--- What a round has to know at first: gates in force, weights of tenants, open turnstiles that hold nothing, when the next
--- one opens, and whether any turnstile holds something. In one statement, since each takes as long as all of them.
+-- The first data of a round: gates in force, weights of tenants, open limit keys that hold nothing, when the next one
+-- opens, and whether any limit key holds a job. One statement, because each would take as long as all of them.
 SELECT ARRAY(SELECT g.value FROM tickwork.gates g WHERE (g.until_at IS NULL OR g.until_at > clock.now)
              AND (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))),
        ARRAY(SELECT t.name FROM tickwork.tenants t ORDER BY t.name), ARRAY(SELECT t.weight FROM tickwork.tenants t ORDER BY t.name),
@@ -71,9 +72,10 @@ WHERE  state = 'running' AND state <> 'remote' AND slots > 0 AND asked IS NULL A
 SELECT name, weight FROM tickwork.tenants
 
 -- :heads
--- The first job of each priority of each lane between these names, and of all lanes that open turnstiles hold; from one to
--- the next, however many jobs stand in between. Then that of each place of plain jobs, and of lanes that were read before,
--- behind the job up to which they were (see store/postgres/claim/cursor.py).
+-- The first job of each priority of each lane between these names, and of all lanes of open limit keys. The recursion
+-- steps from one lane to the next, so that the jobs in between cost nothing. Then the first job of each place of plain
+-- jobs, and of lanes that were read before, after the position up to which they were read (see
+-- store/postgres/claim/cursor.py).
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
@@ -120,7 +122,7 @@ SELECT n.name FROM unnest(%(limits)s::text[]) AS n (name)
 WHERE  EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.bound = n.name AND t.waits OFFSET 0)
 
 -- :freed_heads
--- As heads, for turnstiles that hold jobs and are not open.
+-- Like heads, for limit keys that hold jobs and are not open.
 WITH RECURSIVE span AS MATERIALIZED (
     SELECT ':' || t.name || chr(31) AS first, ':' || t.name || ' ' AS until,
            (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
@@ -130,10 +132,11 @@ WITH RECURSIVE span AS MATERIALIZED (
 -- include heads_of_spans
 
 -- :pick_places
--- Each group takes from its places in their order, until it has enough. From a lane in which order counts one claim at a
--- time takes: another would pass by what this one has locked. The first pick of a round has waited for its turn there (see
--- lock_lanes); a second one, which could meet another round that waits for it, leaves such a lane out. What a turnstile
--- holds is left out if another round has closed it since this one looked: its next job would have to wait again.
+-- Each group picks from its places in their order, until it has enough. From a lane in which order counts one claim at
+-- a time picks: another would skip the rows that this one has locked. The first pick of a round has waited for its turn
+-- there (see lock_lanes); a second pick must not wait, because the other round may wait for this one, and leaves such a
+-- lane out. Jobs that a limit key holds are left out if another round has closed it since this one read it: its next
+-- job would have to wait again.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wish AS MATERIALIZED (
     SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
@@ -194,9 +197,9 @@ CROSS  JOIN LATERAL (
 ) next
 
 -- :scout
--- The next due jobs of a place that are of other kinds than these and that no other claim has locked, and up to where it was
--- looked, unless there were no more: that comes even if there are none. Nothing is sorted: `walked` gives its rows in their
--- order, and no more of them than are asked for.
+-- A scan step: the next due jobs of a place that are of other kinds than these and that no other claim has locked, and
+-- the position up to which it has read, unless it has read all. The position is returned even without jobs. Nothing is
+-- sorted: `walked` returns its rows in order, and only as many as are needed.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 walked AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id, q.task, q.run_at, q.expires_at FROM tickwork.queue q
@@ -235,7 +238,8 @@ LEFT   JOIN (picked p CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.
 ORDER  BY p.run_at, p.job_id
 
 -- :lock_limits
--- Who judges by a limit has it alone. Where a gate is lifted at this moment, its row is gone once it is locked.
+-- A round that decides by a limit locks it alone. If a gate is lifted at this moment, its row is gone once it is
+-- locked.
 SELECT l.name FROM (SELECT n.name COLLATE "C" AS name FROM unnest(%(limits)s::text[]) AS n (name) ORDER BY 1) n
 CROSS  JOIN LATERAL (SELECT l.name FROM tickwork.limits l WHERE l.name = n.name FOR NO KEY UPDATE) l
 
@@ -248,14 +252,14 @@ CROSS  JOIN LATERAL (
 ) g
 
 -- :rules
--- These are read once the limits are locked.
+-- Read after the limits are locked.
 SELECT l.name, coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = ANY (%(limits)s::text[])
 
 -- :states
 SELECT t.name, t.state FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[]) AND t.state IS NOT NULL
 
 -- :live_weights
--- What is live, counted from the attempts that run, and the first number of it.
+-- The live weight of each limit key, counted from running attempts, and its first live hold.
 SELECT n.name, h.weight, h.first
 FROM   unnest(%(names)s::text[], %(afters)s::bigint[]) AS n (name, after)
 CROSS  JOIN LATERAL (
@@ -265,8 +269,8 @@ CROSS  JOIN LATERAL (
 ) h
 
 -- :returned
--- Jobs of sequences that have started and wait for another attempt, with the number of their last attempt's hold. This is
--- read after live_weights: an attempt that ends in between is seen there, or here.
+-- Jobs of sequences that have started and wait for another attempt, with the number of their last attempt's hold. Read
+-- after live_weights, so that an attempt that ends in between appears in at least one of the two.
 SELECT n.name, h.number, (extract(epoch FROM q.run_at) * 1000000)::bigint, h.job_id::text
 FROM   unnest(%(names)s::text[], %(afters)s::bigint[]) AS n (name, after)
 CROSS  JOIN LATERAL (
@@ -289,7 +293,7 @@ SELECT n.name, (SELECT count(*) FROM (
 FROM   unnest(%(picked)s::text[], %(mosts)s::bigint[]) AS n (name, most)
 
 -- :held_firsts
--- Who is first, by time, of those that each turnstile holds.
+-- The first job, by time, that each limit key holds.
 WITH RECURSIVE head AS (
     SELECT n.name, q.queue, q.priority, q.run_at, q.job_id
     FROM   unnest(%(names)s::text[]) AS n (name)
@@ -309,13 +313,14 @@ SELECT DISTINCT ON (name) name, (extract(epoch FROM run_at) * 1000000)::bigint, 
 ORDER  BY name, run_at, job_id
 
 -- :still_waiting
--- Which jobs still wait for the time for which they did. One that was tried and waits again is due at another.
+-- The jobs that still wait for the same time. A job that was tried and waits again has another run_at.
 SELECT n.id::text FROM unnest(%(ids)s::uuid[], %(runs_us)s::bigint[]) AS n (id, run_us)
 WHERE  EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = n.id
                AND q.run_at = 'epoch'::timestamptz + n.run_us * interval '1 microsecond' OFFSET 0)
 
 -- :start_picked
--- Its lane is the one to which it goes back should it be queued again: its home, which ends that of a held job.
+-- The lane in running is the job's home lane, to which it returns when it is queued again: the part after chr(31) for a
+-- held job.
 WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING q.*)
 INSERT INTO tickwork.running
        (job_id, attempt, worker, queue, priority, task, run_at, claimed_at, failures, crashes, alone, keyed, expires_at,
@@ -326,7 +331,7 @@ SELECT g.job_id, g.attempt + 1, %(worker)s, split_part(g.queue, chr(31), -1), g.
 FROM   gone g
 
 -- :park_picked
--- (`count(*) >= 0` is always true; it makes the entering wait for the leaving.)
+-- `count(*) >= 0` is always true; it makes the INSERT wait for the DELETE.
 WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING 1)
 INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
 SELECT p.job_id, p.lane, p.priority, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond', p.task, p.attempt - 1,
@@ -339,8 +344,8 @@ FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::t
 WHERE  (SELECT count(*) FROM gone) >= 0
 
 -- :park_alike
--- Of the due jobs that stand behind one in its lane, those that are like it go where it goes. So many are looked at; what
--- another claim has locked stays.
+-- Bulk park: of the due jobs behind one job in its lane, those of the same kind go to the same lane. At most `most` are
+-- read; jobs that another claim has locked stay.
 WITH behind AS MATERIALIZED (
     SELECT q.ctid AS place, q.job_id FROM tickwork.queue q
     WHERE  q.queue = %(place)s AND q.priority = %(priority)s::smallint
@@ -371,7 +376,7 @@ moved AS (
 SELECT count(*) FROM moved
 
 -- :take_holds
--- Their numbers follow those of all that were taken before at these turnstiles, since the limits are locked.
+-- The numbers are higher than those of all earlier holds of these keys, because the limits are locked.
 WITH taken AS (
     INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight, on_retry)
     SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[],
@@ -382,7 +387,7 @@ WITH taken AS (
 SELECT min(number) FROM taken
 
 -- :put_states
--- Each is found by its name, whatever statistics say of the table.
+-- The upsert finds each row by its name, whatever the table's statistics say.
 INSERT INTO tickwork.turnstiles (name, bound, state, waits)
 SELECT n.name, n.bound, n.state, false
 FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(states)s::text[]) AS n (name, bound, state)
@@ -396,12 +401,13 @@ FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(waits)s::boolean[], %(ope
 ON CONFLICT (name) DO UPDATE SET waits = excluded.waits, open_at = excluded.open_at
 
 -- :open_freed
--- After the commit of an end: whoever put a job aside before that is seen.
+-- Runs after the commit of a finish, so it sees every job that was parked before.
 UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.name = ANY (%(names)s::text[]) AND t.waits RETURNING t.name
 
 -- :open_emptier
--- After the commit of a round: turnstiles at which less is live than was found there, so one has ended meanwhile.
+-- Runs after the commit of a round: opens limit keys whose live weight is lower than the round found it, because an
+-- attempt has ended meanwhile.
 UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.waits AND t.name = ANY (ARRAY(
     SELECT n.name FROM unnest(%(names)s::text[], %(live)s::bigint[], %(afters)s::bigint[]) AS n (name, live, after)
@@ -417,8 +423,8 @@ UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, flow = %(flow)s WHE
 UPDATE tickwork.gates g SET passed_on = g.passed_on + %(count)s::bigint WHERE g.name = %(name)s
 
 -- :freed_holds
--- What ended attempts took of turnstiles is free. Plain jobs have no colon in their lane, and take nothing. What goes back
--- to the queue keeps its place in a sequence; where others may pass it meanwhile, they are let through.
+-- The holds of ended attempts are deleted. Plain jobs have no colon in their lane, and no holds. A job that is queued
+-- again keeps its place in a sequence; where others may pass it meanwhile, they are released.
 gone_holds AS (
     DELETE FROM tickwork.holds h
     WHERE  h.job_id = ANY (ARRAY(SELECT c.job_id FROM closed c WHERE position(':' IN c.queue) > 0))
@@ -449,7 +455,7 @@ UPDATE tickwork.limits SET override = NULL WHERE name = %(name)s RETURNING name
 DELETE FROM tickwork.limits WHERE name = %(name)s AND declared IS NULL AND override IS NULL
 
 -- :open_bound
--- Once the limit or gate is changed, and so locked: what was put aside by what it was before is seen.
+-- Runs once the limit or gate is changed, and so locked: it sees every job that was parked under the old rule.
 UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.bound = ANY (%(bounds)s::text[]) AND t.waits
 
@@ -468,7 +474,7 @@ SELECT l.name, l.declared, l.override,
 FROM   tickwork.limits l ORDER BY l.name
 
 -- :limit_keys
--- What holds jobs, what counts something, and what jobs run under; so many of each are looked at.
+-- The keys that hold jobs, that have a state, and under which jobs run; at most `most` of each are read.
 SELECT n.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = %(limit)s), t.state, h.live, q.held,
        CASE WHEN t.waits THEN t.open_at END
 FROM   (
@@ -525,7 +531,7 @@ FROM   tickwork.turnstiles t WHERE t.name = %(name)s
 SELECT coalesce(override, declared) FROM tickwork.limits WHERE name = %(name)s
 
 -- :standing
--- Which tasks have something due in which queues.
+-- The tasks with due jobs, by queue.
 SELECT DISTINCT q.task, split_part(split_part(q.queue, chr(31), -1), ':', 1) FROM tickwork.queue q
 WHERE  q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
 
@@ -545,7 +551,7 @@ WHERE  q.queue >= %(lane)s AND q.queue < %(until)s
 AND    (q.priority, q.run_at, q.job_id) < (me.priority, me.run_at, me.job_id)
 
 -- :open_forgotten
--- Turnstiles that wait for the end of a lease although they have room: should their opening have been missed, this is it.
+-- Opens limit keys that wait for the end of a lease although they have capacity: their wake-up was lost.
 UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.waits AND t.open_at IS NULL
 AND    NOT EXISTS (SELECT FROM tickwork.gates g WHERE 'gate:' || g.name = t.bound
@@ -569,7 +575,7 @@ WHERE  NOT t.waits AND NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstil
 LIMIT  %(limit)s::bigint FOR UPDATE SKIP LOCKED
 
 -- :forget_turnstiles
--- Those that idle_turnstiles has locked.
+-- The limit keys that idle_turnstiles has locked.
 DELETE FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[])
 
 -- :forget_gates

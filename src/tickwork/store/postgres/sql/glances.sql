@@ -1,7 +1,7 @@
--- Glances: what a page shows of many things at once. Each is one statement, and costs no more on a larger store.
+-- Page queries: data that a page shows of many objects. Each is one statement, and costs no more on a larger store.
 
 -- :newest_runs
--- Names and ids are compared together, as in reads/job_search.py: no other index seems to be a shorter way.
+-- Names and ids are compared as pairs, as in reads/job_search.py, so that the planner uses this index.
 SELECT j.task, j.id::text, j.version,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END,
        j.created_at, coalesce(r.claimed_at, f.started_at), f.ended_at
@@ -36,7 +36,7 @@ CROSS  JOIN LATERAL (
 ) i
 
 -- :run_events
--- What was tried again is in attempts. An end without an attempt is that of a job, or of a step, that never ran.
+-- Attempts that were retried are in attempts. An end without an attempt is of a job, or of a step, that never ran.
 WITH parts AS MATERIALIZED (
     SELECT id, step, idx FROM tickwork.jobs WHERE run = %(run)s::uuid
     UNION ALL SELECT id, NULL, NULL FROM tickwork.jobs WHERE id = %(run)s::uuid AND version IS NOT NULL
@@ -85,7 +85,7 @@ WHERE  s.state = 'open'
 SELECT graph, created_at FROM tickwork.dags WHERE name = %(name)s AND version = %(version)s::integer
 
 -- :dags_after
--- A dag that was deleted is not defined any more.
+-- A dag that was deleted has no definition any more.
 SELECT t.name, d.version, d.graph, d.created_at
 FROM   tickwork.tasks t
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.dags d WHERE d.name = t.name AND d.version = t.version OFFSET 0) d
@@ -120,7 +120,7 @@ GROUP  BY quarter, outcome ORDER BY quarter, outcome
 WHERE s.target = ANY (ARRAY(SELECT json_array_elements_text(%(targets)s::json))) ORDER BY s.name LIMIT %(limit)s::text::bigint
 
 -- :held_by
--- Those of a worker over REST are under all its leases: see remote_workers.
+-- Jobs of a worker over REST are under all its leases: see remote_workers.
 (r.worker IN (
     SELECT %(worker)s UNION ALL
     SELECT w.id FROM (SELECT * FROM tickwork.workers WHERE id = %(worker)s AND state = 'remote' OFFSET 0) me

@@ -1,4 +1,4 @@
--- Health: what an operator should know of the server and of our tables.
+-- Health checks: the state of the server and of Tickwork's tables.
 
 -- :health
 SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync,
@@ -13,7 +13,7 @@ FROM   (VALUES (1)) AS always LEFT JOIN tickwork.clock c
        ON c.stepped_at > coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 day'
 
 -- :oldest_transactions
--- What keeps dead rows alive: transactions that are open, and prepared ones that nobody ended.
+-- The transactions that keep dead rows: open ones, and prepared ones that were not ended.
 SELECT * FROM (
     SELECT format('session %%s of %%s (%%s, %%s)', a.pid, a.usename, coalesce(nullif(a.application_name, ''), 'unnamed'), a.state)
            AS who, clock_timestamp() - a.xact_start AS age, format('SELECT pg_terminate_backend(%%s) ends it.', a.pid) AS cure

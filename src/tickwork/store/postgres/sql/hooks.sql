@@ -1,4 +1,4 @@
--- Hooks, what came in at them, and what was declared from files.
+-- Hooks, their deliveries, and the objects that files declare.
 
 -- :put_hooks
 -- include inserted_hooks

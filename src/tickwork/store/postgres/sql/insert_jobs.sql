@@ -1,14 +1,14 @@
--- insert_jobs: a job row and its place in the queue; an id that is there already changes nothing.
+-- insert_jobs: store job rows and their queue rows; an id that exists already changes nothing.
 
 -- :is_current
 SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(claim)s::bigint
 
 -- :hold_current
--- The lock makes the fence exact: the attempt cannot be reclaimed before what it enqueues is stored.
+-- The lock makes the fence exact: the attempt cannot be reclaimed before the jobs that it enqueues are stored.
 SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(claim)s::bigint FOR KEY SHARE
 
 -- :insert_job
--- One job without a key or a tick: what insert_jobs does, in the words that take the server least time.
+-- One job without a key or a tick: the same as insert_jobs, in the form that takes the server least time.
 WITH new AS (
     INSERT INTO tickwork.jobs
            (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, created_at, due_at, expires_at)
@@ -39,19 +39,20 @@ CROSS JOIN (SELECT pg_notify(%(channel)s, '')) AS called
 coalesce(%(expires_at)s::timestamptz, due_at + %(expires_us)s::text::bigint * interval '1 microsecond')
 
 -- :insert_jobs
--- Jobs that are alike but for id, arguments and key. Gives back those that have a key. A time in the past stands in the
--- queue as of now. Ids that are there already violate the primary key: then insert_missing_jobs is the one to run.
+-- Jobs that differ only in id, arguments and key. Returns the jobs that have a key. A past time is queued as now. Ids
+-- that exist already violate the primary key: then insert_missing_jobs has to be run.
 -- include into_jobs
 -- include into_queue
 
 -- :insert_missing_jobs
--- As insert_jobs, for ids that may be there already. (Looking for each costs a tenth, ON CONFLICT half as much again.)
+-- Like insert_jobs, for ids that may exist already. (Looking for each costs a tenth more, ON CONFLICT half as much
+-- again.)
 -- include into_jobs
 WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
 -- include into_queue
 
 -- :insert_guarded_jobs
--- As insert_missing_jobs, for jobs of which some have a flow, and for runs of dags.
+-- Like insert_missing_jobs, for jobs of which some have a flow, and for runs of dags.
 WITH new AS (
     INSERT INTO tickwork.jobs
            (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, tick, lane, flow, version,
@@ -93,8 +94,8 @@ queued AS (
 SELECT id::text FROM new WHERE key IS NOT NULL
 
 -- :take_keys
--- Who holds each key from now on: a live job, else the new one. Waits for whoever is just taking the same key, and then
--- sees what they did. Leaves out jobs that are there already. The lock stays until the transaction ends.
+-- The holder of each key from now on: a live job, else the new one. Waits for other transactions that take the same
+-- key, and then sees their result. Leaves out jobs that exist already. The lock is kept until the transaction ends.
 INSERT INTO tickwork.keys AS k (key, job_id)
 SELECT a.key, a.id FROM json_to_recordset(%(jobs)s::json) AS a (id uuid, key text)
 WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
@@ -105,8 +106,8 @@ ON CONFLICT (key) DO UPDATE SET
 RETURNING k.key, k.job_id::text
 
 -- :key_holders
--- The jobs that hold keys, as columns of KeyHolder. A statement of its own: it also sees a holder that committed while
--- take_keys waited for it.
+-- The jobs that hold keys, as columns of KeyOwner. A statement of its own, so that it also sees a holder that committed
+-- while take_keys waited for it.
 SELECT j.id::text, j.task, j.version IS NOT NULL,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END
 FROM   tickwork.jobs j
@@ -116,19 +117,19 @@ LEFT   JOIN tickwork.finished f ON f.job_id = j.id
 WHERE  j.id = ANY (%(ids)s::uuid[])
 
 -- :release_keys
--- Keys that were taken for jobs which are not stored after all. The transaction may be the caller's, and go on.
+-- Keys that were taken for jobs which are not stored after all. The transaction may be the caller's, and continue.
 DELETE FROM tickwork.keys k
 WHERE  k.job_id = ANY (%(ids)s::uuid[]) AND NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = k.job_id OFFSET 0)
 
 -- :free_taken_keys
--- The same insert ran twice at once, and its job has ended meanwhile: the key that we took for it is nobody's.
+-- The same insert ran twice concurrently, and its job has ended meanwhile: the key that was taken for it has no owner.
 DELETE FROM tickwork.keys k USING tickwork.finished f
 WHERE  k.job_id = f.job_id AND k.until IS NULL AND f.job_id = ANY (%(ids)s::uuid[])
 
 -- :replace_jobs
--- Only a job that is still waiting can be changed; a running one goes on as it is. Its place in the queue is left and
--- taken anew instead of updated: a claim that reads at this moment sees old place and old job, or new and new. (`count(*) >= 0`
--- is always true; it makes the taking wait for the leaving.) Gives back those that were changed.
+-- Only a waiting job can be changed; a running one continues unchanged. Its queue row is deleted and inserted instead
+-- of updated: a concurrent claim sees either the old row with the old job, or both new. (`count(*) >= 0` is always
+-- true; it makes the INSERT wait for the DELETE.) Returns the jobs that were changed.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (
     SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
@@ -153,7 +154,7 @@ queued AS (
     FROM   waiting w CROSS JOIN clock
     WHERE  (SELECT count(*) FROM left_queue) >= 0
 )
--- They are there: each is found by its id, whatever statistics say of the table.
+-- The rows exist: each is found by its id, whatever the table's statistics say.
 INSERT INTO tickwork.jobs
        (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, tick, lane, flow, version, created_at, due_at,
         expires_at)

@@ -1,11 +1,11 @@
--- Notifications and channels, and what is looked at for them.
+-- Notifications and channels, and the queries that alert rules are evaluated on.
 
 -- :put_channel
 INSERT INTO tickwork.channels (name, value) VALUES (%(name)s, %(value)s)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
 -- :lock_channels
--- Whoever names a channel and whoever deletes it wait for each other.
+-- Statements that name a channel and statements that delete it wait for each other.
 SELECT value FROM tickwork.channels ORDER BY name FOR UPDATE
 
 -- :delete_channel
@@ -59,7 +59,7 @@ SELECT j.id::text, j.task, j.queue, NULL, j.due_at, r.run_at, r.claimed_at, NULL
 FROM   (SELECT * FROM tickwork.running ORDER BY job_id LIMIT %(limit)s::bigint) r JOIN tickwork.jobs j ON j.id = r.job_id
 
 -- :waiting_jobs
--- The lanes and their priorities are found by leaping from each to the next; in each, times are a range of the key.
+-- The lanes and their priorities are found by index steps from each to the next; in each, times are a range of the key.
 WITH RECURSIVE place (queue, priority) AS (
     (SELECT queue, priority FROM tickwork.queue ORDER BY queue, priority LIMIT 1)
     UNION ALL

@@ -1,4 +1,4 @@
--- Reading: jobs wherever they stand, their attempts and logs, and what is around them.
+-- Read jobs in any state, their attempts and logs, and queues and workers.
 
 -- :job_columns
 -- A step has the tick of its run, which is not copied into each of its steps.
@@ -19,7 +19,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork.jobs u WHERE u.id = j.run) END AS tick
 
 -- :from_jobs
--- A page of jobs in one state begins at the table of that state, else it would walk all the others.
+-- A page of jobs in one state begins at the table of that state, else it would read all other jobs.
 FROM   tickwork.jobs j
 LEFT   JOIN tickwork.queue q ON q.job_id = j.id
 LEFT   JOIN tickwork.running r ON r.job_id = j.id
@@ -70,8 +70,8 @@ JOIN   tickwork.jobs j ON j.id = last.job_id
 WHERE  last.started_at IS NOT NULL GROUP BY j.queue
 
 -- :backlog
--- Each priority of a queue's own lane is one range of the index, in the order of its times. The lanes of jobs with a flow
--- are read in their order, whether due or not.
+-- Each priority of a queue's own lane is one range of the index, in the order of its times. The lanes of jobs with a
+-- flow are read in their order, whether due or not.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 plain AS MATERIALIZED (
     SELECT first.*
@@ -124,8 +124,8 @@ SELECT r.worker, count(*) FROM tickwork.running r
 WHERE  (r.worker IN (SELECT w.id FROM tickwork.workers w WHERE w.state <> 'remote')) IS TRUE GROUP BY r.worker
 
 -- :remote_workers
--- Leases of one name with the same queues, tasks and offer are one worker. Beyond so many of them, the others are put
--- together under one name for all.
+-- Leases of one name with the same queues, tasks and offer are one worker. Beyond the maximum, the others are combined
+-- under one name.
 WITH alike AS MATERIALIZED (
     SELECT min(w.id) AS id, w.host, w.queues, w.tasks, w.offer,
            CASE WHEN w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'lost' ELSE w.state END AS state,

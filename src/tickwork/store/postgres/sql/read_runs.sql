@@ -1,4 +1,5 @@
--- Reading runs: when the jobs of their steps ran. Instances beyond `total` are of an earlier generation, whose list was longer.
+-- Read runs: when the jobs of their steps ran. Instances beyond `total` are of an earlier generation with a longer
+-- list.
 
 -- :step_times
 -- A step of which a rerun has kept some instances started when the others did.
@@ -44,7 +45,7 @@ WHERE  j.run = %(run)s::uuid AND (j.step, j.idx) > (%(step)s, %(idx)s::integer)
 ORDER  BY j.step, j.idx LIMIT %(limit)s::bigint
 
 -- :waiting_approvals
--- An open step that nobody runs a job for is one that asks for something.
+-- An open step without a job is an approval.
 SELECT s.run::text, s.task, s.step, s.reason, s.since
 FROM   (SELECT job_id FROM tickwork.running WHERE task = '@dag' ORDER BY job_id DESC LIMIT 100) r
 CROSS  JOIN LATERAL (

@@ -10,7 +10,7 @@ CROSS  JOIN LATERAL (
 ) first
 
 -- :grant_leases
--- An attempt is locked as it is handed over, and its lease counted from then.
+-- An attempt is locked when it is handed over, and its lease is counted from then.
 WITH given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(grants)s::json)
            AS g (job_id uuid, claim bigint, worker text, name text, lessee text, queues text, tasks text, offer text, lease_us bigint)
@@ -55,7 +55,7 @@ SET    lease_until = coalesce(%(now)s::timestamptz, clock_timestamp()) + %(lease
 FROM   held h WHERE w.id = h.id
 
 -- :hold_attempt
--- Whoever writes the next chunk of an attempt is alone with it; it cannot be reclaimed meanwhile.
+-- The lock serializes writers of an attempt's chunks, and keeps it from being reclaimed meanwhile.
 SELECT r.claim FROM tickwork.running r
 JOIN   tickwork.workers w ON w.id = r.worker AND w.state = 'remote'
 -- include named_by_caller
@@ -67,7 +67,7 @@ SELECT DISTINCT w.host FROM tickwork.workers w JOIN tickwork.running r ON r.work
 WHERE  w.state = 'remote' AND w.host = ANY (%(names)s::text[])
 
 -- :logged
--- The last chunk of an attempt, and how much all of them hold.
+-- The last chunk of an attempt, and the size of all of them.
 SELECT coalesce(max(seq), -1), coalesce(sum(length(text)), 0)::bigint FROM tickwork.logs
 WHERE  job_id = %(job_id)s::uuid AND attempt = %(attempt)s::integer
 

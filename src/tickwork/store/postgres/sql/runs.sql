@@ -1,8 +1,8 @@
--- Dags and their runs: definitions, how steps stand, and results by run and step.
--- The row of a run is its lock. It is taken before any row of running, queue, keys or a limit.
+-- Dags and their runs: definitions, states of steps, and results by run and step. The row of a run is its lock. It is
+-- taken before any row of running, queue, keys or a limit.
 
 -- :lock_dag
--- Whoever stores a definition of a dag is alone in that.
+-- Serializes transactions that store a definition of a dag.
 SELECT pg_advisory_xact_lock(hashtextextended('tickwork dag ' || %(name)s, 0))
 
 -- :newest_dag
@@ -16,7 +16,7 @@ VALUES (%(name)s, %(version)s::integer, %(digest)s, %(graph)s, coalesce(%(now)s:
 SELECT graph FROM tickwork.dags WHERE name = %(name)s AND version = %(version)s::integer
 
 -- :newest_dags
--- One that was deleted is not defined any more. Its versions stay for the runs that have them.
+-- A deleted dag has no definition any more. Its versions are kept for its runs.
 SELECT d.name, d.version, d.graph, d.created_at FROM tickwork.dags d
 WHERE  d.version = (SELECT max(version) FROM tickwork.dags WHERE name = d.name)
 AND    EXISTS (SELECT FROM tickwork.tasks t WHERE t.name = d.name)
@@ -41,12 +41,12 @@ SELECT id FROM tickwork.jobs WHERE id = ANY (%(ids)s::text::uuid[]) ORDER BY id 
 SELECT job_id FROM tickwork.finished WHERE job_id = %(id)s::uuid FOR UPDATE
 
 -- :hold_runs
--- The attempts of runs that this worker has claimed are the store's own from here on.
+-- The attempts of runs that this worker has claimed now belong to the store itself.
 UPDATE tickwork.running SET worker = '' WHERE job_id = ANY (%(ids)s::text::uuid[]) AND worker = %(worker)s
 RETURNING job_id::text
 
 -- :insert_runs
--- Those that are held by now. One that has begun before stays.
+-- The runs that hold_runs has taken. A run that has begun before stays as it is.
 INSERT INTO tickwork.runs (id, open, failed)
 SELECT r.job_id, 0, 0 FROM tickwork.running r WHERE r.job_id = ANY (%(ids)s::text::uuid[]) AND r.worker = ''
 ON CONFLICT DO NOTHING
@@ -131,7 +131,7 @@ WHERE  j.run = %(run)s::uuid AND NOT EXISTS (SELECT FROM tickwork.finished f WHE
 j.run = %(run)s::uuid AND j.step = %(step)s AND j.idx >= %(first)s::integer ORDER BY j.idx LIMIT %(limit)s::bigint
 
 -- :parts
--- What jobs are steps of, whether they are runs themselves, and how they ended, if they have.
+-- For each job: the run and step it belongs to, whether it is a run itself, and its end state, if any.
 SELECT j.id::text, j.run::text, j.step, j.version IS NOT NULL, f.state
 FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
 CROSS  JOIN LATERAL (
@@ -147,7 +147,7 @@ CROSS  JOIN LATERAL (SELECT FROM tickwork.finished f WHERE f.job_id = n.id AND f
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.step = j.step OFFSET 0) s
 
 -- :insert_step_jobs
--- Instances of steps that are alike but for their places in the run, arguments and flow.
+-- Instances of steps that differ only in their places in the run, arguments and flow.
 WITH new AS (
     INSERT INTO tickwork.jobs
            (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, lane, flow, run, step, idx, inputs,
@@ -166,7 +166,7 @@ WITH new AS (
 -- include from_new
 
 -- :renew_step_jobs
--- Ended instances that are queued again, with new arguments. The attempts that they have made stay.
+-- Ended instances that are queued again, with new arguments. Their attempts are kept.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (
     SELECT a.* FROM unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],
@@ -212,7 +212,7 @@ SELECT n.asset, %(dag)s, n.grp, false FROM unnest(%(assets)s::text::text[], %(gr
 ON CONFLICT DO NOTHING
 
 -- :lock_assets
--- Those who make assets anew do so one after the other: groups of triggers overlap.
+-- Serializes transactions that update assets, because groups of triggers overlap.
 SELECT pg_advisory_xact_lock(hashtextextended('tickwork assets', 0))
 
 -- :made_anew
@@ -225,7 +225,7 @@ RETURNING (extract(epoch FROM made_at) * 1000000)::bigint
 UPDATE tickwork.triggers SET fresh = true WHERE asset = %(name)s
 
 -- :use_up_ready
--- The dags to start: those of groups in which everything is fresh by now.
+-- The dags to start: those with a group in which all assets are fresh now.
 WITH ready AS MATERIALIZED (
     SELECT t.dag, t.grp FROM tickwork.triggers t
     WHERE  t.asset = %(name)s

@@ -1,8 +1,8 @@
--- Schedules: what they are, how they stand, what became of their occurrences, and the calendars that they heed.
--- Locks are taken in one order everywhere: schedules by name, then what jobs have (see change_jobs.sql).
+-- Schedules: specs, states, fires, and the calendars that they use. Locks are taken in one order everywhere: schedules
+-- by name, then rows of jobs (see change_jobs.sql).
 
 -- :put_schedules
--- An edit of when it is due holds from now on; the rest of a schedule may change and loses nothing that is due.
+-- A changed recurrence applies from now on; other parts of a schedule can change without losing due occurrences.
 -- include inserted_schedules
 ON CONFLICT (name) DO UPDATE SET
     kind = excluded.kind, target = excluded.target, spec = excluded.spec, timing = excluded.timing,
@@ -80,7 +80,7 @@ WHERE  name IN (SELECT value FROM json_array_elements_text(%(names)s::json)) AND
 RETURNING name
 
 -- :end_pauses
--- One whose pause ends by itself is to be looked at when it does.
+-- A schedule whose pause ends by itself is evaluated at that time.
 UPDATE tickwork.schedules
 SET    paused_at = NULL, paused_by = NULL, paused_why = NULL, paused_until = NULL, active_since = clock.now,
        wake_at = clock.now, version = version + 1
@@ -95,8 +95,8 @@ WHERE  schedule = %(name)s AND due_at < coalesce(%(before)s::timestamptz, 'infin
 ORDER  BY due_at DESC LIMIT %(limit)s::bigint
 
 -- :put_calendar
--- What is due and not yet judged stays due, and so does all that waited for a calendar that was not there; otherwise the
--- calendar holds from now on. A paused one is judged when it goes on.
+-- Due occurrences that are not decided yet stay due, as do those that waited for a missing calendar; otherwise the
+-- calendar applies from now on. A paused schedule is evaluated when it is resumed.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 put AS (
     INSERT INTO tickwork.calendars AS c (name, value, edited_at) SELECT %(name)s, %(value)s, clock.now FROM clock
@@ -129,8 +129,8 @@ SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks
 WHERE  name IN (SELECT value FROM json_array_elements_text(%(names)s::json))
 
 -- :look_at_schedules
--- One row at least: the clock, and when the next of the others is to be looked at.
--- A run that is neither finished nor there at all was pruned: it has ended, too.
+-- At least one row: the clock, and when the next of the other schedules is due for evaluation. A run that is neither
+-- finished nor present was pruned: it has ended, too.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 due AS MATERIALIZED (
     (SELECT s.name FROM tickwork.schedules s WHERE s.wake_at <= (SELECT now FROM clock)
@@ -160,10 +160,10 @@ LEFT   JOIN LATERAL (
 ) runs ON true
 
 -- :move_schedules
--- A schedule that somebody else is moving or has moved is passed by. Gives back each that was moved, and how many of the
--- fires of all of them were recorded: fewer than there are means that one was judged before.
--- `(... IN (SELECT ...)) = true` has the names hashed; as a join it would compare each with each, since our sessions do
--- without hash joins.
+-- A schedule that another process is moving or has moved is skipped. Returns each moved schedule, and how many of the
+-- fires of all of them were recorded: fewer than given means that an occurrence was decided before. `(... IN (SELECT
+-- ...)) = true` makes a hashed subplan; as a join it would compare each with each, since Tickwork's sessions have hash
+-- joins off.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 given AS MATERIALIZED (
     SELECT m.* FROM json_to_recordset(%(moves)s::json) AS

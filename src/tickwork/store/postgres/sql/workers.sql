@@ -1,7 +1,7 @@
 -- Workers: one lease for each instance.
 
 -- :register_worker
--- No row back: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
+-- No row: the worker was lost or has ended. Under the same id it could not tell its old attempts from new ones.
 INSERT INTO tickwork.workers AS w (id, host, pid, version, queues, tasks, slots, schedules, offer, state,
        started_at, lease_until)
 SELECT %(id)s, %(host)s, %(pid)s::integer, %(version)s, %(queues)s, %(tasks)s, %(slots)s::integer, %(schedules)s, %(offer)s, 'running', now,
@@ -39,7 +39,7 @@ RETURNING w.id
 UPDATE tickwork.workers SET state = 'draining' WHERE id = %(id)s AND state = 'running'
 
 -- :end_worker
--- The row stays until the pruner finds nothing that points at it; whatever was left open is reclaimed at once.
+-- The row stays until the pruner finds no reference to it; attempts left open are reclaimed at once.
 UPDATE tickwork.workers
 SET    state = 'ended',
        lease_until = least(lease_until, coalesce(%(now)s::timestamptz, clock_timestamp()) - interval '1 microsecond')
@@ -53,8 +53,8 @@ SELECT r.job_id::text, r.attempt, r.claim, r.worker, j.policy, r.failures, r.cra
 FROM   tickwork.running r JOIN tickwork.jobs j ON j.id = r.job_id WHERE r.worker = %(worker)s ORDER BY r.job_id
 
 -- :expired_attempts
--- Where no lease is past, running is not read, however many dead rows it has. IS TRUE keeps IN a hashed subplan: as a join
--- it would be a nested loop, quadratic when many leases end together.
+-- If no lease has expired, running is not read, however many dead rows it has. IS TRUE keeps IN a hashed subplan: as a
+-- join it would be a nested loop, quadratic when many leases expire together.
 WITH lost AS MATERIALIZED (
     SELECT w.id FROM tickwork.workers w WHERE w.lease_until < coalesce(%(now)s::timestamptz, clock_timestamp())
 )

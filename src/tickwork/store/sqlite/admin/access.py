@@ -1,4 +1,4 @@
-"""The verbs of access on one SQLite file (see `store.admin.access`). The SQL is in sql/access.sql."""
+"""Access control on one SQLite file (see `store.admin.access`). The SQL is in sql/access.sql."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FILTERS = {"who": "AND who = :who", "action": "AND action = :action", "target":
 
 
 class SqliteAccess:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -176,7 +176,7 @@ class SqliteAccess:
     # -- the audit log
 
     def hold_keys(self, keys: Sequence[str]) -> None:
-        with self._write():  # a transaction that writes is alone from here on
+        with self._write():  # A write transaction excludes all others from here on.
             return
 
     def record_changes(self, changes: Sequence[AuditRow]) -> None:
@@ -230,7 +230,7 @@ class SqliteAccess:
         if rows:
             return str(rows[0][0])
         with self._write() as transaction:
-            rows = transaction.run("store_id")  # another process may have been first
+            rows = transaction.run("store_id")  # Another process may have created it first.
             id = str(rows[0][0]) if rows else token_hex(16)
             if not rows:
                 transaction.run("put_store_id", (id,))

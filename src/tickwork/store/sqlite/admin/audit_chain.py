@@ -1,4 +1,4 @@
-"""The verbs of the chain of the audit log on one SQLite file (see `store.admin.audit_chain`)."""
+"""The hash chain of the audit log on one SQLite file (see `store.admin.audit_chain`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tickwork.store.admin.audit_chain import BEGIN, BEHIND, ChainHead, ChainLink
 from tickwork.store.row_codec import duration_us, from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction
 
-_LINK = 5  # columns of a link, before those of its row
+_LINK = 5  # Columns of a link, before the columns of its row.
 
 
 class SqliteAuditChain:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -32,7 +32,7 @@ class SqliteAuditChain:
         wanted = {"behind": BEHIND, "limit": limit}
         with self._read() as transaction:
             if not transaction.run("to_link", {**wanted, "limit": 1}):
-                return 0  # without keeping any writer waiting
+                return 0  # Nothing to link: no write lock was taken.
         with self._write() as transaction:
             last = ChainHead(*(transaction.run("last_link") or [(0, BEGIN)])[0])
             rows = [audit_view(row, from_us) for row in transaction.run("to_link", wanted)]

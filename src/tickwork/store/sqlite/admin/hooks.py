@@ -14,7 +14,7 @@ from tickwork.store.sqlite.transitions import Transaction
 
 
 class SqliteHooks:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError

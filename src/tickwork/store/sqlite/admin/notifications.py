@@ -1,4 +1,4 @@
-"""The verbs of notifications on one SQLite file (see `store.admin.notifications`). The SQL is in sql/notify.sql."""
+"""Notifications on one SQLite file (see `store.admin.notifications`). The SQL is in sql/notify.sql."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tickwork.store.sqlite.transitions import Transaction
 
 
 class SqliteNotify:
-    """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of SqliteStore. It needs from the rest the transactions, and a way to wake workers."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError

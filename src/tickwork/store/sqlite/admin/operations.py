@@ -1,4 +1,4 @@
-"""The verbs of operations on one SQLite file (see `store.admin.operations`). The SQL is in sql/operations.sql."""
+"""Bulk operations on one SQLite file (see `store.admin.operations`). The SQL is in sql/operations.sql."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tickwork.store.admin.operations import Ask, OperationStep
 from tickwork.store.row_codec import duration_us, from_us
 from tickwork.store.sqlite.transitions import SQL, Transaction
 
-_END = "g"  # above every id
+_END = "g"  # Sorts after every id.
 
 
 class SqliteOperations:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
