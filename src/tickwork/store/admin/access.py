@@ -216,7 +216,7 @@ class AccessVerbs(Protocol):
         """Begin a session. A user's session is stored only while `password` is still theirs; False when it is not."""
 
     def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
-        """Return a session that has neither expired nor been idle for this long, and whose user or key is still valid."""
+        """Return a session that has not expired, was used within `idle`, and whose user or key is still valid."""
 
     def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
         """Return the sessions that `get_session` would find, of all or of one subject, the last used first.
@@ -273,7 +273,7 @@ class AccessVerbs(Protocol):
         """Delete a request that changed nothing, if it was not begun again."""
 
     def release_answer(self, who: str, key: str, began_at: datetime) -> None:
-        """Let the next request with the same key and digest begin at once, because the outcome of this one is unknown."""
+        """Let the next request with the same key and digest begin at once, because this one's outcome is unknown."""
 
     def store_id(self) -> str:
         """Return the unique id of this store, created on first use. It is not secret."""

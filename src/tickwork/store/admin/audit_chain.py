@@ -158,6 +158,7 @@ def _all(store: AuditChainVerbs) -> Iterator[LinkedRow]:
 
 
 def _trouble_of(one: LinkedRow, last: ChainHead | None, to_us: ToMicroseconds, kept_us: int) -> str | None:
+    """Return what is wrong with a link, or None."""
     link, row = one
     if last is not None and link.number != last.number + 1:
         return f"link {last.number + 1} is missing."

@@ -77,7 +77,7 @@ class NotifyVerbs(Protocol):
         """Return the notifications that are due to be evaluated."""
 
     def move_notification(self, move: NotificationMove) -> bool:
-        """Store the new state of a notification and its messages in one transaction; False: another process was first."""
+        """Store a notification's new state and its messages in one transaction; False: another process was first."""
 
     def ended_jobs(
         self, after: EndedMark, until: datetime, limit: int, *, badly: bool, task: str | None = None

@@ -47,7 +47,7 @@ class OperationVerbs(Protocol):
         """Lease and return the oldest unfinished operation that no process works on."""
 
     def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
-        """Store the progress of an operation, and renew its lease; False if it was cancelled, or another process took the step.
+        """Store the progress of an operation, and renew its lease; False: it was cancelled, or the step was taken.
 
         The page itself was done before; a change that is applied to a job twice has the effect of one.
         """

@@ -44,6 +44,7 @@ class PostgresClock:
         raise NotImplementedError
 
     def check_clock(self) -> timedelta | None:
+        """Compare the last recorded reading with the clock, and repair a step back; otherwise renew an old reading."""
         ((now, reading),) = self._perform(lambda session: session.run("read_clock"))
         if reading is not None and reading > now + NOTICED:
             back = self._perform(_repair, single=False)

@@ -89,6 +89,7 @@ class PostgresDags:
         return step_jobs.with_inputs(jobs, [ResultRow(*row) for row in rows], self._graphs.large_results.load)
 
     def put_dag(self, graph: Graph) -> int:
+        """Store a definition with its task, limits and triggers, under a lock on its name."""
         found = digest(graph)
 
         def put(session: Session) -> int:
@@ -140,7 +141,7 @@ class PostgresDags:
         return is_id(run_id) and self._move_runs(begin_again)
 
     def _retry_steps(self, ids: Sequence[JobId], first_us: int) -> dict[JobId, bool]:
-        """Have runs start again with those of these jobs that are steps and failed; whether each of them does."""
+        """Rerun the runs of the jobs among these that are failed steps; return for each whether its run was queued."""
         known = array([one for one in ids if is_id(one)])
         rows = self._perform(lambda session: session.run("failed_parts", ids=known))
         again: dict[str, list[str]] = {}

@@ -93,7 +93,7 @@ class PostgresLimits(PostgresDags):
         return self._turns.setdefault(worker, TurnKeeper())
 
     def _open_after(self, full: Mapping[LimitKey, int], freed: Sequence[str]) -> bool:
-        """Open limit keys after the commit of a round: keys that others freed meanwhile, and keys that its finishes freed.
+        """Open limit keys after a round's commit: keys that others freed meanwhile, and keys that its finishes freed.
 
         A refusal and a finish can race; this is the refusal's second look. True when jobs are held under the keys that
         the round's own finishes freed.
@@ -167,6 +167,7 @@ class PostgresLimits(PostgresDags):
     # -- gates
 
     def put_gate(self, gate: Gate) -> None:
+        """Store a gate. A drop gate also drops held jobs, after the commit and page by page."""
         values = {"name": gate.name, "value": GATES.encode(gate).decode(), "queue": gate.queue}
 
         def put(session: Session) -> None:
@@ -204,6 +205,8 @@ class PostgresLimits(PostgresDags):
             self._open_freed(names)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
+        """Delete the gates with exactly these selectors, and open the keys that hold their jobs."""
+
         def lift(session: Session) -> list[Gate]:
             found = [view.gate for view in _gates(session) if view.gate.selects == dict(selects)]
             session.run("delete_gates", names=text_array([gate.name for gate in found]))
@@ -231,6 +234,8 @@ class PostgresLimits(PostgresDags):
     # -- what holds a job
 
     def hold(self, job_id: JobId) -> Hold | None:
+        """Return why a waiting job is held; the reads take no locks."""
+
         def read(session: Session) -> Hold | None:
             rows = session.run("place_of", job_id=job_id)
             gates = [view.gate for view in _gates(session)] if rows else []
@@ -289,6 +294,8 @@ class PostgresLimits(PostgresDags):
     # -- services
 
     def open_turnstiles(self) -> int:
+        """Open limit keys that have capacity and no time to open, and delete keys, holds and gates without effect."""
+
         def tidy(session: Session) -> int:
             session.run("forget_gates")
             session.run("forget_holds")

@@ -36,6 +36,7 @@ class PostgresRemote:
         raise NotImplementedError
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
+        """Read the heads of all lanes first; only if a place has due jobs, read the tasks of its first jobs."""
         queues = list(dict.fromkeys(queues))
         heads = self._perform(lambda session: self._heads(session, queues))
         if not heads.due:
@@ -77,6 +78,8 @@ class PostgresRemote:
         return self._perform(renew, pool=self._reserved, single=False) if is_id(name.job_id) else None
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
+        """Append lines under a lock on the attempt; an existing chunk is kept, and the total is truncated to `limit`."""
+
         def append(session: Session) -> int | None:
             held = session.run("hold_attempt", **msgspec.structs.asdict(name))
             if not held:

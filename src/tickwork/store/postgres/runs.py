@@ -142,6 +142,7 @@ class PostgresRuns:
         return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
 
     def put_steps(self, run: str, standings: Sequence[StepState], approvals: Mapping[str, Step]) -> None:
+        """Queue a write of the steps' states, and of when approvals are answered by default."""
         wakes = [run_lifecycle.wake_at_us(one, approvals.get(one.step), self.now_us) for one in standings]
         self._put_off(
             "put_steps",
@@ -184,6 +185,7 @@ class PostgresRuns:
         self._put_off("finish_attempts", **params.endings([finish]))
 
     def produce(self, assets: Sequence[str], by: str) -> None:
+        """Record that assets were updated, and start the dags that are ready. lock_assets serializes this."""
         for name in assets:
             made = {"name": name, "by": by}
             steps = ("lock_assets", "made_anew", "freshen", "use_up_ready")

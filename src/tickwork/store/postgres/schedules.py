@@ -46,6 +46,7 @@ class PostgresSchedules:
         self._perform(lambda session: session.run("put_schedules", schedules=given))
 
     def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
+        """Lock the stored schedules, merge each with its declaration, and store the result."""
         declared = _once(specs)
         names = params.document(spec.name for spec in declared)
 
@@ -86,6 +87,7 @@ class PostgresSchedules:
         return [name for name in dict.fromkeys(names) if name in deleted]
 
     def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
+        """Store a schedule under its lock, if its stored spec is still `old`."""
         given, names = params.document([_spec(spec, None)]), params.document([spec.name])
 
         def replace(session: Session) -> bool:
@@ -161,6 +163,7 @@ class PostgresSchedules:
         return [name for (name,) in self._perform(lambda session: session.run("end_pauses"))]
 
     def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
+        """Move schedules, record fires and insert jobs in one statement; then cancel older runs in the same transaction."""
         values = {
             "moves": params.document(_standing(move) for move in moves),
             "ended": params.document(

@@ -274,6 +274,7 @@ class PostgresStore(
     # -- callers
 
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: By = None) -> list[JobId]:
+        """Insert jobs. Without keys and without `by` it is one round trip, which may carry the NOTIFY."""
         if tx is not None:
             self._check_first()
             return run_inside(tx, self._steps.insert_and_call(jobs, self._now(), by), self._same)
@@ -374,6 +375,7 @@ class PostgresStore(
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """Lend a connection for a caller's transaction. Errors that the caller's block raises are not translated."""
         self._check_first()
         with self._user_pool.lend() as pooled:
             raised: BaseException | None = None
@@ -453,6 +455,10 @@ class PostgresStore(
         ahead: timedelta = timedelta(0),
         reach: LimitedCapacity | None = None,
     ) -> Exchange:
+        """Store finishes and claim. Finishes that advance runs come first, in a transaction of their own.
+
+        Claimed runs are begun here instead of being returned.
+        """
         moving = [one for one in endings if one.run is not None or one.produce]
         if moving:  # Finishes that advance runs go first, so that the jobs they release can be claimed here.
             ids = {one.job_id for one in moving}
@@ -608,6 +614,7 @@ class PostgresStore(
         return by_kind(self._perform(lambda session: session.run("waiting_kinds", **values)))
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
+        """Close attempts, in the caller's transaction if there is one; finishes of steps also advance their runs."""
         moves_runs = any(one.run or one.produce for one in endings)
         if tx is not None and not moves_runs:
             rows = run_inside(tx, self._steps.finish(endings, logs, self._now()), self._same)
@@ -772,6 +779,7 @@ def _asked(
     limit: int,
     ahead: timedelta = timedelta(0),
 ) -> dict[str, Any]:
+    """Return the parameters of `claim_jobs`, without places."""
     return {
         "worker": worker,
         "claim": str(claim),

@@ -111,7 +111,7 @@ def walk_of(way: ReadPath) -> int:
 
 
 def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
-    """Split a filter by state. Queued jobs appear twice, because an index leads to those that are retried."""
+    """Split a filter by state. Queued jobs appear twice, because an index leads to the jobs that are retried."""
     for state in STATES:
         if state_of(which) in (None, state):
             yield state, replace(which, state=which.state or state)

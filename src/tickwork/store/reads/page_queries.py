@@ -42,7 +42,7 @@ class EventPlace(NamedTuple):
 
 
 class RunEvent(NamedTuple):
-    """An event of a run: of one of its steps or, without a step, of the run itself."""
+    """An event of a run, or of one of its steps."""
 
     place: EventPlace
     event: str

@@ -141,6 +141,7 @@ def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) 
 
 
 def _with_inputs(one: Claimed, results: StepResults) -> Claimed:
+    """Fill results into a job's arguments; a job that cannot be filled gets a `flaw` instead."""
     try:
         args = fill(one.args, decode_holes(one.inputs or "[]"), partial(value_of, params={}, items={}, results=results))
     except Unfillable as error:

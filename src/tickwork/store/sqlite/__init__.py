@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file, any number of processes of one machine."""
+"""The embedded store: one SQLite file, for any number of processes on one machine."""
 
 from tickwork.store.sqlite.store import SqliteStore
 

@@ -1,6 +1,6 @@
-"""The verbs of flow control on one SQLite file (see `store.limits`). The SQL is in sql/flow.sql.
+"""Flow control on SQLite: limited claims, limits, gates, tenants (see `store.limits`). The SQL is in sql/flow.sql.
 
-Whoever writes is alone in the file, so nothing has to be locked.
+A writer excludes all others, so no rows have to be locked.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _FORGOTTEN = 1000
 
 
 def is_guarded(transaction: Transaction, queues: Sequence[str]) -> bool:
-    """Whether a plain claim of these queues has to stand back."""
+    """Return whether a plain claim of these queues must take nothing, because of limits or gates."""
     ((answer,),) = transaction.run("is_guarded", {"queues": as_json(list(queues)), "now": transaction.now})
     return bool(answer)
 
 
 class SqliteClaimTx:
-    """A round of a guarded claim, inside a transaction."""
+    """A round of a limited claim, inside a transaction that all rounds of the claim share."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class SqliteClaimTx:
         return self._transaction.now
 
     def look(self) -> Snapshot:
+        """Read the snapshot: heads of all lanes, gates, weights, and open limit keys."""
         transaction, now = self._transaction, self._transaction.now
         gates = transaction.run("gates_in_force", {"now": now, "queues": as_json(self._queues)})
         heads = self._plain_heads()
@@ -94,6 +95,7 @@ class SqliteClaimTx:
         return Snapshot(now, [GATES.decode(value.encode()) for (value,) in gates], weights, heads, empty, opens_at)
 
     def _plain_heads(self) -> list[LaneHead]:
+        """Return the first job of each priority of the queues' own lanes."""
         heads: list[LaneHead] = []
         for queue in self._queues:
             rows = _walk(self._transaction, queue, f"{queue}:")
@@ -104,6 +106,7 @@ class SqliteClaimTx:
         return [row_codec.neighbour(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
 
     def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
+        """Pick due jobs of the requests in order, at most `of_group` for each group."""
         picked: list[Candidate] = []
         left = {wish.group: wish.of_group for wish in wishes}
         for wish in wishes:
@@ -126,6 +129,7 @@ class SqliteClaimTx:
         return [self._scout(scout) for scout in scouts]
 
     def _scout(self, scout: LaneScan) -> LaneScanResult:
+        """Run one scan step. The position is read by a second statement, unless enough jobs were picked."""
         now = self._transaction.now
         values = {
             "lane": scout.lane,
@@ -148,6 +152,7 @@ class SqliteClaimTx:
     def lock(
         self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
+        """Read the states of limit keys. The write transaction is their lock."""
         names = {turnstile_name(passage): passage for passage in passages}
         if not names:
             return {}
@@ -170,11 +175,13 @@ class SqliteClaimTx:
         return stiles
 
     def _count_held(self, passage: LimitKey, most: int) -> int:
+        """Count the jobs that a limit key holds, up to `most`."""
         lane, until = lane_range(held_prefix(passage))
         ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": most})
         return int(waiting)
 
     def apply(self, verdict: ClaimPlan) -> int:
+        """Write the plan; return how many jobs were parked in bulk."""
         transaction, now = self._transaction, self._transaction.now
         moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
         transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
@@ -210,13 +217,14 @@ class SqliteClaimTx:
         return sum(self._park_alike(one, lane) for one, lane in verdict.masses)
 
     def _park_alike(self, one: Candidate, lane: str) -> int:
-        """Put aside those that stand behind a job and are like it; return how many."""
+        """Park jobs of the same kind behind a job; return how many."""
         place = {"place": one.lane, "priority": one.priority, "run_at": one.run_at_us, "job_id": one.job_id}
         about = dict(zip(("queue", "collection", "labels", "flow"), one.row[14:18], strict=True))
         values = {**place, **about, "task": one.task, "lane": lane, "most": MASS, "now": self._transaction.now}
         return len(self._transaction.run("park_alike", values))
 
     def _divert(self, one: Candidate, queue: str) -> None:
+        """Move a job to another queue, once."""
         flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
         lane = home_lane(queue, flow)
         values = {"job_id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
@@ -225,7 +233,7 @@ class SqliteClaimTx:
 
 
 class SqliteLimits:
-    """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of SqliteStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _graphs: GraphCache
     _here: ThreadTransaction[Any]
@@ -279,13 +287,14 @@ class SqliteLimits:
     # -- gates
 
     def put_gate(self, gate: Gate) -> None:
+        """Store a gate. A drop gate also drops held jobs, after the commit and page by page."""
         passage = gate_passage(gate)
         named = {"name": turnstile_name(passage), "bound": passage.limit}
         with self._write() as transaction:
             value = GATES.encode(gate).decode()
             values = {"name": gate.name, "value": value, "queue": gate.queue, "until": gate.until_us}
             transaction.run("put_gate", {**values, "now": transaction.now})
-            # What one of the same name holds already is judged anew: it may be for less long.
+            # Jobs that a gate of this name holds already are checked again: the new gate may end earlier.
             if transaction.run("opening", (named["name"],)):
                 transaction.run("open_bound", {"bound": passage.limit, "now": transaction.now})
         if gate.kind == "drop":
@@ -339,6 +348,7 @@ class SqliteLimits:
     # -- what holds a job
 
     def hold(self, job_id: JobId) -> Hold | None:
+        """Return why a waiting job is held, read in one transaction."""
         with self._read() as transaction:
             rows = transaction.run("place_of", (job_id,))
             if not rows:
@@ -378,6 +388,7 @@ class SqliteLimits:
     # -- breakers
 
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
+        """Report the ends of attempts to breakers; a breaker that changes its state sets when its held jobs start."""
         with self._write() as transaction:
             for passage, job_id, failed in ends:
                 name = turnstile_name(passage)
@@ -397,6 +408,7 @@ class SqliteLimits:
     # -- services
 
     def open_turnstiles(self) -> int:
+        """Open limit keys that have capacity and no time to open, and delete keys, holds and gates without effect."""
         with self._write() as transaction:
             now = transaction.now
             transaction.run("forget_gates", (now,))
@@ -413,7 +425,7 @@ class SqliteLimits:
 def _fate(
     transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates: Sequence[Gate]
 ) -> ClaimForecast | None:
-    """What holds a waiting job; where that is not decided yet, what would at a claim."""
+    """Return what holds a waiting job, or what would hold it at the next claim."""
     now, held_by = transaction.now, read_lane(lane).held_by
     if held_by is not None:
         ((open_at,),) = transaction.run("opening", (turnstile_name(held_by),)) or [(None,)]
@@ -428,7 +440,7 @@ def _fate(
 
 
 def _standing(transaction: Transaction, names: Mapping[str, LimitKey]) -> tuple[dict[str, str], dict[str, Rule | None]]:
-    """The states of turnstiles by their names, and the rules of their limits."""
+    """Return the stored states of limit keys by name, and the rules of their limits."""
     states = dict(transaction.run("states", (as_json(list(names)),)))
     limits = sorted({passage.limit for passage in names.values()})
     rules = {name: row_codec.decode_rule(rule) for name, rule in transaction.run("rules", (as_json(limits),))}
@@ -436,7 +448,7 @@ def _standing(transaction: Transaction, names: Mapping[str, LimitKey]) -> tuple[
 
 
 def _walk(transaction: Transaction, lane: str, until: str) -> list[Any]:
-    """The first job of each priority of each lane from `lane` to before `until`."""
+    """Return the first job of each priority of each lane from `lane` to before `until`."""
     heads: list[Any] = []
     at: tuple[str, int] = (lane, -1)
     while rows := transaction.run("next_head", {"lane": at[0], "priority": at[1], "until": until}):
@@ -446,6 +458,7 @@ def _walk(transaction: Transaction, lane: str, until: str) -> list[Any]:
 
 
 def _heads(transaction: Transaction, prefix: str) -> list[Any]:
+    """Return the first job of each priority of each lane whose name begins with `prefix`."""
     return _walk(transaction, *lane_range(prefix))
 
 
@@ -456,5 +469,6 @@ def _applicant(row: Any) -> Candidate:
 
 
 def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:
+    """Return the queue row of a picked job in another lane. Picked rows contain the next attempt number."""
     job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
     return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at, row[-5])

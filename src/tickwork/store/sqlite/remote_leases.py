@@ -1,4 +1,4 @@
-"""The verbs of attempts over REST on one SQLite file (see `store.remote_leases`). The SQL is in sql/remote.sql."""
+"""The verbs for attempts over REST on one SQLite file (see `store.remote_leases`). The SQL is in sql/remote.sql."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tickwork.store.sqlite.transitions import Transaction, as_json
 
 
 class SqliteRemote:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -40,6 +40,7 @@ class SqliteRemote:
         return DueWork(found, heads.next_s)
 
     def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
+        """Move attempts that the claimer still holds to leases of their own; others are left out of the result."""
         granted: dict[JobId, datetime] = {}
         with self._write() as transaction:
             for one in grants:
@@ -77,6 +78,7 @@ class SqliteRemote:
             return msgspec.structs.replace(one, lease_until=from_us(until))
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
+        """Append lines if the attempt is current; an existing chunk is kept, and the total is truncated to `limit`."""
         with self._write() as transaction:
             one = _standing(transaction, name)
             if one is None:

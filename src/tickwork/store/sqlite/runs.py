@@ -1,6 +1,6 @@
-"""Dags and their runs on one SQLite file (see `store.dags` and `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
+"""Dags and their runs on SQLite (see `store.dags` and `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
 
-Whoever writes is alone in the file, so nothing has to be locked.
+A writer excludes all others, so no rows have to be locked.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class SqliteRuns:
         transitions.insert(self._transaction, jobs, known=False)
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
+        """Queue ended instances again with new arguments; their attempts are kept."""
         self._transaction.opened |= bool(jobs)
         for job in jobs:
             check(job.part is not None, f"Job {job.id} is no step.")
@@ -94,7 +95,7 @@ class SqliteRuns:
 
 
 def advance(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[str]) -> None:
-    """Move on the runs of those of these jobs that are steps and have ended."""
+    """Advance the runs of the jobs among these that are steps and have ended."""
     parts = transaction.run("parts", (as_json(list(job_ids)),))
     endings = [EndedStep(run, step, JobState(state)) for run, step, state in parts]
     if endings:
@@ -102,7 +103,7 @@ def advance(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[str]
 
 
 def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
-    """Note that assets were made anew, and start the dags that wait for that."""
+    """Record that assets were updated, and start the dags that wait for them."""
     for name in assets:
         transaction.run("made_anew", {"name": name, "now": transaction.now, "by": by})
         transaction.run("freshen", (name,))
@@ -116,7 +117,7 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
 
 
 def produce_all(transaction: Transaction, endings: Iterable[Finish]) -> None:
-    """Note what ended jobs have made anew, those of them that succeeded."""
+    """Record the assets that ended jobs have updated, if the jobs succeeded."""
     making = {one.job_id: one.produce for one in endings}
     for (job_id,) in transaction.run("succeeded_of", (as_json(list(making)),)):
         produce(transaction, making[job_id], job_id)
@@ -137,7 +138,7 @@ def begin(transaction: Transaction, graphs: GraphCache, claimed: Sequence[Claime
 
 
 def arranged(transaction: Transaction, graphs: GraphCache, claimed: list[Claimed]) -> list[Claimed]:
-    """What is left for a worker of what it has claimed: runs are begun here, and steps are given their inputs."""
+    """Begin the claimed runs; return the other claimed jobs, with results filled into the arguments of steps."""
     if any(map(step_jobs.is_run, claimed)):
         begin(transaction, graphs, [one for one in claimed if step_jobs.is_run(one)])
         claimed = [one for one in claimed if not step_jobs.is_run(one)]
@@ -148,7 +149,7 @@ def arranged(transaction: Transaction, graphs: GraphCache, claimed: list[Claimed
 
 
 def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId]) -> list[JobId]:
-    """Cancel jobs; of runs, what they have going, too. Return those that had not ended."""
+    """Cancel jobs, and for runs their live steps, too. Return the jobs that had not ended."""
     cancelled = [job_id for job_id in dict.fromkeys(job_ids) if transitions.cancel(transaction, job_id)]
     if cancelled:
         advance(transaction, graphs, cancelled)
@@ -158,7 +159,7 @@ def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId
 
 
 def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> None:
-    """Cancel everything that a run has going; what is to run even then follows."""
+    """Cancel all live instances and approvals of a run; steps that run even then follow."""
     ground = SqliteRuns(transaction, graphs)
     approvals = run_lifecycle.open_approvals(ground, run)
     live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
@@ -169,7 +170,7 @@ def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> Non
 
 
 def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run_at: int) -> bool:
-    """Queue an ended run again, to start with these steps, or with what failed; False when it is none."""
+    """Queue an ended run again, from these steps or from the failed ones; False when it is not an ended run."""
     if not transaction.run("run_ids", (as_json([run]),)) or not transitions.queue_again(transaction, run, run_at):
         return False
     transaction.run("set_again", (None if steps is None else as_json(list(steps)), run))
@@ -177,7 +178,7 @@ def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run
 
 
 def retry_steps(transaction: Transaction, job_ids: Sequence[JobId], run_at: int) -> dict[JobId, bool]:
-    """Have runs start again with those of these jobs that are steps and failed; whether each of them does."""
+    """Rerun the runs of the jobs among these that are failed steps; return for each whether its run was queued."""
     places = {JobId(job_id): (run, name) for job_id, run, name in transaction.run("failed_parts", (as_json(job_ids),))}
     again: dict[str, list[str]] = {}
     for run, name in places.values():
@@ -191,7 +192,7 @@ def result_rows(transaction: Transaction, pairs: Collection[tuple[str, str]]) ->
 
 
 class SqliteDags:
-    """A part of SqliteStore: the verbs. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of SqliteStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _graphs: GraphCache
 
@@ -205,6 +206,7 @@ class SqliteDags:
         raise NotImplementedError
 
     def put_dag(self, graph: Graph) -> int:
+        """Store a definition with its task, limits and triggers; a definition equal to the newest changes nothing."""
         found = digest(graph)
         with self._write() as transaction:
             newest = transaction.run("newest_dag", (graph.name,))

@@ -23,7 +23,7 @@ _END_OF_TIME = 1 << 62
 
 
 class SqliteSchedules:
-    """A part of SqliteStore. What it needs of the rest are its transactions, and a way to wake workers."""
+    """A part of SqliteStore. It needs from the rest the transactions, and a way to wake workers."""
 
     _graphs: GraphCache
 
@@ -126,6 +126,7 @@ class SqliteSchedules:
     # -- services
 
     def look_at_schedules(self, limit: int) -> DueSchedules:
+        """Read the due schedules with their runs, calendars and task definitions, in one transaction."""
         with self._read() as transaction:
             now = transaction.now
             names = [name for (name,) in transaction.run("to_look_at", {"now": now, "limit": limit})]
@@ -213,7 +214,7 @@ def _standing(move: ScheduleMove) -> dict[str, Any]:
 
 
 def _carry_out(transaction: Transaction, graphs: GraphCache, moved: Sequence[ScheduleMove]) -> None:
-    """Do what goes with moves that are ours to make."""
+    """Write the fires, jobs and cancellations of moves that succeeded."""
     for move in moved:
         for fire in move.fires:
             recorded = transaction.run("record_fire", _fire(move.name, fire, transaction.now))

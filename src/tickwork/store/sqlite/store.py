@@ -1,7 +1,7 @@
-"""The verbs of `store.base` on one SQLite file. The SQL is in sql/, a file for each group of verbs.
+"""The SQLite store: transactions, and the verbs on jobs and workers. The SQL is in sql/.
 
 Every writing verb is one `BEGIN IMMEDIATE` transaction on the one writing connection of this process; reads have
-connections of their own. What they do to the rows is in transitions.py.
+connections of their own. Changes to rows are in transitions.py.
 """
 
 from __future__ import annotations
@@ -87,8 +87,10 @@ _STUCK = timedelta(minutes=1)
 
 
 class SqliteSharedTransaction:
-    """A transaction that several verbs share. It begins with the first one that writes, and keeps no writer waiting
-    before that."""
+    """A transaction that several verbs share.
+
+    It begins with the first write, so that it blocks no writer before that.
+    """
 
     def __init__(self, begin: Callable[[], UserConnection]) -> None:
         self._begin = begin
@@ -159,6 +161,7 @@ class SqliteStore(
 
     @contextlib.contextmanager
     def _write(self, tx: Any = None) -> Iterator[Transaction]:
+        """Open a write transaction, or join the caller's or the thread's shared one."""
         if tx is None and self._here.together is not None:
             tx = self._here.together.held.begin()
         if tx is not None:
@@ -170,6 +173,7 @@ class SqliteStore(
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[Transaction]:
+        """Open a read transaction; join the thread's shared one if that has begun, so that its writes are visible."""
         if self._here.together is not None and self._here.together.held.has_begun:
             with self._write() as transaction:
                 yield transaction
@@ -186,13 +190,14 @@ class SqliteStore(
             if not is_stored_already(error.__cause__):
                 raise
             ids = self._insert(jobs, tx, by, known=True)
-        self._wake()  # those who only look
+        self._wake()  # Again after the commit, for workers that only read and so do not wait for it.
         return ids
 
     def _insert(self, jobs: Sequence[NewJob], tx: Any, by: AskingAttempt | None, *, known: bool) -> list[JobId]:
+        """Store jobs, unless the attempt `by` is not the current one of its job."""
         with self._write(tx) as transaction:
             if tx is None:
-                self._wake()  # a claim that begins from here on waits for our commit: meanwhile workers get up
+                self._wake()  # A claim that begins now waits for this commit, so workers can wake up meanwhile.
             if by is not None and not transaction.run("is_current", (by.job_id, by.claim)):
                 raise LeaseLost(
                     f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored."
@@ -351,7 +356,7 @@ class SqliteStore(
         ahead: timedelta,
         reach: LimitedCapacity | None,
     ) -> Claims | None:
-        """None when the worker has no lease."""
+        """Claim jobs inside a transaction; None when the worker has no lease."""
         if not transitions.has_lease(transaction, worker):
             return None
         queues = list(dict.fromkeys(queues))
@@ -376,7 +381,7 @@ class SqliteStore(
         return self._arranged(transaction, Claims(ground.claimed, None, played.again_s, played.is_near))
 
     def _arranged(self, transaction: Transaction, claims: Claims) -> Claims:
-        """What is left of claims for the worker: runs are begun here, and their first steps can be claimed at once."""
+        """Begin the claimed runs and return the other claims. The first steps of the runs can be claimed at once."""
         jobs = arranged(transaction, self._graphs, claims.jobs)
         if jobs is claims.jobs:
             return claims
@@ -402,7 +407,7 @@ class SqliteStore(
         return Exchange(set(finished), claims)
 
     def _finish(self, transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
-        """Close attempts, move the runs on whose steps they were, and return whose they were."""
+        """Close attempts and advance the runs of their steps; return the closed jobs with their workers."""
         closed = transitions.finish(transaction, endings, guard)
         steps = dict.fromkeys(one.job_id for one in endings if one.run is not None and one.job_id in closed)
         if steps:
@@ -546,14 +551,15 @@ class SqliteStore(
             wake_all(self._file.wake_folder)
 
     def _wake_for(self, endings: Sequence[Finish], transaction: Transaction) -> None:
+        """Wake workers if finishes put jobs back into the queue, or opened a limit."""
         if transaction.opened or any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._wake()
 
     def check_clock(self) -> timedelta | None:
-        return None  # it never goes back: see store/sqlite/file/clock.py
+        return None  # It never goes back: see store/sqlite/file/clock.py.
 
     def record_clock_step(self, by: timedelta) -> None:
-        """Nothing to record: `health` compares with the host's clock."""
+        """Do nothing: `health` compares with the host's clock."""
 
     def health(self) -> StoreHealth:
         with self._file.reading() as connection:
@@ -569,7 +575,7 @@ class SqliteStore(
         return self._file.upgrade()
 
     def answer_within(self, limit: timedelta) -> None:
-        """Keep the usual limits: a caller that stops waiting for the file's lock earlier only has to wait again."""
+        """Keep the usual limits: a caller that stops waiting for the file's lock earlier has to wait again."""
 
     def connections(self) -> ConnectionCounts:
         return ConnectionCounts()

@@ -1,7 +1,7 @@
-"""What the verbs do to the rows of one SQLite file, inside a transaction that somebody else began and will commit.
+"""State changes of jobs on SQLite: insert, claim, finish, cancel, retry. The caller begins and commits the transaction.
 
-Batches go through `run_many`, one statement for all their rows. Whoever writes is alone in the file until the commit,
-so what was read a moment ago still holds.
+Batches use `run_many`, one statement for all their rows. A writer excludes all others until the commit, so rows that
+were read in the transaction cannot change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ AT_ONCE = 32
 
 
 class Transaction:
-    """Named statements on a connection, at one instant of the store's clock. `opened`: held jobs may start after it."""
+    """Named statements on a connection, at one instant of the store's clock.
+
+    `opened`: held jobs may start after the commit, so workers are to be woken.
+    """
 
     __slots__ = ("connection", "now", "opened")
 
@@ -46,12 +49,12 @@ class Transaction:
         return self.connection.run(SQL[statement], values)
 
     def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a statement that gives nothing back, for each row."""
+        """Run a statement that returns no rows, for each row of values."""
         if rows:
             self.connection.run_many(SQL[statement], rows)
 
     def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run an INSERT, whose last words are its VALUES, for each row: many at once, which takes half the time."""
+        """Run an INSERT that ends with its VALUES for each row. AT_ONCE rows per statement take half the time."""
         whole = len(rows) - len(rows) % AT_ONCE
         if whole:
             parts = [tuple(chain.from_iterable(rows[at : at + AT_ONCE])) for at in range(0, whole, AT_ONCE)]
@@ -61,7 +64,7 @@ class Transaction:
 
 @cache
 def _at_once(sql: str) -> str:
-    """The same INSERT for AT_ONCE rows."""
+    """Return the same INSERT for AT_ONCE rows."""
     what, values, row = sql.rpartition("VALUES ")
     check(row.rstrip().endswith(")"), f"This statement does not end with its VALUES: {sql}")
     return f"{what}{values}{', '.join([row] * AT_ONCE)}"
@@ -80,7 +83,7 @@ def task_row(task: TaskDefinition) -> tuple[Any, ...]:
 
 
 def insert(transaction: Transaction, jobs: Sequence[NewJob], *, known: bool) -> list[JobId]:
-    """Store jobs; return who stands for each. `known`: some are there already, and are left as they are."""
+    """Store jobs; return for each the job that represents it. `known`: existing ids are left as they are."""
     if known:
         stored = {job_id for (job_id,) in transaction.run("stored_jobs", (as_json([job.id for job in jobs]),))}
         inserted = insert(transaction, [job for job in jobs if job.id not in stored], known=False)
@@ -137,7 +140,7 @@ def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at:
 
 
 def stamp(transaction: Transaction, job: NewJob) -> str:
-    """Store what flow control has to know of a job; return its lane."""
+    """Store a job's lane and flow; return its lane."""
     lane = home_lane(job.queue, job.flow)
     transaction.run("stamp_job", (lane, row_codec.encode_flow(job.flow), job.id))
     return lane
@@ -149,9 +152,10 @@ def _into_lane(transaction: Transaction, job: NewJob, row: tuple[Any, ...]) -> t
 
 
 def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
+    """Store a job with a key, or return the live job that holds it. Raises KeyTaken if that cannot represent it."""
     if job.key is not None:
         if transaction.run("stored_jobs", (as_json([job.id]),)):
-            return job.id  # whoever has its key by now
+            return job.id  # The job exists already. Its key may be another job's by now.
         holder = transaction.run("key_holder", (job.key, transaction.now))
         if holder:
             found = KeyOwner(*holder[0])
@@ -165,7 +169,7 @@ def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
 
 
 def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
-    """Change a waiting job to what a new one says; return False when it does not wait."""
+    """Replace a waiting job by a new one; return False if it does not wait."""
     asked, run_at, expires_at = row_codec.due_us(job, transaction.now)
     values = {
         "job_id": holder,
@@ -208,7 +212,7 @@ def claim(
     ahead_us: int,
     ageing: StarvationGuard,
 ) -> Claims:
-    """Take what is aged, if it is its turn, what is due, and then what is due within `ahead_us`."""
+    """Claim jobs: aged ones when it is their turn, then jobs that are due, then jobs due within `ahead_us`."""
     now = transaction.now
     places = places_of(queues)
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
@@ -226,23 +230,25 @@ def claim(
 
 
 def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+    """Pick jobs and delete their queue rows."""
     rows = pick(transaction, asked, limit, after, until)
     transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in rows])
     return rows
 
 
 def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
-    """The most urgent jobs of each queue whose time is in (after, until], queue by queue."""
+    """Return the most urgent jobs of each queue with run_at in (after, until], queue by queue."""
     return transaction.run("pick_due", {**asked, "limit": limit, "after": after, "until": until})
 
 
 def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
+    """Return whether a worker's lease has not expired."""
     lease = transaction.run("worker_lease", (worker,))
     return bool(lease) and lease[0][0] > transaction.now
 
 
 def running_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
-    """A picked job as it runs; `lane` is where it goes should it be queued again."""
+    """Return the running row of a picked job; `lane` is the lane to which it returns if it is queued again."""
     job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
     counts = (failures, crashes, alone)
     return (job_id, attempt, worker, lane, priority, task, run_at, now, *counts, keyed, expires_at, claim, row[-5])
@@ -251,6 +257,7 @@ def running_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int)
 def claimed_row(
     row: Any, queue: str, claim: ClaimId, now: int, flow: Flow | None = None, is_probe: bool = False
 ) -> Claimed:
+    """Return a picked job as it is handed to the worker."""
     job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
     *_, losses, run, step, inputs, trace = row
     counts, part = (failures, crashes, alone == 1), (run, step, inputs, trace)
@@ -259,7 +266,7 @@ def claimed_row(
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
-    """In how many seconds the next job is due, and something opens that holds jobs."""
+    """Return in how many seconds the next job is due, and the next limit key opens."""
     now = transaction.now
     (next_us,) = transaction.run("next_due", {"places": asked["places"], "after": now + ahead_us, "now": now})
     due_s, opens_s = (None if at_us is None else (at_us - now) / 1e6 for at_us in next_us)
@@ -270,7 +277,11 @@ def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> t
 
 
 def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
-    """Close attempts behind a guard and move their jobs on; return their workers. The others are not current."""
+    """Close the attempts that the statement `guard` selects and move their jobs; return the jobs with their workers.
+
+    An attempt whose claim does not hold the job any more is skipped. The results, retries and freed keys are written in
+    batches; holds are freed last, and open the limits that jobs wait for.
+    """
     rows: list[Any] = []
     left = endings
     while left:
@@ -318,8 +329,9 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
 
 
 def _free_holds(transaction: Transaction, job_ids: Sequence[str], returned: Set[str]) -> None:
-    """What jobs took of limits is free; those that it held back may start. What was `returned` to the queue keeps its
-    place in a sequence.
+    """Free the holds of ended attempts and open their limit keys.
+
+    A job that was `returned` to the queue keeps its place in a sequence.
     """
     holds = transaction.run("holds_of", (as_json(job_ids),)) if job_ids else []
     transaction.run_many("free_hold", [hold[:3] for hold in holds if hold[3] is None or hold[1] not in returned])
@@ -328,7 +340,7 @@ def _free_holds(transaction: Transaction, job_ids: Sequence[str], returned: Set[
 
 
 def _open(transaction: Transaction, names: Sequence[str]) -> None:
-    """Have what these turnstiles hold judged anew."""
+    """Open these limit keys, so that the jobs they hold are checked again."""
     if not names or not transaction.run("any_waits")[0][0]:
         return
     if transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
@@ -336,19 +348,23 @@ def _open(transaction: Transaction, names: Sequence[str]) -> None:
 
 
 def _leave_line(transaction: Transaction, job_id: JobId, lane: str) -> None:
-    """Have the next of a sequence judged when a waiting job has left its place."""
+    """Open the sequences that a waiting job has left: the next job may start."""
     if read_lane(lane).in_order:
         ((_, _, flow),) = transaction.run("belongs", (job_id,))
         _open(transaction, row_codec.turnstiles_of(flow))
 
 
 def cancelled(outcome: Transition) -> Transition:
-    """Somebody was told that this job is cancelled; that holds, whatever its attempt came to."""
+    """Return the transition of a cancelled job.
+
+    A caller was told that it is cancelled, whatever its attempt returned.
+    """
     error = "cancelled while it ran" if outcome.error is None else outcome.error
     return Transition(AttemptState.CANCELLED, JobState.CANCELLED, outcome.failures, outcome.crashes, error=error)
 
 
 def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[Any, ...]:
+    """Return the queue row of a job that is queued again after an attempt."""
     job_id, attempt, queue, priority, task, _, _, _, keyed, expires_at, *_ = row
     check(outcome.delay is not None, f"Job {job_id} is to be queued again without a time.")
     again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
@@ -358,6 +374,7 @@ def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[An
 
 
 def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
+    """Free the key of an ended job, or keep it taken for as long as the job's policy says."""
     ((policy,),) = transaction.run("policy", (job_id,))
     stays = row_codec.decode_policy(policy).key_for
     if stays is None:
@@ -367,7 +384,7 @@ def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
 
 
 def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
-    """Store lines of attempts that are current; lines of others are dropped."""
+    """Store lines of current attempts; lines of other attempts are dropped."""
     for log in logs:
         values = {"job_id": log.job_id, "claim": log.claim, "seq": log.seq, "at": transaction.now}
         transaction.run("append_log", {**values, "text": row_codec.clean(log.text), "shared": log.shared})
@@ -384,6 +401,7 @@ def open_attempt(row: Any) -> OpenAttempt:
 
 
 def cancel(transaction: Transaction, job_id: JobId) -> bool:
+    """Cancel a waiting job, or request the cancellation of a running one; False when it is neither."""
     standing = transaction.run("dequeue", (job_id,))
     if standing:
         end_unstarted(transaction, job_id, JobState.CANCELLED, standing[0], "cancelled before it was started")
@@ -392,7 +410,7 @@ def cancel(transaction: Transaction, job_id: JobId) -> bool:
 
 
 def drop(transaction: Transaction, job_id: JobId) -> bool:
-    """End a job that a gate drops; False when it waits no more."""
+    """End a job that a gate drops; False when it does not wait any more."""
     standing = transaction.run("dequeue", (job_id,))
     if standing:
         end_unstarted(transaction, job_id, JobState.DROPPED, standing[0], "a gate dropped it")
@@ -402,7 +420,7 @@ def drop(transaction: Transaction, job_id: JobId) -> bool:
 def end_unstarted(
     transaction: Transaction, job_id: JobId, state: JobState, standing: Sequence[Any], error: str
 ) -> None:
-    """End a job that was taken out of the queue with this standing."""
+    """End a job whose queue row was deleted; `standing` are the columns of that row."""
     run_at, attempt, failures, crashes, keyed, lane = standing
     transaction.run("finish_unstarted", (job_id, state, transaction.now, run_at, attempt, failures, crashes, error))
     if keyed:
@@ -411,14 +429,14 @@ def end_unstarted(
 
 
 def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
-    """Queue an ended job again, or have one that waits start earlier; False when it is neither."""
+    """Queue an ended job again, or make a waiting job due earlier; False when it is neither."""
     if transaction.run("hurry", {"job_id": job_id, "run_at": run_at, "now": transaction.now}):
         return True
     return queue_again(transaction, job_id, run_at, unless=JobState.SUCCEEDED)
 
 
 def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
-    """Have a waiting job be due then, in the lane where nothing holds it yet; False when it does not wait."""
+    """Make a waiting job due at `run_at`, in its home lane; False when it does not wait."""
     rows = transaction.run("take_out", (job_id,))
     if not rows:
         return False
@@ -437,7 +455,7 @@ def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
 
 
 def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: str = "") -> bool:
-    """Queue an ended job again; False when it is none, or ended so."""
+    """Queue an ended job again; False when it has not ended, or ended as `unless`, or its key is taken."""
     rows = transaction.run("ended_job", (job_id, unless))
     if not rows:
         return False
@@ -453,7 +471,8 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
         transaction.run("enter_attempts", tried)
     stamp = row_codec.decode_flow(flow)
     if stamp is not None:
-        transaction.run("forget_holds_of", (job_id,))  # else the hold of its last attempt would make it the head again
+        # Otherwise the hold of its last attempt would make it the head of its sequence.
+        transaction.run("forget_holds_of", (job_id,))
     place = (home_lane(queue, stamp), row_priority(priority, stamp), run_at, job_id, task, attempt)
     transaction.run("enter_queue", (*place, 0, 0, 0, int(key is not None), None, 0))
     return True

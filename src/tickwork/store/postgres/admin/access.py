@@ -149,6 +149,7 @@ class PostgresAccess:
         return bool(self._run("end_session", digest=digest))
 
     def admit_login(self, free: Mapping[str, int]) -> float:
+        """Lock the rows of all names and addresses, then decide and count."""
         subjects = params.document(sorted(free))
 
         def count(session: Session) -> float:

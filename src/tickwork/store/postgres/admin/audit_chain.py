@@ -29,6 +29,8 @@ class PostgresAuditChain:
         return int(newest)
 
     def link_changes(self, limit: int) -> int:
+        """Link rows in a transaction that locks the chain."""
+
         def link(session: Session) -> int:
             session.run("lock_chain")
             last = ChainHead(*(session.run("last_link") or [(0, BEGIN)])[0])

@@ -59,6 +59,7 @@ class SameDatabase:
         return self._own is None or facts.get(_FACT) != self._own
 
     def _refuse_other(self, found: DatabaseIdentity) -> None:
+        """Raise InvalidInput unless a database is the store's own, which is read again if they differ."""
         if found == self._own:
             return
         self._own = self._read_own()  # This is the first time, or the server was restarted.

@@ -1,9 +1,9 @@
 """Connection pool of one process: connections to one server, opened on demand, reused, and closed when idle.
 
 A server has few connections and many processes need some. So a process that does little holds one: a call that finds
-all connections of its process in use waits a moment for one of them before it opens another, unless that happens often.
-A connection that was not used for a while is closed. When the server has no connection left, a call waits for one, of
-its own process or of the server, and fails only after a time.
+all its connections in use waits a moment for one of them before it opens another, unless that happens often. A
+connection that was not used for a while is closed. When the server has no connection left, a call waits for one, of its
+own process or of the server, and fails only after a time.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class ConnectionPool:
         self._begin()
 
     def _begin(self) -> None:
+        """Reset all state, on creation and in a forked child."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)

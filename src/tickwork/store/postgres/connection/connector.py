@@ -181,6 +181,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _parse(url: str) -> dict[str, Any]:
+    """Parse the URL. Raise InvalidInput, without the URL's text, if it is not valid."""
     found: dict[str, Any] | None = None
     with suppress(psycopg.Error):  # The error text may contain the password.
         found = dict(conninfo.conninfo_to_dict(url))

@@ -139,7 +139,7 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
             self.pgconn.send_query_prepared(name, wired)
 
     def _name(self, sql: str) -> bytes | None:
-        """Return the name of a prepared statement; None behind a pooler, where each statement may run on another session."""
+        """Return the name of a prepared statement; None behind a pooler, where the session may change."""
         name = self._names.get(sql)
         if name is None and self.prepares:
             name = b"tickwork_%d" % len(self._names)

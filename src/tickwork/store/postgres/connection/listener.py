@@ -72,6 +72,7 @@ class Listener:
         return self._news.fileno()
 
     def clear(self) -> None:
+        """Discard wake-ups, consume notifications, and read the answer to a probe."""
         with contextlib.suppress(BlockingIOError):
             while self._news.recv(4096):
                 pass

@@ -1,6 +1,6 @@
--- The engine: jobs, where they stand, their attempts, and the workers that run them.
--- A job is in exactly one of queue, running and finished; what was asked for stays in jobs and is not rewritten as it
--- moves. Hot rows are narrow. Names are compared byte by byte, which is quick and the same as in SQLite.
+-- The engine: jobs, their states, their attempts, and the workers that run them. A job is in exactly one of queue,
+-- running and finished; the request itself stays in jobs and is not rewritten as the job moves. Hot rows are narrow.
+-- Names are compared byte by byte, which is fast and the same as in SQLite.
 
 CREATE TABLE tickwork.jobs (
     id          uuid PRIMARY KEY,
@@ -35,9 +35,9 @@ CREATE INDEX jobs_parent ON tickwork.jobs (parent, id) WHERE parent IS NOT NULL;
 CREATE INDEX jobs_run ON tickwork.jobs (id) WHERE version IS NOT NULL;
 CREATE UNIQUE INDEX jobs_step ON tickwork.jobs (run, step, idx) WHERE run IS NOT NULL;
 
--- Rows come and go, and are never updated: a claim takes them out by their place. Vacuum must follow on the heels of
--- claims, however long the queue is: each dead row at its front is in the way of every claim. `queue` is a lane: that of
--- a plain job has the name of its queue, and that of a job which something holds is out of every claim's way.
+-- Rows are inserted and deleted, and never updated: a claim deletes them by ctid. Vacuum must run often, however long
+-- the queue is, because every claim reads past the dead rows at its front. `queue` is a lane: a plain job's lane has
+-- the name of its queue, and the lane of a held job is one that claims do not read.
 CREATE TABLE tickwork.queue (
     job_id      uuid PRIMARY KEY,
     queue       text COLLATE "C" NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE tickwork.queue (
 CREATE INDEX queue_order ON tickwork.queue (queue, priority, run_at, job_id);
 CREATE INDEX queue_expiry ON tickwork.queue (expires_at) WHERE expires_at IS NOT NULL;
 
--- The room left in each page lets a progress report or a cancellation change its row in place.
+-- The free space in each page lets a progress report or a cancellation update its row in place.
 CREATE TABLE tickwork.running (
     job_id        uuid PRIMARY KEY,
     attempt       integer NOT NULL,
@@ -82,7 +82,7 @@ CREATE TABLE tickwork.running (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 
--- What a worker holds is not indexed: it is asked for only when the worker was lost, and every job would pay for it.
+-- There is no index on the worker: it is only needed when a worker was lost, and every job would pay for it.
 CREATE INDEX running_cancelled ON tickwork.running (worker) WHERE cancel_at IS NOT NULL;
 
 -- The last attempt of an ended job is in its row here; earlier ones are in attempts.
@@ -121,7 +121,7 @@ CREATE TABLE tickwork.attempts (
     PRIMARY KEY (job_id, attempt)
 );
 
--- Who holds a key. `until` is set when its job ended and the key stays taken for a while.
+-- The holder of each key. `until` is set when its job has ended and the key stays taken for a while.
 CREATE TABLE tickwork.keys (
     key     text COLLATE "C" PRIMARY KEY,
     job_id  uuid NOT NULL,
@@ -148,8 +148,8 @@ CREATE TABLE tickwork.saved (
 );
 
 -- One lease for each worker process, and one for each attempt over REST (state 'remote'), of which there may be tens of
--- thousands. Each heartbeat changes a row: no index has the lease, and most of each page is left free, so that a
--- heartbeat stays in its page.
+-- thousands. Each heartbeat updates a row: no index contains the lease, and most of each page is left free, so that the
+-- update stays in its page.
 CREATE TABLE tickwork.workers (
     id           text COLLATE "C" PRIMARY KEY,
     host         text COLLATE "C" NOT NULL,
@@ -178,9 +178,10 @@ CREATE TABLE tickwork.tasks (
     version   integer
 );
 
--- A schedule: what it is (spec, and declared, as code last said it), and how it stands. `timing` is the part of the spec
--- that decides when it is due. `version` is raised by every write and named by every move. `wake_at` is when somebody
--- has to look at it; NULL: not before something happens. A busy schedule is rewritten at each fire, so vacuum is prompt.
+-- A schedule: its definition (spec, and declared, as code last declared it) and its state. `timing` is the part of the
+-- spec that decides when it is due. Every write raises `version`, and every move names it. `wake_at` is when the
+-- schedule is evaluated next; NULL: not before an event. A busy schedule is rewritten at each fire, so vacuum runs
+-- promptly.
 CREATE TABLE tickwork.schedules (
     name           text COLLATE "C" PRIMARY KEY,
     kind           text COLLATE "C" NOT NULL,
@@ -205,7 +206,8 @@ CREATE TABLE tickwork.schedules (
 
 CREATE INDEX schedules_wake ON tickwork.schedules (wake_at) WHERE wake_at IS NOT NULL;
 
--- Runs that schedules started and that no look has yet found ended. An `awaited` end is answered with a look.
+-- Runs that schedules started and that no evaluation has found ended yet. The end of an `awaited` run causes another
+-- evaluation.
 CREATE TABLE tickwork.schedule_jobs (
     schedule  text COLLATE "C" NOT NULL,
     job_id    uuid NOT NULL,
@@ -215,7 +217,8 @@ CREATE TABLE tickwork.schedule_jobs (
 
 CREATE INDEX schedule_jobs_awaited ON tickwork.schedule_jobs (job_id) WHERE awaited;
 
--- What became of every occurrence. Its key is the second lock against judging one twice; the first is handled_at.
+-- The outcome of every occurrence. Its key is the second protection against deciding one twice; the first is
+-- handled_at.
 CREATE TABLE tickwork.fires (
     schedule    text COLLATE "C" NOT NULL,
     due_at      timestamptz NOT NULL,
@@ -235,16 +238,17 @@ CREATE TABLE tickwork.calendars (
     edited_at  timestamptz NOT NULL
 );
 
--- What bounds jobs that name it: a limit or a breaker. What code says, and what was said at run time, which wins.
+-- Rules for jobs that name them: a limit or a breaker. `declared` comes from code; `override` was set at run time and
+-- wins.
 CREATE TABLE tickwork.limits (
     name       text COLLATE "C" PRIMARY KEY,
     declared   text,
     override   text
 );
 
--- One key of a limit, or a gate. Whoever judges jobs by it, or ends one that it counts, locks its row first. `state` is
--- that of a rate, a breaker or a sequence. `waits`: it holds jobs. `open_at` is when they are worth judging anew; NULL:
--- when a lease ends.
+-- One key of a limit, or a gate. A round locks the limit or gate itself first. `state` is the state of a rate, a
+-- breaker or a sequence. `waits`: the key holds jobs. `open_at` is when they are checked again; NULL: when a lease
+-- ends.
 CREATE TABLE tickwork.turnstiles (
     name     text COLLATE "C" PRIMARY KEY,
     bound    text COLLATE "C" NOT NULL,
@@ -257,9 +261,9 @@ CREATE INDEX turnstiles_open ON tickwork.turnstiles (open_at) WHERE open_at IS N
 CREATE INDEX turnstiles_bound ON tickwork.turnstiles (bound);
 CREATE INDEX turnstiles_waiting ON tickwork.turnstiles (bound) WHERE waits;
 
--- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it. They are
--- numbered so that a count need not begin with those that are over and cannot be cleaned up yet. That of a sequence has
--- `on_retry`, and counts as well while its job waits for the next attempt ('pass': only once that is due).
+-- The limit keys that running jobs use. A row counts while its attempt runs, even if its worker is gone. Rows are
+-- numbered so that a count can skip ended ones that cannot be vacuumed yet. A hold of a sequence has `on_retry`, and
+-- counts as well while its job waits for the next attempt ('pass': only once that is due).
 CREATE TABLE tickwork.holds (
     turnstile  text COLLATE "C" NOT NULL,
     number     bigint GENERATED ALWAYS AS IDENTITY,
@@ -296,8 +300,8 @@ CREATE TABLE tickwork.dags (
     PRIMARY KEY (name, version)
 );
 
--- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
--- beginning starts anew; NULL: those that failed. Its row is the lock of the run: whoever ends a step takes it first.
+-- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that a rerun
+-- starts with; NULL: the failed ones. Its row is the lock of the run: a transaction that ends a step takes it first.
 CREATE TABLE tickwork.runs (
     id      uuid PRIMARY KEY,
     open    integer NOT NULL,
@@ -305,8 +309,8 @@ CREATE TABLE tickwork.runs (
     again   text
 ) WITH (fillfactor = 70);
 
--- A step of a run: see Standing in core/dag/advance.py. `since` is when its state last changed, `wake_at` when an approval
--- is answered by its default.
+-- A step of a run: see StepState in core/dag. `since` is when its state last changed, `wake_at` when an approval is
+-- answered by its default.
 CREATE TABLE tickwork.steps (
     run        uuid NOT NULL,
     step       text COLLATE "C" NOT NULL,
@@ -329,14 +333,14 @@ CREATE TABLE tickwork.steps (
 
 CREATE INDEX steps_wake ON tickwork.steps (wake_at) WHERE wake_at IS NOT NULL;
 
--- What jobs and runs make anew, when and by whom last.
+-- Assets: when they were last updated, and by which job or run.
 CREATE TABLE tickwork.assets (
     name     text COLLATE "C" PRIMARY KEY,
     made_at  timestamptz NOT NULL,
     made_by  uuid NOT NULL
 );
 
--- What starts dags: all assets of a group have to be made anew. `fresh`: this one was, since the last start.
+-- Triggers of dags: all assets of a group have to be updated. `fresh`: this asset was, since the last start.
 CREATE TABLE tickwork.triggers (
     asset  text COLLATE "C" NOT NULL,
     dag    text COLLATE "C" NOT NULL,
@@ -347,8 +351,8 @@ CREATE TABLE tickwork.triggers (
 
 CREATE INDEX triggers_dag ON tickwork.triggers (dag, grp);
 
--- The last reading of the server's clock that was recorded: one that is later than now means that the clock went back.
--- `step` is by how much it last stepped, found at `stepped_at`.
+-- The last recorded reading of the server's clock; a later one than now means that the clock went back. `step` is the
+-- size of its last step, found at `stepped_at`.
 CREATE TABLE tickwork.clock (
     one         integer PRIMARY KEY CHECK (one = 1),
     reading     timestamptz NOT NULL,

@@ -1,5 +1,5 @@
--- Who may call the server: API keys, users and their sessions; what they changed; answers kept for a repeated request;
--- and secrets. Of tokens and passwords there are digests alone, and secrets are sealed before they come here.
+-- Access to the server: API keys, users and their sessions; the audit log; answers kept for repeated requests; and
+-- secrets. Tokens and passwords are stored as digests only, and secrets are sealed before they are stored.
 
 CREATE TABLE tickwork.api_keys (
     id          text COLLATE "C" PRIMARY KEY,
@@ -23,8 +23,8 @@ CREATE TABLE tickwork.users (
     changed_at  timestamptz NOT NULL
 );
 
--- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`. `address` and `agent` are
--- where it began: the address of the browser, and what it calls itself.
+-- `kind` is the owner's: a user, an API key, or the token of `tickwork dev`. `address` and `agent` are the browser's
+-- address and user agent when the session began.
 CREATE TABLE tickwork.sessions (
     digest      text COLLATE "C" PRIMARY KEY,
     kind        text COLLATE "C" NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE tickwork.sessions (
 CREATE INDEX sessions_subject ON tickwork.sessions (kind, subject);
 CREATE INDEX sessions_expiry ON tickwork.sessions (expires_at);
 
--- Logins that failed, by name and by address.
+-- Failed logins, by name and by address.
 CREATE TABLE tickwork.logins (
     subject        text COLLATE "C" PRIMARY KEY,
     failures       integer NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE tickwork.logins (
 
 CREATE INDEX logins_tried ON tickwork.logins (tried_at);
 
--- Users with an address that they logged in from: failures of others under their name do not make them wait there.
+-- Users with an address that they logged in from: there, failures of others under their name do not delay them.
 CREATE TABLE tickwork.known_logins (
     subject      text COLLATE "C" PRIMARY KEY,
     known_until  timestamptz NOT NULL
@@ -74,7 +74,7 @@ CREATE INDEX audit_action ON tickwork.audit (action, id);
 CREATE INDEX audit_target ON tickwork.audit (target, id);
 CREATE INDEX audit_at ON tickwork.audit (at);
 
--- The chain of the audit log: see store/admin/audit_chain.py. A table of its own, so that nobody needs to change rows of the log.
+-- The chain of the audit log: see store/admin/audit_chain.py. A table of its own, so that rows of the log never change.
 CREATE TABLE tickwork.audit_links (
     number    bigint PRIMARY KEY,
     audit_id  bigint NOT NULL UNIQUE,
@@ -83,7 +83,7 @@ CREATE TABLE tickwork.audit_links (
     hash      text COLLATE "C" NOT NULL
 );
 
--- How far the audit log was sent elsewhere, and by whom: a process that has not come back until then loses its turn.
+-- The position up to which the audit log was sent elsewhere, and by which process: after `until` another may take over.
 CREATE TABLE tickwork.audit_sinks (
     sink    text COLLATE "C" PRIMARY KEY,
     number  bigint NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE tickwork.audit_sinks (
     until   timestamptz NOT NULL
 );
 
--- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
+-- The answer to a POST with an Idempotency-Key. Without a status it has been in flight since `began_at`.
 CREATE TABLE tickwork.answers (
     who       text COLLATE "C" NOT NULL,
     key       text COLLATE "C" NOT NULL,
@@ -106,7 +106,7 @@ CREATE TABLE tickwork.answers (
 
 CREATE INDEX answers_first ON tickwork.answers (first_at);
 
--- What secrets are bound to besides their names: a value that was sealed for one store does not open in another.
+-- The context that secrets are bound to besides their names: a value sealed for one store does not open in another.
 CREATE TABLE tickwork.store (
     id  text COLLATE "C" PRIMARY KEY
 );

@@ -1,12 +1,12 @@
--- Notifications: who is to be told of what, how far each of them has looked, and the channels that messages go to.
+-- Notifications: alert rules, how far each was evaluated, and the channels that messages are sent to.
 
 CREATE TABLE tickwork.channels (
     name   text COLLATE "C" PRIMARY KEY,
     value  text NOT NULL
 );
 
--- `watch` is how it stands (see core/notify/state.py), `look_at` when somebody has to look. `version` is raised by every
--- write and named by every move.
+-- `watch` is the state (see core/notify/state.py), `look_at` when it is evaluated next. Every write raises `version`,
+-- and every move names it.
 CREATE TABLE tickwork.notifications (
     name     text COLLATE "C" PRIMARY KEY,
     value    text NOT NULL,
@@ -15,5 +15,5 @@ CREATE TABLE tickwork.notifications (
     look_at  timestamptz NOT NULL
 );
 
--- What did not succeed, in the order in which it ended. Jobs that succeed do not pay for it.
+-- Jobs without success, in the order in which they ended. Succeeded jobs are not in this index.
 CREATE INDEX finished_badly ON tickwork.finished (ended_at, job_id) WHERE state <> 'succeeded';

@@ -1,8 +1,8 @@
--- Figures: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
+-- Statistics: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
 
--- `span` is so many minutes from `minute` on, which is counted since the epoch; 0: since the store was made. '' stands for
--- all queues, or all tasks. `waits` and `runs` are spreads (see core/stats/histogram.py). The newest rows are rewritten every few
--- seconds, so vacuum is prompt.
+-- `span` is a number of minutes from `minute` on, which is counted since the epoch; 0: since the store was created. ''
+-- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/histogram.py). The newest rows are
+-- rewritten every few seconds, so vacuum runs promptly.
 CREATE TABLE tickwork.figures (
     span       integer NOT NULL,
     task       text COLLATE "C" NOT NULL,
@@ -23,8 +23,8 @@ CREATE TABLE tickwork.figures (
 
 CREATE INDEX figures_age ON tickwork.figures (span, minute);
 
--- Up to where it was counted: jobs by id, ends by when they were. `version` is raised by every move, and named by it.
--- `look_at` is when somebody has to count on.
+-- The marks up to which rows are counted: jobs by id, ends by time. Every move raises `version`, and names it.
+-- `look_at` is when the next count is due.
 CREATE TABLE tickwork.figure_marks (
     one      integer PRIMARY KEY CHECK (one = 1),
     created  uuid NOT NULL,
@@ -33,8 +33,8 @@ CREATE TABLE tickwork.figure_marks (
     look_at  timestamptz NOT NULL
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- Attempts after which a job was tried again, in the order in which they ended. Jobs that succeed at once have none.
+-- Attempts after which a job was retried, in the order in which they ended. Jobs that succeed at once have none.
 CREATE INDEX attempts_end ON tickwork.attempts (ended_at);
 
--- Schedules that start nothing, for who looks at what needs attention.
+-- Schedules that start nothing, for the list of findings.
 CREATE INDEX schedules_paused ON tickwork.schedules (paused_at) WHERE paused_at IS NOT NULL;

@@ -60,6 +60,7 @@ class PostgresJobSearch:
         return self._page(which, ways(which)[0], limit, before)
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
+        """Return a page. For the waiting jobs of a short queue, the queue is read first and its jobs looked up."""
         if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
             waiting = self._waiting_in(which.queue)
             if waiting is not None:
@@ -213,6 +214,7 @@ class PostgresJobSearch:
         return {JobId(job_id) for (job_id,) in rows}
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
+        """Search by task, key, error and id, and merge the results by id."""
         low, high = prefix_range(text)
         below = _END if before is None else row_codec.checked_id(before)
         values = {"low": low, "high": high, "before": below, "limit": limit, "keys": job_search.KEYS + 1}
@@ -236,6 +238,8 @@ class PostgresJobSearch:
         return _firsts(self._perform(lambda session: session.run("queue_names")))
 
     def queues(self) -> list[QueueView]:
+        """Return queue counts from the lanes, the held jobs and the running jobs, in one transaction."""
+
         def look(session: Session) -> QueueCounts:
             found = QueueCounts()
             names = _firsts(session.run("queue_names"))

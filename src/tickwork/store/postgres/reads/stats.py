@@ -36,6 +36,7 @@ class PostgresStats:
         )
 
     def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
+        """Move the marks, and add the counts to the stored rows of the same keys; False: the marks had moved."""
         moved = {"created": marks.created, "ended": marks.ended, "version": marks.version, "look_at": marks.look_at}
         places = document(place._asdict() for place in figures)
 

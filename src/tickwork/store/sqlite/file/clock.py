@@ -1,9 +1,8 @@
-"""The clock of a SQLite store: an anchor kept in the file, plus the time that went by since.
+"""The clock of a SQLite store, which never goes back: an anchor stored in the file, plus the time elapsed since.
 
-The time that went by is read from a clock that never steps, so a host whose wall clock is set back repeats no instant
-and stops nothing. When the wall clock is ahead (it was set forward, or the steady clock drifts) the anchor is moved
-forward, inside the transaction that noticed it. It never moves back; `tickwork doctor` says when it is ahead of the
-host.
+The elapsed time is read from a monotonic clock, so setting back the host's wall clock repeats no instant and stops
+nothing. When the wall clock is ahead (it was set forward, or the monotonic clock drifts) the anchor is moved forward,
+in the transaction that noticed it. It never moves back; `tickwork doctor` reports when it is ahead of the host.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Any, Protocol
 
 from tickwork.clock import Clock
 
-DRIFT_US = 50_000  # the wall clock may be ahead by so much before the anchor follows
-KEEP_US = 10_000_000  # the anchor is renewed this often, so that a reboot loses no more of it
+DRIFT_US = 50_000  # The wall clock may be ahead by this much before the anchor follows.
+KEEP_US = 10_000_000  # The anchor is renewed this often, so that a reboot loses at most this much of it.
 
 
 class RunsStatements(Protocol):
@@ -23,13 +22,13 @@ class RunsStatements(Protocol):
 
 
 class StoreClock:
-    """Reads the store's now through a connection, and moves its anchor where that may write."""
+    """Reads the store's time through a connection, and moves its anchor if it may write."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def now_us(self, connection: RunsStatements, *, may_write: bool) -> int:
-        """Microseconds since the epoch by the store's clock, within the connection's transaction."""
+        """Return the store's time in microseconds since the epoch, within the connection's transaction."""
         rows = connection.run("SELECT wall, steady, boot FROM tickwork_clock")
         steady, boot, wall = self._clock.steady_us(), self._clock.boot_id(), self._clock.wall_us()
         went = _went(rows, steady, boot)
@@ -42,16 +41,16 @@ class StoreClock:
         return now
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never steps, for how long something takes."""
+        """Return the seconds of a monotonic clock, to measure durations."""
         return self._clock.monotonic()
 
     def ahead_us(self, connection: RunsStatements) -> int:
-        """By how much the store's clock is ahead of the host's."""
+        """Return by how much the store's clock is ahead of the host's."""
         return self.now_us(connection, may_write=False) - self._clock.wall_us()
 
 
 def _went(rows: list[tuple[int, int, str]], steady: int, boot: str) -> int | None:
-    """The time by the anchor; None when there is none yet, or the steady clock began anew since (a restart)."""
+    """Return the time by the anchor; None when there is none, or the host has restarted since."""
     if not rows or rows[0][2] != boot:
         return None
     anchored, at, _ = rows[0]

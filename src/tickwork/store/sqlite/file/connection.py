@@ -1,8 +1,8 @@
-"""Opening a SQLite file safely, through apsw or the standard library, behind one small face.
+"""Open a SQLite file safely, through apsw or the standard library, behind one interface.
 
-One SQLite library per process and file: POSIX locks of a process vanish when either copy of the library closes the
-file, so a second driver on the same file is refused. A library with the WAL-reset defect is used only behind a lock
-file that lets one process write at a time.
+Only one SQLite library per process and file: POSIX locks of a process are released when either copy of the library
+closes the file, so a second driver on the same file is refused. A library with the WAL-reset defect is only used with a
+lock file that lets one process write at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tickwork.file_modes import FILE_MODE
 
 BUSY_S = 5.0
 _NAP_S, _FIRST_NAP_S = 0.0005, 0.00005
-_FIRST_NAPS = 20  # a commit takes about as long
+_FIRST_NAPS = 20  # A commit takes about as long as these.
 MOUNTS = Path("/proc/mounts")
 _PRAGMAS = "PRAGMA synchronous=FULL;\nPRAGMA journal_size_limit=67108864;"
 _NETWORK = frozenset(
@@ -48,14 +48,14 @@ _NETWORK = frozenset(
     ]
 )
 FileId = tuple[int, int]
-_drivers: Counter[tuple[FileId, str]] = Counter()  # which library has which file open in this process, how often
+_drivers: Counter[tuple[FileId, str]] = Counter()  # How often each library has each file open in this process.
 _drivers_lock = threading.Lock()
 
 Values = Sequence[Any] | dict[str, Any]
 
 
 class Connection(Protocol):
-    """What the store asks of a SQLite connection, whichever library is behind it."""
+    """The interface of a SQLite connection, for both libraries."""
 
     raw: Any
 
@@ -63,22 +63,22 @@ class Connection(Protocol):
         """Run one statement and return all its rows as tuples."""
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run one statement, which gives nothing back, for each row of values."""
+        """Run one statement that returns no rows, for each row of values."""
 
     def rows(self, sql: str, values: Values = ()) -> list[dict[str, Any]]:
-        """Run one statement and return all its rows by column name."""
+        """Run one statement and return all its rows as dicts by column name."""
 
     def script(self, sql: str) -> None:
         """Run several statements, each of which begins on a line of its own."""
 
     def begin_if_expected(self) -> None:
-        """Begin a transaction where the library itself would have done so before the first write."""
+        """Begin a transaction where the library would have done so before the first write."""
 
     def close(self) -> None: ...
 
 
 class ApswConnection:
-    """A connection of apsw, which brings its own, current SQLite."""
+    """A connection of apsw, which bundles a current SQLite."""
 
     def __init__(self, raw: apsw.Connection) -> None:
         self.raw = raw
@@ -93,12 +93,12 @@ class ApswConnection:
         cursor = self.raw.execute(sql, values)
         try:
             names = [column[0] for column in cursor.description]
-        except apsw.ExecutionCompleteError:  # a statement without rows is already over
+        except apsw.ExecutionCompleteError:  # A statement without rows has finished already.
             return []
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def script(self, sql: str) -> None:
-        self.raw.execute(sql).fetchall()  # else it stops at the first statement that has a row to give
+        self.raw.execute(sql).fetchall()  # Without fetchall it would stop at the first statement that returns a row.
 
     def begin_if_expected(self) -> None: ...
 
@@ -124,7 +124,7 @@ class SqliteConnection:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def _cursor(self) -> sqlite3.Cursor:
-        """One that gives tuples, whatever rows the user's own make."""
+        """Return a cursor that returns tuples, whatever the user's row factory is."""
         cursor = self.raw.cursor()
         cursor.row_factory = None
         return cursor
@@ -142,7 +142,7 @@ class SqliteConnection:
 
 
 def open_connection(path: str, driver: str) -> Connection:
-    """Open the file for reading and writing, as durable as SQLite can be."""
+    """Open the file for reading and writing, with synchronous=FULL."""
     connection: Connection = (
         ApswConnection(_open_apsw(path)) if driver == "apsw" else SqliteConnection(_open_sqlite(path))
     )
@@ -151,10 +151,10 @@ def open_connection(path: str, driver: str) -> Connection:
 
 
 def _open_apsw(path: str) -> apsw.Connection:
-    # A statement that runs for many rows takes a place in this cache for each of them: others are to stay in it.
+    # A statement run for many rows takes an entry of this cache for each row, which must not evict the others.
     raw = apsw.Connection(path, statementcachesize=512)
     raw.set_busy_handler(_busy_handler())
-    # Else this library plans a statement anew when a value is bound that could change its plan: for a claim, always.
+    # Otherwise the library plans a statement again when a bound value could change its plan: for a claim, always.
     raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     return raw
 
@@ -164,7 +164,10 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
 
 
 def _busy_handler() -> Any:
-    """Try again every half millisecond, at first more often: SQLite's own handler naps for up to 100 ms."""
+    """Return a busy handler that retries every half millisecond, at first more often.
+
+    SQLite's own sleeps up to 100 ms.
+    """
     began = 0.0
 
     def nap(tries: int) -> bool:
@@ -182,13 +185,13 @@ def library_version(driver: str) -> str:
 
 
 def has_wal_defect(version: str) -> bool:
-    """True for the libraries that can corrupt a WAL file when one connection checkpoints while another commits."""
+    """Return whether a library can corrupt a WAL file when one connection checkpoints while another commits."""
     numbers = tuple(int(part) for part in version.split("."))
     return numbers < (3, 51, 3) and not ((3, 50, 7) <= numbers < (3, 51)) and not ((3, 44, 6) <= numbers < (3, 45))
 
 
 def check_driver(path: Path, driver: str) -> None:
-    """Refuse to open a file that another library has open in this process."""
+    """Raise MixedDrivers if another library has the file open in this process."""
     if not path.exists():
         return
     known = {opened for file, opened in _drivers if file == _file_id(path)} - {driver}
@@ -201,7 +204,7 @@ def check_driver(path: Path, driver: str) -> None:
 
 
 def remember_driver(path: Path, driver: str) -> tuple[FileId, str]:
-    """Note which library has the file open in this process, until `forget_driver`."""
+    """Record which library has the file open in this process, until `forget_driver`."""
     opened = (_file_id(path), driver)
     with _drivers_lock:
         _drivers[opened] += 1
@@ -221,11 +224,11 @@ def _file_id(path: Path) -> FileId:
 
 
 def refuse_network_file_system(path: Path) -> None:
-    """SQLite's locks do not hold across a network; refuse before the first write is lost."""
+    """Raise StoreNotOurs on a network file system, where SQLite's locks do not work."""
     try:
         mounts = MOUNTS.read_text().splitlines()
     except OSError:
-        return  # not Linux: there is no telling
+        return  # Not Linux: it cannot be determined.
     parent = str(path.parent.resolve())
     found = ("", "")
     for line in mounts:
@@ -241,7 +244,7 @@ def refuse_network_file_system(path: Path) -> None:
 
 
 class WriteLock:
-    """One writer at a time: among the threads of this process and, with `path`, among processes too."""
+    """Admits one writer at a time: among the threads of this process and, with `path`, among processes too."""
 
     def __init__(self, path: Path | None) -> None:
         self._threads = threading.RLock()
@@ -270,7 +273,7 @@ class WriteLock:
 
 
 class translated:
-    """Turn what SQLite raises in a block into what Tickwork raises, whichever library raised it."""
+    """Translate SQLite's errors in a block to Tickwork's, for both libraries."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -280,11 +283,13 @@ class translated:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (apsw.Error, sqlite3.Error)):
             raise _translate(self._path, error) from error
-        if isinstance(error, OSError) and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:  # of the lock file
+        # Raised by opening the lock file.
+        if isinstance(error, OSError) and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             raise StoreReadOnly(f"{self._path} cannot be written ({error.strerror}). Nothing was written.") from error
 
 
 def _translate(path: str, error: Exception) -> StoreError:
+    """Return Tickwork's error for a SQLite error, by its primary result code."""
     match _primary_code(error):
         case 5 | 6:
             return StoreUnreachable(
@@ -306,7 +311,7 @@ def _translate(path: str, error: Exception) -> StoreError:
 
 
 def is_stored_already(error: BaseException | None) -> bool:
-    """Whether a job was inserted whose id is there already."""
+    """Return whether the error is an insert of a job id that exists already."""
     return isinstance(error, (apsw.ConstraintError, sqlite3.IntegrityError)) and "tickwork_jobs.id" in str(error)
 
 

@@ -1,7 +1,7 @@
-"""The file behind a SQLite store: opened once for each process, checked, migrated, and shared between threads.
+"""The file of a SQLite store: opened once per process, checked, migrated, and shared between threads.
 
-One connection writes, behind a lock; readers have connections of their own. A process that was forked opens the file
-anew, since SQLite connections must not cross a fork.
+One connection writes, behind a lock; readers have connections of their own. A forked process opens the file again,
+since SQLite connections must not be used across a fork.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ _log = logging.getLogger("tickwork.store")
 MEMORY = ":memory:"
 _NO_QUEUE = contextlib.nullcontext()
 _CLOCK_TROUBLE = timedelta(seconds=5)
-_inherited: list[Connection] = []  # in a forked process: the parent's connections, kept from being closed
+# In a forked process: the parent's connections, referenced so that they are not closed.
+_inherited: list[Connection] = []
 
 
 class SqliteFile:
-    """Lends connections. Everything that concerns files, locks, threads and forks ends here."""
+    """Lends connections, and handles files, locks, threads and forks."""
 
     def __init__(self, path: str, driver: str, *, adopt: bool) -> None:
         self.path = path if path == MEMORY else str(Path(path).absolute())
@@ -60,9 +61,10 @@ class SqliteFile:
         self._open()
 
     def _open(self) -> None:
+        """Open, check and migrate the file; also after a fork."""
         self._pid = os.getpid()
         self._readers: list[Connection] = []
-        self._in_transaction: set[int] = set()  # threads that hold a transaction of the user's own
+        self._in_transaction: set[int] = set()  # Threads that hold a transaction of the user's own.
         self._known_as: tuple[FileId, str] | None = None
         with translated(self.path):
             if self.path != MEMORY:
@@ -87,15 +89,18 @@ class SqliteFile:
                 f"{path} cannot be opened: there is no folder {path.parent}. Make it, or choose another."
             )
         check_driver(path, self.driver)
-        create_private(path)  # the log of changes and its index, which SQLite makes, have the mode of the file
+        create_private(path)  # SQLite gives the WAL and its index the mode of the file.
 
     def _open_after_fork(self) -> None:
-        """Leave the parent's connections alone: to close one here could take its files from under the parent."""
+        """Open the file again in a forked process.
+
+        Closing the parent's connections here could release the parent's locks.
+        """
         _inherited.extend([*self._readers, self._writer])
         self._open()
 
     def _prepare(self) -> None:
-        """Bring the schema up to date; a fresh file gets all of it."""
+        """Bring the schema up to date; a new file gets all of it."""
         tables = {name for (name,) in self._writer.run("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         ours = "tickwork_migrations" in tables
         if tables and not ours and not self._adopt:
@@ -108,7 +113,7 @@ class SqliteFile:
         if pending(migrations(_PACKAGE), applied, self.path):
             self._migrate()
         if self.path != MEMORY:
-            # A file that another program keeps its tables in has the mode that its users need.
+            # A file shared with another program's tables keeps the mode that its users need.
             if all(name.startswith(("tickwork_", "sqlite_")) for name in tables):
                 for part in self._parts():
                     narrow(part)
@@ -116,6 +121,7 @@ class SqliteFile:
             self._known_as = remember_driver(Path(self.path), self.driver)
 
     def _migrate(self) -> list[Migration]:
+        """Apply pending migrations in one write transaction; they are determined again under the lock."""
         with self._lock, transaction(self._writer, self._turn()) as writer:
             writer.run(_MIGRATIONS)
             missing = pending(migrations(_PACKAGE), dict(writer.run(_APPLIED)), self.path)
@@ -133,19 +139,19 @@ class SqliteFile:
         return SchemaStatus(tuple(known[: len(known) - len(missing)]), tuple(missing))
 
     def upgrade(self) -> list[Migration]:
-        """What opening the file has done already, unless another version of us was here since."""
+        """Apply pending migrations. Opening the file has done so, unless another version was here since."""
         if os.getpid() != self._pid:
             self._open_after_fork()
         with translated(self.path):
             return self._migrate()
 
     def _turn(self) -> AbstractContextManager[None]:
-        """The turn of a writer to begin; there is no queue in memory, or where a writer has a lock of its own."""
+        """Return the turn to begin a write. There is no queue in memory, or with a defective library's lock file."""
         return _NO_QUEUE if self._queue is None else self._queue.turn()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """The writing connection inside a transaction that has the write lock from its start."""
+        """Lend the writing connection in a transaction that holds the write lock from its start."""
         if os.getpid() != self._pid:
             self._open_after_fork()
         if threading.get_ident() in self._in_transaction:
@@ -158,7 +164,7 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection for one short read."""
+        """Lend a connection for one short read."""
         if os.getpid() != self._pid:
             self._open_after_fork()
         if self.path == MEMORY:
@@ -181,14 +187,14 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def user_transaction(self, committed: Callable[[], None]) -> Iterator[Any]:
-        """A transaction of the user's own, whose errors stay as they are; `committed` is called after its commit."""
+        """Open a transaction for the user, whose errors are not translated; `committed` is called after its commit."""
         if os.getpid() != self._pid:
             self._open_after_fork()
         own = self.path == MEMORY
         connection = self._writer if own else open_connection(self.path, self.driver)
         handle = UserConnection(connection, self)
         try:
-            # With a defective library even the user's own transactions must not write beside ours.
+            # With a defective library even the user's own transactions must not write concurrently.
             with self._lock if own or self.defect else contextlib.nullcontext():
                 with translated(self.path), self._turn():
                     connection.run("BEGIN IMMEDIATE")
@@ -209,7 +215,7 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def _marked(self) -> Iterator[None]:
-        """Remember that this thread holds the file's write lock, for as long as the block runs."""
+        """Record that this thread holds the file's write lock during the block."""
         thread = threading.get_ident()
         self._in_transaction.add(thread)
         try:
@@ -219,7 +225,7 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def borrowed(self, tx: Any) -> Iterator[Connection]:
-        """The connection behind a `tx=` that a caller gave us; what is done with it is done in full or not at all."""
+        """Use the connection of a caller's `tx=` in a savepoint: all statements of the block take effect, or none."""
         connection = self._lent(tx) if isinstance(tx, UserConnection) else self._behind(tx)
         with translated(self.path):
             connection.run("SAVEPOINT tickwork")
@@ -233,7 +239,7 @@ class SqliteFile:
             connection.run("RELEASE tickwork")
 
     def _lent(self, tx: UserConnection) -> Connection:
-        """The connection of an `app.connection()`, whose block runs and which leads to this file."""
+        """Return the connection of an `app.connection()`. Raise InvalidInput if it has ended, or is on another file."""
         same = os.path.realpath(tx.file.path) == os.path.realpath(self.path) and self.path != MEMORY
         if tx.file is not self and not same:
             raise InvalidInput(f"tx= is a connection to {tx.file.path}, not to {self.path}. Nothing was stored.")
@@ -242,7 +248,7 @@ class SqliteFile:
         return tx.inner
 
     def _behind(self, tx: Any) -> Connection:
-        """The connection of our own library behind somebody else's `tx`, inside a transaction if they expect one."""
+        """Return the driver's connection of a caller's own `tx`, in a transaction if its library expects one."""
         raw = driver_connection(tx)
         kind = type(raw).__module__.partition(".")[0]
         if kind in {"sqlite3", "apsw"} and kind != self.driver:
@@ -299,15 +305,16 @@ class SqliteFile:
         return StoreHealth(facts, warnings)
 
     def _parts(self) -> list[Path]:
-        """The files of this store: SQLite's three, and the lock of its writers."""
+        """Return the files of this store: SQLite's three, and the lock file of its writers."""
         return [] if self.path == MEMORY else [Path(f"{self.path}{end}") for end in ("", "-wal", "-shm", "-writer")]
 
     def _size(self) -> int:
-        """What the file and its log of changes take on the disk."""
+        """Return the bytes of the file and its WAL."""
         parts = (Path(f"{self.path}{end}") for end in ("", "-wal"))
         return sum(part.stat().st_size for part in parts if part.exists())
 
     def close(self) -> None:
+        """Close all connections, except in a forked process, where they are the parent's."""
         if os.getpid() != self._pid:
             return
         for connection in (*self._readers, self._writer):
@@ -322,9 +329,9 @@ class SqliteFile:
 
 
 class UserConnection:
-    """What `app.connection()` gives: `execute(sql, values)` with `fetchall()`, inside one transaction.
+    """The object that `app.connection()` yields: `execute(sql, values)` with `fetchall()`, inside one transaction.
 
-    `has_ended`: its block is over. A file in memory has one connection, which may be in the transaction of another.
+    `has_ended`: its block is over. A file in memory has only one connection, which may be in another transaction then.
     """
 
     def __init__(self, inner: Connection, file: SqliteFile) -> None:
@@ -339,7 +346,7 @@ class UserConnection:
 
 
 class ResultRows:
-    """The rows that a statement gave."""
+    """The rows of a statement."""
 
     def __init__(self, rows: list[Any]) -> None:
         self._rows = rows
@@ -352,14 +359,14 @@ class ResultRows:
 
 
 def schema_script() -> str:
-    """The tables as SQL, for people who apply it themselves."""
+    """Return the schema as SQL, to be applied by hand."""
     return script(_MIGRATIONS, migrations(_PACKAGE), "tickwork_migrations")
 
 
 class transaction:
     """A transaction around a block: committed at its end, rolled back when it raises.
 
-    With a `turn` it writes, and takes that while it begins; without one it reads.
+    With a `turn` it writes, and holds the turn while it begins; without one it reads.
     """
 
     def __init__(self, connection: Connection, turn: AbstractContextManager[None] | None = None) -> None:
@@ -391,18 +398,18 @@ def roll_back(connection: Connection) -> None:
 
 
 def driver_connection(tx: Any) -> Any:
-    """The driver's own connection behind a SQLAlchemy session or connection; anything else as it is.
+    """Return the driver's connection of a SQLAlchemy session or connection; other objects unchanged.
 
-    Asynchronous ones are left as they are, too, and so refused: none of them can be used from here.
+    Asynchronous ones are returned unchanged, too, and so refused: they cannot be used from synchronous code.
     """
     if type(tx).__name__.lower().startswith("async"):
         return tx
-    if hasattr(tx, "get_bind") and hasattr(tx, "connection"):  # a session
+    if hasattr(tx, "get_bind") and hasattr(tx, "connection"):  # A session.
         tx = tx.connection()
     if not hasattr(tx, "exec_driver_sql"):
         return tx
     if not tx.in_transaction():
-        tx.exec_driver_sql("SELECT 1")  # SQLAlchemy's transaction begins with the first statement that it sees
+        tx.exec_driver_sql("SELECT 1")  # SQLAlchemy begins its transaction with the first statement.
     return tx.connection.driver_connection
 
 

@@ -1,8 +1,8 @@
-"""Wakes other processes that use the same SQLite file, without polling a table.
+"""Wake other processes that use the same SQLite file through datagram sockets, without polling a table.
 
-Each waiter binds a datagram socket in a folder beside the file; whoever stores new work sends an empty datagram to
-all of them. It is only a hint: a datagram that is lost costs one poll interval. A socket whose owner died is removed
-by the first sender that finds nobody behind it.
+Each waiter binds a datagram socket in a folder beside the file; a process that stores new work sends an empty datagram
+to all of them. A wake-up is only a hint: a lost datagram costs one poll interval. The first sender that gets no
+connection to a socket removes it, because its owner has died.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from tickwork.file_modes import FOLDER_MODE, narrow
 
 _numbers = count()
-_PATH_LIMIT = 100  # a socket's path must fit into 108 bytes
+_PATH_LIMIT = 100  # A socket's path must fit into 108 bytes.
 
 
 class SocketWaiter:
-    """A socket of our own in the folder; readable when somebody called."""
+    """A socket of this process in the folder; it becomes readable on a call."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -46,11 +46,11 @@ class SocketWaiter:
         self._socket.close()
         with contextlib.suppress(OSError):
             self._path.unlink()
-            self._path.parent.rmdir()  # only when we were the last
+            self._path.parent.rmdir()  # Succeeds only for the last waiter.
 
 
 class PollOnlyWaiter:
-    """For a store that lives in memory, or a folder where no socket can be made."""
+    """The waiter for a store in memory, or a folder where no socket can be created."""
 
     def fileno(self) -> int:
         return -1
@@ -61,8 +61,8 @@ class PollOnlyWaiter:
 
 
 def wake_all(folder: Path) -> None:
-    """Call every waiter of the folder. Never fails and never blocks."""
-    with contextlib.suppress(OSError):  # the folder goes with the last waiter, at any moment
+    """Send a datagram to every waiter of the folder. Never fails and never blocks."""
+    with contextlib.suppress(OSError):  # The last waiter removes the folder at any moment.
         if names := os.listdir(folder):
             with _short(folder) as short:
                 for name in names:
@@ -71,13 +71,14 @@ def wake_all(folder: Path) -> None:
 
 @cache
 def _sender() -> socket.socket:
-    """What all threads call with; a datagram is sent whole or not at all. A forked process may share it."""
+    """Return the socket that all threads send with. A datagram is sent whole or not at all; a fork may share it."""
     sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     sender.setblocking(False)
     return sender
 
 
 def _call(sender: socket.socket, path: str) -> None:
+    """Send a datagram to a waiter; remove its socket if the owner has died."""
     try:
         sender.sendto(b"", path)
     except OSError as error:
@@ -88,7 +89,7 @@ def _call(sender: socket.socket, path: str) -> None:
 
 @contextlib.contextmanager
 def _short(folder: Path) -> Iterator[str]:
-    """The folder under a name that is short enough for a socket's address."""
+    """Yield a path of the folder that is short enough for a socket's address."""
     if len(os.fsencode(folder)) + 20 <= _PATH_LIMIT:
         yield str(folder)
         return

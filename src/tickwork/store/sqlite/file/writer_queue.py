@@ -1,11 +1,11 @@
-"""The queue of writers in front of a SQLite file.
+"""A fair queue of writers in front of a SQLite file.
 
 SQLite's write lock has no queue: a writer that finds it taken tries again every half millisecond. With 16 busy workers
 on one file some of them waited for 350 ms while others wrote many times. So a writer takes the lock of a second file
 before it begins a transaction, and releases it once it has begun: only the first in the queue tries to get SQLite's
 lock. The others wait for the second file, whose lock the kernel grants in the order of the requests.
 
-The queue is for fairness alone. SQLite's lock keeps writers apart, also those that do not take part in the queue.
+The queue only provides fairness. SQLite's lock excludes concurrent writers, also those that do not use the queue.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from weakref import WeakSet
 
 from tickwork.file_modes import FILE_MODE
 
-QUEUE_S = 2.0  # a writer that waited for longer tries to get SQLite's lock at once
+QUEUE_S = 2.0  # A writer that waited longer tries to get SQLite's lock at once.
 
 
 class WriterQueue:
-    """Where writers of this process wait for their turn to begin a transaction, after those of other processes."""
+    """The queue in which writers of this process wait to begin a transaction, after writers of other processes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._one_at_a_time = threading.Lock()  # among the threads of this process
+        self._one_at_a_time = threading.Lock()  # Among the threads of this process.
         self._file: _FileLock | None = None
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the turn of this writer, which lasts as long as the block; after QUEUE_S, go on without it."""
+        """Wait for the turn of this writer, which lasts as long as the block; after QUEUE_S, continue without it."""
         alone, locked = self._one_at_a_time.acquire(timeout=QUEUE_S), None
         try:
             locked = self._lock_file() if alone else None
@@ -47,8 +47,8 @@ class WriterQueue:
 
     def _lock_file(self) -> _FileLock | None:
         try:
-            self._file = self._file or _FileLock(self._path)  # made by the first write, not before
-        except OSError:  # the folder cannot be written, which SQLite has to say
+            self._file = self._file or _FileLock(self._path)  # Created by the first write, not before.
+        except OSError:  # The folder is not writable; SQLite will report that.
             return None
         return self._file if self._file.acquire(QUEUE_S) else None
 
@@ -59,10 +59,10 @@ class WriterQueue:
 
 
 class _FileLock:
-    """The lock of a file (`flock`), waited for in the kernel's queue and for a limited time.
+    """The lock of a file (`flock`), with a time limit, granted in the kernel's order.
 
-    `flock` has no deadline. So a lock that is taken is waited for on a thread; where the time is over first, that
-    thread gives the lock back as soon as it has it.
+    `flock` has no timeout. So a thread waits for a lock that is taken; if the time is over first, that thread releases
+    the lock as soon as it has it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,8 +73,8 @@ class _FileLock:
         _open_locks.add(self)
 
     def acquire(self, timeout_s: float) -> bool:
-        """Take the lock; return False if it could not be had in time. One thread at a time may call this."""
-        # While the waiter still waits on behalf of an earlier call, it would give back what was taken here.
+        """Take the lock; return False on a timeout. Only one thread at a time may call this."""
+        # While the waiter thread still waits for an earlier call, it would release the lock taken here.
         if self._last is None or self._last.is_over.is_set():
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,7 +89,7 @@ class _FileLock:
         self._requests.put(self._last)
         try:
             return self._last.wait(timeout_s)
-        except BaseException:  # the thread was interrupted
+        except BaseException:  # The thread was interrupted.
             if not self._last.abandon():
                 self.release()
             raise
@@ -98,6 +98,7 @@ class _FileLock:
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _wait(self) -> None:
+        """Wait for the lock for each request, on the waiter thread; release it if the request was abandoned."""
         while (request := self._requests.get()) is not None:
             fcntl.flock(self._file, fcntl.LOCK_EX)
             if not request.grant():
@@ -110,24 +111,24 @@ class _FileLock:
         if self._waiter is None:
             os.close(self._file)
         else:
-            self._requests.put(None)  # the waiter may be using the file, so it closes it
+            self._requests.put(None)  # The waiter thread may be using the file, so it closes it.
 
     def leave_to_parent(self) -> None:
-        """Close the copy of the file that a forked process has: the lock of a parent that dies must not outlive it."""
+        """Close a forked process's copy of the file; otherwise it would keep the lock of a parent that dies."""
         os.close(self._file)
 
 
 class _Request:
-    """One call that waits for the lock: granted, or abandoned because its time was over."""
+    """A call that waits for the lock: granted, or abandoned on a timeout."""
 
     def __init__(self) -> None:
-        self.is_over = threading.Event()  # the waiter has dealt with it
+        self.is_over = threading.Event()  # Set once the waiter has finished with it.
         self._granted = threading.Event()
         self._lock = threading.Lock()
         self._is_abandoned = False
 
     def grant(self) -> bool:
-        """Hand over the lock; return False if its caller does not wait any more."""
+        """Hand over the lock; return False if the caller does not wait any more."""
         with self._lock:
             if not self._is_abandoned:
                 self._granted.set()
@@ -139,7 +140,7 @@ class _Request:
         return not self.abandon()
 
     def abandon(self) -> bool:
-        """Give the request up; return False if the lock was handed over before."""
+        """Give up the request; return False if the lock was handed over before."""
         with self._lock:
             self._is_abandoned = not self._granted.is_set()
             return self._is_abandoned

@@ -1,6 +1,6 @@
--- The engine: jobs, where they stand, their attempts, and the workers that run them.
--- A job is in exactly one of tickwork_queue, tickwork_running and tickwork_finished; what was asked for stays in
--- tickwork_jobs and is not rewritten as it moves. Instants are microseconds since the epoch by the store's clock.
+-- The engine: jobs, their states, their attempts, and the workers that run them. A job is in exactly one of
+-- tickwork_queue, tickwork_running and tickwork_finished; the request itself stays in tickwork_jobs and is not
+-- rewritten as the job moves. Instants are microseconds since the epoch by the store's clock.
 
 CREATE TABLE tickwork_jobs (
     id          TEXT PRIMARY KEY,
@@ -35,8 +35,8 @@ CREATE INDEX tickwork_jobs_parent ON tickwork_jobs (parent, id) WHERE parent IS 
 CREATE INDEX tickwork_jobs_run ON tickwork_jobs (id) WHERE version IS NOT NULL;
 CREATE UNIQUE INDEX tickwork_jobs_step ON tickwork_jobs (run, step, idx) WHERE run IS NOT NULL;
 
--- Stored in the order of claims: the most urgent due job of a queue is its first row. `queue` is a lane: that of a plain
--- job has the name of its queue, and that of a job which something holds is out of every claim's way.
+-- Stored in the order of claims: the most urgent due job of a queue is its first row. `queue` is a lane: a plain job's
+-- lane has the name of its queue, and the lane of a held job is one that claims do not read.
 CREATE TABLE tickwork_queue (
     queue       TEXT NOT NULL,
     priority    INTEGER NOT NULL,
@@ -78,7 +78,7 @@ CREATE TABLE tickwork_running (
     begun         INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
--- What a worker holds is not indexed: it is asked for only when the worker was lost, and every job would pay for it.
+-- There is no index on the worker: it is only needed when a worker was lost, and every job would pay for it.
 CREATE INDEX tickwork_running_cancelled ON tickwork_running (worker) WHERE cancel_at IS NOT NULL;
 
 -- The last attempt of an ended job is in its row here; earlier ones are in tickwork_attempts.
@@ -117,7 +117,7 @@ CREATE TABLE tickwork_attempts (
     PRIMARY KEY (job_id, attempt)
 ) STRICT, WITHOUT ROWID;
 
--- Who holds a key. `until` is set when its job ended and the key stays taken for a while.
+-- The holder of each key. `until` is set when its job has ended and the key stays taken for a while.
 CREATE TABLE tickwork_keys (
     key     TEXT PRIMARY KEY,
     job_id  TEXT NOT NULL,
@@ -172,7 +172,7 @@ CREATE TABLE tickwork_tasks (
     version   INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- The store's clock: `wall` was the time when the steady clock of `boot` stood at `steady`.
+-- The store's clock: `wall` was the time when the monotonic clock of `boot` read `steady`.
 CREATE TABLE tickwork_clock (
     one     INTEGER PRIMARY KEY CHECK (one = 1),
     wall    INTEGER NOT NULL,
@@ -180,9 +180,9 @@ CREATE TABLE tickwork_clock (
     boot    TEXT NOT NULL
 ) STRICT;
 
--- A schedule: what it is (spec, and declared, as code last said it), and how it stands. `timing` is the part of the spec
--- that decides when it is due. `version` is raised by every write and named by every move. `wake_at` is when somebody
--- has to look at it; NULL: not before something happens.
+-- A schedule: its definition (spec, and declared, as code last declared it) and its state. `timing` is the part of the
+-- spec that decides when it is due. Every write raises `version`, and every move names it. `wake_at` is when the
+-- schedule is evaluated next; NULL: not before an event.
 CREATE TABLE tickwork_schedules (
     name           TEXT PRIMARY KEY,
     kind           TEXT NOT NULL,
@@ -207,7 +207,8 @@ CREATE TABLE tickwork_schedules (
 
 CREATE INDEX tickwork_schedules_wake ON tickwork_schedules (wake_at) WHERE wake_at IS NOT NULL;
 
--- Runs that schedules started and that no look has yet found ended. An `awaited` end is answered with a look.
+-- Runs that schedules started and that no evaluation has found ended yet. The end of an `awaited` run causes another
+-- evaluation.
 CREATE TABLE tickwork_schedule_jobs (
     schedule  TEXT NOT NULL,
     job_id    TEXT NOT NULL,
@@ -217,7 +218,8 @@ CREATE TABLE tickwork_schedule_jobs (
 
 CREATE INDEX tickwork_schedule_jobs_awaited ON tickwork_schedule_jobs (job_id) WHERE awaited = 1;
 
--- What became of every occurrence. Its key is the second lock against judging one twice; the first is handled_at.
+-- The outcome of every occurrence. Its key is the second protection against deciding one twice; the first is
+-- handled_at.
 CREATE TABLE tickwork_fires (
     schedule    TEXT NOT NULL,
     due_at      INTEGER NOT NULL,
@@ -237,15 +239,16 @@ CREATE TABLE tickwork_calendars (
     edited_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What bounds jobs that name it: a limit or a breaker. What code says, and what was said at run time, which wins.
+-- Rules for jobs that name them: a limit or a breaker. `declared` comes from code; `override` was set at run time and
+-- wins.
 CREATE TABLE tickwork_limits (
     name       TEXT PRIMARY KEY,
     declared   TEXT,
     override   TEXT
 ) STRICT, WITHOUT ROWID;
 
--- One key of a limit, or a gate. `state` is that of a rate, a breaker or a sequence. `waits`: it holds jobs. `open_at` is
--- when they are worth judging anew; NULL: when a lease ends.
+-- One key of a limit, or a gate. `state` is the state of a rate, a breaker or a sequence. `waits`: the key holds jobs.
+-- `open_at` is when they are checked again; NULL: when a lease ends.
 CREATE TABLE tickwork_turnstiles (
     name     TEXT PRIMARY KEY,
     bound    TEXT NOT NULL,
@@ -258,7 +261,7 @@ CREATE INDEX tickwork_turnstiles_open ON tickwork_turnstiles (open_at) WHERE ope
 CREATE INDEX tickwork_turnstiles_waiting ON tickwork_turnstiles (name) WHERE waits;
 CREATE INDEX tickwork_turnstiles_bound ON tickwork_turnstiles (bound);
 
--- What running jobs take of turnstiles. A row counts while its attempt runs, whatever became of whoever ran it. That of a
+-- The limit keys that running jobs use. A row counts while its attempt runs, even if its worker is gone. A hold of a
 -- sequence has `on_retry`, and counts as well while its job waits for the next attempt ('pass': only once that is due).
 CREATE TABLE tickwork_holds (
     turnstile  TEXT NOT NULL,
@@ -295,8 +298,8 @@ CREATE TABLE tickwork_dags (
     PRIMARY KEY (name, version)
 ) STRICT, WITHOUT ROWID;
 
--- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that its next
--- beginning starts anew; NULL: those that failed.
+-- A run that has begun: how many of its steps have not ended, and how many failed. `again` are the steps that a rerun
+-- starts with; NULL: the failed ones.
 CREATE TABLE tickwork_runs (
     id      TEXT PRIMARY KEY,
     open    INTEGER NOT NULL,
@@ -304,8 +307,8 @@ CREATE TABLE tickwork_runs (
     again   TEXT
 ) STRICT, WITHOUT ROWID;
 
--- A step of a run: see Standing in core/dag/advance.py. `since` is when its state last changed, `wake_at` when an approval
--- is answered by its default.
+-- A step of a run: see StepState in core/dag. `since` is when its state last changed, `wake_at` when an approval is
+-- answered by its default.
 CREATE TABLE tickwork_steps (
     run        TEXT NOT NULL,
     step       TEXT NOT NULL,
@@ -328,14 +331,14 @@ CREATE TABLE tickwork_steps (
 
 CREATE INDEX tickwork_steps_wake ON tickwork_steps (wake_at) WHERE wake_at IS NOT NULL;
 
--- What jobs and runs make anew, when and by whom last.
+-- Assets: when they were last updated, and by which job or run.
 CREATE TABLE tickwork_assets (
     name     TEXT PRIMARY KEY,
     made_at  INTEGER NOT NULL,
     made_by  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What starts dags: all assets of a group have to be made anew. `fresh`: this one was, since the last start.
+-- Triggers of dags: all assets of a group have to be updated. `fresh`: this asset was, since the last start.
 CREATE TABLE tickwork_triggers (
     asset  TEXT NOT NULL,
     dag    TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- Who may call the server: API keys, users and their sessions; what they changed; answers kept for a repeated request;
--- and secrets. Of tokens and passwords there are digests alone, and secrets are sealed before they come here.
+-- Access to the server: API keys, users and their sessions; the audit log; answers kept for repeated requests; and
+-- secrets. Tokens and passwords are stored as digests only, and secrets are sealed before they are stored.
 
 CREATE TABLE tickwork_api_keys (
     id          TEXT PRIMARY KEY,
@@ -23,8 +23,8 @@ CREATE TABLE tickwork_users (
     changed_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `kind` says whose it is: that of a user, of an API key, or of the token of `tickwork dev`. `address` and `agent` are
--- where it began: the address of the browser, and what it calls itself.
+-- `kind` is the owner's: a user, an API key, or the token of `tickwork dev`. `address` and `agent` are the browser's
+-- address and user agent when the session began.
 CREATE TABLE tickwork_sessions (
     digest      TEXT PRIMARY KEY,
     kind        TEXT NOT NULL,
@@ -39,7 +39,7 @@ CREATE TABLE tickwork_sessions (
 CREATE INDEX tickwork_sessions_subject ON tickwork_sessions (kind, subject);
 CREATE INDEX tickwork_sessions_expiry ON tickwork_sessions (expires_at);
 
--- Logins that failed, by name and by address.
+-- Failed logins, by name and by address.
 CREATE TABLE tickwork_logins (
     subject        TEXT PRIMARY KEY,
     failures       INTEGER NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE tickwork_logins (
 
 CREATE INDEX tickwork_logins_tried ON tickwork_logins (tried_at);
 
--- Users with an address that they logged in from: failures of others under their name do not make them wait there.
+-- Users with an address that they logged in from: there, failures of others under their name do not delay them.
 CREATE TABLE tickwork_known_logins (
     subject      TEXT PRIMARY KEY,
     known_until  INTEGER NOT NULL
@@ -83,7 +83,7 @@ CREATE TABLE tickwork_audit_links (
     hash      TEXT NOT NULL
 ) STRICT;
 
--- How far the audit log was sent elsewhere, and by whom: a process that has not come back until then loses its turn.
+-- The position up to which the audit log was sent elsewhere, and by which process: after `until` another may take over.
 CREATE TABLE tickwork_audit_sinks (
     sink    TEXT PRIMARY KEY,
     number  INTEGER NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE tickwork_audit_sinks (
     until   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What a POST with an Idempotency-Key was answered. Without a status it is in flight, since `began_at`.
+-- The answer to a POST with an Idempotency-Key. Without a status it has been in flight since `began_at`.
 CREATE TABLE tickwork_answers (
     who       TEXT NOT NULL,
     key       TEXT NOT NULL,
@@ -106,7 +106,7 @@ CREATE TABLE tickwork_answers (
 
 CREATE INDEX tickwork_answers_first ON tickwork_answers (first_at);
 
--- What secrets are bound to besides their names: a value that was sealed for one store does not open in another.
+-- The context that secrets are bound to besides their names: a value sealed for one store does not open in another.
 CREATE TABLE tickwork_store (
     id  TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;

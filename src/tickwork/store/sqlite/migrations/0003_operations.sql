@@ -1,10 +1,10 @@
--- What operators do to many jobs at once, and what they ask of workers.
+-- Bulk operations on jobs, and requests to workers.
 
--- What somebody wants of a worker: 'quiet' or 'stop'; its heartbeat looks.
+-- The request to a worker: 'quiet' or 'stop'; its heartbeat reads it.
 ALTER TABLE tickwork_workers ADD COLUMN asked TEXT;
 
--- An operation goes through the jobs that it is for, page by page: `phase` and `place` say how far it is. Whoever holds its
--- lease carries it on. Each step names the one before: where two do a page, it is noted once.
+-- An operation goes through its jobs page by page: `phase` and `place` are its position. The holder of its lease
+-- continues it. Each step names the one before: if two processes do one page, it is recorded once.
 CREATE TABLE tickwork_operations (
     id           TEXT PRIMARY KEY,
     what         TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Hooks: how messages of others become jobs. What was declared from files, and pauses that end by themselves.
+-- Webhooks, which turn requests into jobs; objects declared in files; and pauses that end by themselves.
 
 CREATE TABLE tickwork_hooks (
     name        TEXT PRIMARY KEY,
@@ -7,7 +7,7 @@ CREATE TABLE tickwork_hooks (
     edited_at   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What came in at a hook and what became of it, never what it said. `genuine`: its signature held.
+-- Deliveries to a hook and their outcome, never their content. `genuine`: the signature was valid.
 CREATE TABLE tickwork_deliveries (
     id           TEXT PRIMARY KEY,
     hook         TEXT NOT NULL,
@@ -22,7 +22,7 @@ CREATE TABLE tickwork_deliveries (
 
 CREATE INDEX tickwork_deliveries_hook ON tickwork_deliveries (hook, genuine, id);
 
--- What `tickwork apply` made, and from which files: so that it can delete what is gone from them.
+-- The objects that `tickwork apply` created, and from which files, so that it can delete those that are removed.
 CREATE TABLE tickwork_declared (
     kind    TEXT NOT NULL,
     name    TEXT NOT NULL,

@@ -1,12 +1,12 @@
--- Notifications: who is to be told of what, how far each of them has looked, and the channels that messages go to.
+-- Notifications: alert rules, how far each was evaluated, and the channels that messages are sent to.
 
 CREATE TABLE tickwork_channels (
     name   TEXT PRIMARY KEY,
     value  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- `watch` is how it stands (see core/notify/state.py), `look_at` when somebody has to look. `version` is raised by every
--- write and named by every move.
+-- `watch` is the state (see core/notify/state.py), `look_at` when it is evaluated next. Every write raises `version`,
+-- and every move names it.
 CREATE TABLE tickwork_notifications (
     name     TEXT PRIMARY KEY,
     value    TEXT NOT NULL,
@@ -15,5 +15,5 @@ CREATE TABLE tickwork_notifications (
     look_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What did not succeed, in the order in which it ended. Jobs that succeed do not pay for it.
+-- Jobs without success, in the order in which they ended. Succeeded jobs are not in this index.
 CREATE INDEX tickwork_finished_badly ON tickwork_finished (ended_at, job_id) WHERE state <> 'succeeded';

@@ -1,7 +1,7 @@
--- Figures: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
+-- Statistics: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
 
--- `span` is so many minutes from `minute` on, which is counted since the epoch; 0: since the store was made. '' stands for
--- all queues, or all tasks. `waits` and `runs` are spreads (see core/stats/histogram.py).
+-- `span` is a number of minutes from `minute` on, which is counted since the epoch; 0: since the store was created. ''
+-- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/histogram.py).
 CREATE TABLE tickwork_figures (
     span       INTEGER NOT NULL,
     task       TEXT NOT NULL,
@@ -22,8 +22,8 @@ CREATE TABLE tickwork_figures (
 
 CREATE INDEX tickwork_figures_age ON tickwork_figures (span, minute);
 
--- Up to where it was counted: jobs by id, ends by when they were. `version` is raised by every move, and named by it.
--- `look_at` is when somebody has to count on.
+-- The marks up to which rows are counted: jobs by id, ends by time. Every move raises `version`, and names it.
+-- `look_at` is when the next count is due.
 CREATE TABLE tickwork_figure_marks (
     one      INTEGER PRIMARY KEY CHECK (one = 1),
     created  TEXT NOT NULL,
@@ -32,8 +32,8 @@ CREATE TABLE tickwork_figure_marks (
     look_at  INTEGER NOT NULL
 ) STRICT;
 
--- Attempts after which a job was tried again, in the order in which they ended. Jobs that succeed at once have none.
+-- Attempts after which a job was retried, in the order in which they ended. Jobs that succeed at once have none.
 CREATE INDEX tickwork_attempts_end ON tickwork_attempts (ended_at);
 
--- Schedules that start nothing, for who looks at what needs attention.
+-- Schedules that start nothing, for the list of findings.
 CREATE INDEX tickwork_schedules_paused ON tickwork_schedules (paused_at) WHERE paused_at IS NOT NULL;

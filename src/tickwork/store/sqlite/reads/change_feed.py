@@ -1,4 +1,4 @@
-"""What changed lately on one SQLite file (see `store.reads.change_feed`). The SQL is in sql/changes.sql."""
+"""The change feed on one SQLite file (see `store.reads.change_feed`). The SQL is in sql/changes.sql."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.store.sqlite.transitions import Transaction
 
 
 class SqliteChanges:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _read(self) -> AbstractContextManager[Transaction]:
         raise NotImplementedError

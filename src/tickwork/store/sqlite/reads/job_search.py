@@ -30,7 +30,7 @@ from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
 from tickwork.store.row_codec import from_us, to_us
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
-# The first part is quick, and true also for a label within another one.
+# The first condition is fast, and also true for a label that is part of another one.
 _LABELLED = "instr(j.labels, {quoted}) AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
 _OF_TENANT = "instr(j.flow, {quoted_tenant}) AND json_extract(j.flow, '$.tenant') = {tenant}"
 _ERRED = (
@@ -42,7 +42,7 @@ LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.resu
 
 
 class SqliteJobSearch:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _read(self) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -52,6 +52,7 @@ class SqliteJobSearch:
             return _page(transaction, SQL["job_columns"], which, ways(which)[0], limit, before)
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
+        """Return a page. For the waiting jobs of a short queue, the queue is read first and its jobs looked up."""
         with self._read() as transaction:
             if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
                 waiting = _waiting_in(transaction, which.queue)
@@ -118,6 +119,7 @@ class SqliteJobSearch:
             return _ids(transaction.run("queue_names"))
 
     def queues(self) -> list[QueueView]:
+        """Return queue counts from the lanes, the held jobs and the running jobs."""
         with self._read() as transaction:
             found = QueueCounts()
             most = {"now": transaction.now, "most": COUNTED}
@@ -131,7 +133,7 @@ class SqliteJobSearch:
         return found.views(from_us)
 
 
-_END = "g"  # above every id
+_END = "g"  # Sorts after every id.
 
 
 def _ids(rows: Sequence[Any]) -> list[str]:
@@ -153,16 +155,18 @@ def _rows(
     *,
     among: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
+    """Return the rows of a page on a read path."""
     where, values = _where(transaction, which, way, bounds(which, before, floor), which.ids if among is None else among)
     sql = f"{columns} {SQL[way.begins]} WHERE {where} ORDER BY {way.id} DESC LIMIT :page"
     return transaction.connection.rows(sql, {**values, "page": limit})
 
 
 def _counted(transaction: Transaction, state: JobState, which: JobFilter, most: int) -> list[StateCount]:
+    """Count the jobs of a filter in one state, on a bounded walk."""
     walk = choose(which, lambda way: _floor(transaction, way, bounds(which, None)))
     where, values = _where(transaction, which, walk.way, bounds(which, None, walk.floor), which.ids)
     word = SQL["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
-    # Where each of what is walked counts, nothing else is looked at.
+    # If every walked row counts, no other table is read.
     counts_each = walk.way.finds_all and walk.way.begins != "from_jobs"
     table = SQL[walk.way.walks if counts_each else walk.way.begins]
     one = f"SELECT {word} AS word {table} WHERE {where} ORDER BY {walk.way.id} DESC LIMIT :most"
@@ -174,7 +178,7 @@ def _counted(transaction: Transaction, state: JobState, which: JobFilter, most: 
 def _where(
     transaction: Transaction, which: JobFilter, way: ReadPath, lies: IdRange, ids: Sequence[str] | None
 ) -> tuple[str, dict[str, Any]]:
-    """What holds for the jobs that a filter means, on a way and between bounds, and the values of it."""
+    """Return the conditions and values of a filter on a read path between bounds."""
     found, values = _conditions(way, lies)
     found += way.conditions
     values["now"] = transaction.now
@@ -194,7 +198,7 @@ def _where(
 
 
 def _floor(transaction: Transaction, way: ReadPath, lies: IdRange) -> JobId | None:
-    """The job to which a page may walk; None: there are not so many."""
+    """Return the job to which a page may walk; None: there are fewer jobs."""
     found, values = _conditions(way, lies)
     where = f"WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT 1 OFFSET :walk"
     sql = f"SELECT {way.id} {SQL[way.walks]} {where}"
@@ -203,7 +207,7 @@ def _floor(transaction: Transaction, way: ReadPath, lies: IdRange) -> JobId | No
 
 
 def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], dict[str, Any]]:
-    """What the index of a way answers, between bounds."""
+    """Return the conditions that the index of a path answers between bounds."""
     found = [*way.by] if way.column is None else [f"j.{way.column} = {{{way.column}}}"]
     values = dict(way.values)
     for name, sign, value in (("below", "<", lies.below), ("floor", ">=", lies.floor)):
@@ -218,7 +222,7 @@ def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
 
 
 def _waiting_in(transaction: Transaction, queue: str) -> list[str] | None:
-    """The jobs that wait in a queue, and what is held in any; None when those are too many to be looked at."""
+    """Return the jobs that wait in a queue, and the held jobs of all queues; None when there are too many."""
     low, high = lanes_of(queue)
     values = {"queue": queue, "low": low, "high": high, "walk": job_search.WALK + 1}
     ids = _ids(transaction.run("waiting_in", values))

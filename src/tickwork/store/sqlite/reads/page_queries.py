@@ -1,4 +1,4 @@
-"""The verbs of glances on one SQLite file (see `store.reads.page_queries`). The SQL is in sql/glances.sql."""
+"""Page queries on one SQLite file (see `store.reads.page_queries`). The SQL is in sql/glances.sql."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tickwork.store.schedules import ScheduleView
 from tickwork.store.sqlite.reads.job_search import LIGHT
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
-_END = "g"  # above every id
+_END = "g"  # Sorts after every id.
 
 
 class SqlitePageQueries:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     _graphs: GraphCache
 

@@ -1,4 +1,4 @@
-"""The verbs of figures on one SQLite file (see `store.reads.stats`). The SQL is in sql/figures.sql."""
+"""Statistics on one SQLite file (see `store.reads.stats`). The SQL is in sql/figures.sql."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tickwork.store.sqlite.transitions import Transaction, as_json
 
 
 class SqliteStats:
-    """A part of SqliteStore. What it needs of the rest are its transactions."""
+    """A part of SqliteStore. It needs from the rest the transactions."""
 
     def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
@@ -32,6 +32,7 @@ class SqliteStats:
             return count_page(transaction.run, from_us(transaction.now), marks, limit, to_us, from_us)
 
     def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
+        """Move the marks, and add the counts to the stored rows of the same keys; False: the marks had moved."""
         instants = {"ended": to_us(marks.ended), "look_at": to_us(marks.look_at)}
         with self._write() as transaction:
             moved = {"created": marks.created, "version": marks.version, **instants}
@@ -73,7 +74,7 @@ class SqliteStats:
 
 
 def prune_figures(transaction: Transaction, limit: int) -> None:
-    """Delete figures that are older than their span is kept."""
+    """Delete statistics that are older than the retention of their span."""
     now = from_us(transaction.now)
     for span, kept in KEPT.items():
         transaction.run("prune_figures", {"span": span, "before": minute_of(now - kept), "limit": limit})
@@ -88,6 +89,6 @@ def _marks(transaction: Transaction) -> RollupMarks:
 
 
 def _row(figures: Mapping[str, Any]) -> tuple[Any, ...]:
-    """As put_figures takes it."""
+    """Return statistics in the order of the columns of put_figures."""
     span, queue, task, minute, *rest = figures.values()
     return (span, task, queue, minute, *rest)

@@ -113,7 +113,7 @@ WHERE  id < :below {filters}
 ORDER  BY id DESC LIMIT :limit
 
 -- :begin_answer
--- No row back: it was answered, or is in flight.
+-- No row: the request was answered, or is in flight.
 INSERT INTO tickwork_answers (who, key, digest, first_at, began_at) VALUES (:who, :key, :digest, :now, :now)
 ON CONFLICT (who, key) DO UPDATE SET
     digest = excluded.digest, began_at = excluded.began_at, status = NULL, headers = NULL, body = NULL,

@@ -39,8 +39,9 @@ RETURNING number
 UPDATE tickwork_audit_sinks SET number = :number WHERE sink = :sink AND holder = :holder AND number < :number RETURNING 1
 
 -- :prune_links
--- From the beginning alone, up to the first link that is not old enough or has its row. Of those before it two stay: the
--- chain goes on from them, and the second, whose hash can be checked, proves that what is missing was old.
+-- Links are deleted from the beginning, up to the first one that is not old enough or still has its row. The last two
+-- of these stay: the chain continues from them, and the second, whose hash can be checked, proves that the missing
+-- links were old.
 DELETE FROM tickwork_audit_links WHERE number < (
     SELECT coalesce(
         min(l.number) FILTER (

@@ -1,4 +1,4 @@
--- What callers and operators do to jobs: cancel, retry, discard, expire, prune.
+-- Changes of jobs by callers and operators: cancel, retry, discard, expire, prune.
 
 -- :dequeue
 DELETE FROM tickwork_queue WHERE job_id = ? RETURNING run_at, attempt, failures, crashes, keyed, queue
@@ -40,8 +40,8 @@ WHERE job_id = :job_id AND state = 'failed' AND discarded_at IS NULL
 RETURNING job_id
 
 -- :prunable
--- The ended jobs behind a place that are older than the shortest age, and whether each may go. A job whose key stays
--- taken is kept as long as the key, and a step as long as its run. Results that are in blobs are told.
+-- The ended jobs after a position that are older than the shortest age, and whether each may be deleted. A job whose
+-- key stays taken is kept as long as the key, and a step as long as its run. Results in blobs are returned.
 SELECT f.job_id, iif(substr(f.result, 1, length(:mark)) = :mark, f.result, NULL), f.ended_at,
        f.ended_at < :now - coalesce(:ages ->> ('task/' || j.task || '/' || f.state), :ages ->> ('task/' || j.task),
                                     :ages ->> ('queue/' || j.queue || '/' || f.state), :ages ->> ('queue/' || j.queue),
@@ -82,14 +82,14 @@ DELETE FROM tickwork_logs WHERE job_id IN (SELECT value FROM json_each(?))
 DELETE FROM tickwork_saved WHERE job_id IN (SELECT value FROM json_each(?))
 
 -- :prune_fires
--- One that is queued is still to be judged.
+-- A queued occurrence is not decided yet.
 DELETE FROM tickwork_fires WHERE (schedule, due_at) IN (
     SELECT schedule, due_at FROM tickwork_fires WHERE fired_at < :ended AND action <> 'queue' ORDER BY fired_at LIMIT :limit
 )
 RETURNING due_at
 
 -- :prune_workers
--- The lease of an attempt over REST is of no use to anybody once the attempt has ended.
+-- The lease of an attempt over REST has no use once the attempt has ended.
 DELETE FROM tickwork_workers
 WHERE lease_until < :now AND (lease_until < :lost OR state = 'remote') AND id NOT IN (SELECT worker FROM tickwork_running)
 

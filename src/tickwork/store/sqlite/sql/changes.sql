@@ -1,8 +1,8 @@
--- What changed lately: by the indexes on ids, ends and the audit log, at most so many rows of each kind.
+-- The change feed: by the indexes on ids, ends and the audit log, at most `most` rows of each kind.
 
 -- :job_changes
--- What failed is read by an index of its own: it is told even beside very many that succeed. The plus sign is there so that
--- it is the one on ends, and not that on states.
+-- Failures are read by an index of their own, so that they are returned even beside very many successes. The plus sign
+-- makes the planner use the index on ends, and not the one on states.
 SELECT 'failed', f.job_id, f.attempt, f.ended_at || '', coalesce(f.started_at >= :since, 0), j.run, j.version IS NOT NULL
 FROM   (SELECT job_id, attempt, ended_at, started_at FROM tickwork_finished
         WHERE  ended_at >= :since AND state <> 'succeeded' AND +state = 'failed' ORDER BY ended_at DESC, job_id DESC LIMIT :most) f

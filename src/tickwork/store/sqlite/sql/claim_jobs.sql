@@ -1,12 +1,12 @@
--- claim_jobs: from the queue to running, with the next attempt number.
+-- claim_jobs: move due jobs from the queue to running, with the next attempt number.
 
 -- :worker_lease
 SELECT lease_until FROM tickwork_workers WHERE id = ? AND state IN ('running', 'draining')
 
 -- :pick_due
--- `places` are queues and priorities, the most urgent first. CROSS JOIN keeps the order of the tables, so the places are
--- walked one after the other, each as one range of the primary key, until there are enough. A step has the tick of its
--- run, which is not copied into each of its steps.
+-- `places` are queues and priorities, the most urgent first. CROSS JOIN keeps the order of the tables, so the places
+-- are read one after the other, each as one range of the primary key, until there are enough jobs. A step has the tick
+-- of its run, which is not copied into each of its steps.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone,
        CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END, q.keyed, q.expires_at,
        q.losses, j.run, j.step, j.inputs, j.trace
@@ -27,7 +27,7 @@ INSERT INTO tickwork_running (job_id, attempt, worker, queue, priority, task, ru
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :next_due
--- When the next job is due, and when something that holds jobs opens.
+-- When the next job is due, and when the next limit key with held jobs opens.
 SELECT min((
     SELECT min(q.run_at) FROM tickwork_queue q
     WHERE q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]') AND q.run_at > :after

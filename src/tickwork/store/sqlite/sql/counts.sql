@@ -1,4 +1,4 @@
--- What is told for metrics besides figures.
+-- Counts for metrics, besides the statistics.
 
 -- :fired_counts
 SELECT action, count(*) FROM tickwork_fires WHERE fired_at > :since AND fired_at <= :until GROUP BY action

@@ -1,5 +1,6 @@
--- Figures: what is counted, by the primary key and the indexes on ends, from one mark to the next; and where it is added.
--- A duration is told by how many digits it has in microseconds, and the first two of them (see core/stats/histogram.py).
+-- The stats rollup: count rows by the primary key and the indexes on ends, from one mark to the next, and add the
+-- counts. A duration is given by the number of its digits in microseconds, and the first two of them (see
+-- core/stats/histogram.py).
 
 -- :created_until
 SELECT id FROM tickwork_jobs WHERE id >= :since AND id < :latest ORDER BY id LIMIT 1 OFFSET :limit
@@ -15,7 +16,7 @@ SELECT 'enqueued', iif(version IS NULL, queue, '@dag') AS queue, task, created_a
 FROM   tickwork_jobs WHERE id >= :since AND id < :until GROUP BY 2, 3, 4
 
 -- :ended_figures
--- One look at both tables: a job that is tried again by hand goes from one to the other.
+-- One snapshot of both tables: a job that is retried by hand moves from one to the other.
 WITH ended AS MATERIALIZED (
     SELECT f.state AS outcome, iif(j.version IS NULL, j.queue, '@dag') AS queue, j.task, f.ended_at / 60000000 AS minute,
            f.started_at / 60000000 AS start, max(0, f.ended_at - f.started_at) AS run, max(0, f.started_at - f.run_at) AS wait
@@ -68,7 +69,7 @@ SELECT minute, enqueued, started, succeeded, failed, cancelled, dropped, expired
 WHERE  span = :span AND task = :task AND queue = :queue AND minute >= :since
 
 -- :queue_figures
--- From each queue the next one is one step away; in each, minutes are a range of the key.
+-- From each queue the next one is one index step away; in each, minutes are a range of the key.
 WITH RECURSIVE names (name) AS (
     SELECT min(queue) FROM tickwork_figures WHERE span = :span AND task = '' AND queue > ''
     UNION ALL

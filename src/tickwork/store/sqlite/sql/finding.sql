@@ -1,4 +1,4 @@
--- Finding: pages of jobs by any filter, words in them, and what stands in the queues. All of it costs the same however many there are.
+-- Job search: pages of jobs by any filter, text search, and queue counts, each at a bounded cost.
 
 -- :walk_jobs
 FROM   tickwork_jobs j
@@ -13,7 +13,7 @@ FROM   tickwork_running r
 FROM   tickwork_finished f
 
 -- :waiting_in
--- Of a queue: its own lane, those of its jobs with a flow, and everything that is held, which may be of any queue.
+-- The waiting jobs of a queue: its own lane, the lanes of its jobs with a flow, and all held jobs, of any queue.
 SELECT job_id FROM (
     SELECT job_id FROM tickwork_queue WHERE queue = :queue
     UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= :low AND queue < :high
@@ -46,7 +46,7 @@ ORDER  BY a.ended_at DESC
 SELECT f.job_id FROM json_each(?) AS n CROSS JOIN tickwork_finished f ON f.job_id = n.value
 
 -- :tasks_from
--- From each name the next one is one step into the index.
+-- From each name the next one is one index step away.
 WITH RECURSIVE names (name) AS (
     SELECT min(task) FROM tickwork_jobs WHERE task >= :low AND task < :high
     UNION ALL
@@ -70,7 +70,8 @@ WHERE  state = 'failed' AND state <> 'succeeded' AND job_id < :before AND job_id
 ORDER  BY job_id DESC LIMIT :limit
 
 -- :queue_names
--- From a queue's own lane the next one is one step away; lanes of jobs with a flow, and of held ones, are stepped over.
+-- From a queue's own lane the next one is one index step away; lanes of jobs with a flow, and of held jobs, are
+-- skipped.
 WITH RECURSIVE lanes (lane) AS (
     SELECT min(queue) FROM tickwork_queue
     UNION ALL
@@ -82,7 +83,8 @@ WITH RECURSIVE lanes (lane) AS (
 SELECT DISTINCT substr(lane, 1, instr(lane || ':', ':') - 1) FROM lanes WHERE lane NOT LIKE ':%' LIMIT 1000
 
 -- :in_lanes
--- Each priority of a queue's own lane is a range in the order of times. Lanes of jobs with a flow are walked as they stand.
+-- Each priority of a queue's own lane is a range in the order of times. Lanes of jobs with a flow are read in their
+-- order.
 WITH priorities (priority) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)),
 flowing AS MATERIALIZED (SELECT run_at FROM tickwork_queue WHERE queue >= :low AND queue < :high LIMIT :most)
 SELECT (SELECT count(*) FROM (
@@ -100,7 +102,7 @@ SELECT (SELECT count(*) FROM (
             UNION ALL SELECT min(run_at) FROM flowing WHERE run_at <= :now)) AS oldest
 
 -- :held
--- The lane of a job that something holds begins with a colon, and ends in char(31) and its home lane.
+-- The lane of a held job begins with a colon, and ends in char(31) and its home lane.
 SELECT substr(queue, instr(queue, char(31)) + 1) AS home, sum(run_at <= :now), sum(run_at > :now), min(CASE WHEN run_at <= :now THEN run_at END)
 FROM   (SELECT queue, run_at FROM tickwork_queue WHERE queue >= ':' AND queue < ';' LIMIT :most)
 GROUP  BY home

@@ -1,14 +1,14 @@
--- finish_attempts: close attempts whose claim still holds the job. One that is missing in the answer was reclaimed.
--- `claims` says by which claim an attempt held which job: {"job id": claim}.
+-- finish_attempts: close attempts whose claim still holds the job. An attempt missing from the result was reclaimed.
+-- `claims` maps each job to the claim of its attempt: {"job id": claim}.
 
 -- :current_attempts
--- Read, and then deleted: a DELETE that gives rows back for a batch takes 20 times as long over a few of them.
+-- Read, and then deleted: DELETE ... RETURNING for a batch takes 20 times as long when it returns few rows.
 SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at,
        r.progress, r.progress_note, r.claim
 FROM   json_each(:claims) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.claim = a.value
 
 -- :expired_current_attempts
--- The reaper's way: only while the worker's lease is past.
+-- The reaper: only while the worker's lease has expired.
 SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at,
        r.progress, r.progress_note, r.claim
 FROM   json_each(:claims) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.claim = a.value
@@ -46,7 +46,7 @@ SELECT job_id, attempt, :seq, :at, :text, :shared FROM tickwork_running WHERE jo
 ON CONFLICT DO NOTHING
 
 -- :begin_alone
--- The handler of a job that runs alone in its worker begins. From here on a loss of the attempt is the job's own fault.
+-- The handler of a job that runs alone in its worker begins. From here on the loss of the attempt is blamed on the job.
 UPDATE tickwork_running SET begun = 1 WHERE job_id = :job_id AND claim = :claim RETURNING job_id
 
 -- :set_progress

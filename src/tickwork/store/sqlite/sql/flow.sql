@@ -1,7 +1,7 @@
--- Flow control: what stands in lanes, turnstiles and what they count, limits, gates and tenants.
+-- Flow control: lanes, the stored state of limit keys (turnstiles), holds, limits, gates and tenants.
 
 -- :is_guarded
--- Whether plain claims have to stand back: a gate is in force, something held may start, or jobs with a flow are there.
+-- Whether plain claims must take nothing: a gate is in force, a held job may start, or there are jobs with a flow.
 SELECT EXISTS (SELECT 1 FROM tickwork_gates g WHERE (g.until_at IS NULL OR g.until_at > :now)
                AND (g.queue IS NULL OR g.queue IN (SELECT value FROM json_each(:queues))))
     OR EXISTS (SELECT 1 FROM tickwork_turnstiles t WHERE t.open_at <= :now)
@@ -12,7 +12,7 @@ SELECT g.value FROM tickwork_gates g WHERE (g.until_at IS NULL OR g.until_at > :
 AND    (g.queue IS NULL OR g.queue IN (SELECT value FROM json_each(:queues)))
 
 -- :held_page
--- Jobs that something holds, in the order of their lanes, from just after a place on.
+-- Held jobs in the order of their lanes, from just after a position on.
 SELECT q.job_id, q.queue, q.priority, q.run_at, j.task, j.queue, j.collection, j.labels, j.flow
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue < ';' AND (q.queue, q.priority, q.run_at, q.job_id) > (:lane, :priority, :run_at, :job_id)
@@ -25,8 +25,8 @@ SELECT id, queues, offer FROM tickwork_workers WHERE state = 'running' AND slots
 SELECT name, weight FROM tickwork_tenants
 
 -- :open_heads
--- The first job of each priority of each lane that open turnstiles hold, with the turnstile and its rule: one statement for
--- all, since there may be hundreds. The last row of a turnstile has no job.
+-- The first job of each priority of each lane of open limit keys, with the key and its rule: one statement for all,
+-- since there may be hundreds. The last row of a key has no job.
 WITH RECURSIVE open AS MATERIALIZED (
     SELECT t.name, coalesce(l.override, l.declared) AS rule, ':' || t.name || char(31) AS first, ':' || t.name || ' ' AS until
     FROM   tickwork_turnstiles t LEFT JOIN tickwork_limits l ON l.name = t.bound
@@ -50,8 +50,8 @@ SELECT h.name, h.rule, q.queue, q.priority, q.run_at FROM head h LEFT JOIN tickw
 SELECT min(open_at) FROM tickwork_turnstiles WHERE open_at > ?
 
 -- :next_head
--- The first job of the next priority or lane, in the order of lanes. A comparison of both at once would walk over all jobs
--- of the place that was last.
+-- The first job of the next priority or lane, in the order of lanes. A comparison of both as a pair would read all jobs
+-- of the last place.
 SELECT * FROM (SELECT queue, priority, run_at, job_id FROM tickwork_queue WHERE queue = :lane AND priority > :priority
                ORDER BY queue, priority, run_at, job_id LIMIT 1)
 UNION ALL
@@ -72,7 +72,7 @@ ORDER  BY q.run_at, q.job_id LIMIT :limit
 SELECT min(run_at) FROM tickwork_queue WHERE queue = ? AND priority = ? AND run_at > ?
 
 -- :scout
--- The next due jobs of a place that are of other kinds than these, in the order in which they are walked over.
+-- A scan step: the next due jobs of a place that are of other kinds than these, in the order in which they are read.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone,
        CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END,
        q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.flow, j.task, q.losses, j.run, j.step, j.inputs, j.trace
@@ -86,7 +86,7 @@ AND    j.task || char(31) || j.queue || char(31) || coalesce(j.collection, char(
 LIMIT  :most
 
 -- :scouted
--- Up to where that was looked, if not at all.
+-- The position up to which the step has read; no row: it has read all.
 SELECT q.run_at, q.job_id FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority
 AND    (q.run_at, q.job_id) > (:after, :after_id) AND q.run_at <= :until ORDER BY q.run_at, q.job_id LIMIT 1 OFFSET :walk - 1
 
@@ -97,7 +97,7 @@ SELECT name, coalesce(override, declared) FROM tickwork_limits WHERE name IN (SE
 SELECT name, state FROM tickwork_turnstiles WHERE state IS NOT NULL AND name IN (SELECT value FROM json_each(?))
 
 -- :live_weights
--- What is live, counted from the attempts that run.
+-- The live weight of each limit key, counted from running attempts.
 SELECT h.turnstile, sum(h.weight)
 FROM   json_each(?) AS n CROSS JOIN tickwork_holds h ON h.turnstile = n.value
 WHERE  EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)
@@ -107,14 +107,15 @@ GROUP  BY h.turnstile
 SELECT count(*) FROM (SELECT 1 FROM tickwork_queue WHERE queue >= :lane AND queue < :until LIMIT :limit)
 
 -- :is_waiting
--- Whether a job still waits for the time for which it did. One that was tried and waits again is due at another.
+-- Whether a job still waits for the same time. A job that was tried and waits again has another run_at.
 SELECT 1 FROM tickwork_queue WHERE run_at = ? AND job_id = ?
 
 -- :divert_job
 UPDATE tickwork_jobs SET queue = :queue, lane = :lane, flow = :flow WHERE id = :job_id
 
 -- :park_alike
--- Of the due jobs that stand behind one in its lane, those that are like it go where it goes. So many are looked at.
+-- Bulk park: of the due jobs behind one job in its lane, those of the same kind go to the same lane. At most `most` are
+-- read.
 UPDATE tickwork_queue SET queue = :lane
 WHERE  queue = :place AND priority = :priority AND (run_at, job_id) IN (
     SELECT q.run_at, q.job_id FROM (
@@ -131,7 +132,7 @@ RETURNING 1
 INSERT INTO tickwork_holds (turnstile, job_id, attempt, weight, on_retry) VALUES (?, ?, ?, ?, ?)
 
 -- :returned
--- Jobs of a sequence that have started and wait for another attempt. The hold of the last attempt is their place.
+-- Jobs of a sequence that have started and wait for another attempt. The hold of the last attempt keeps their place.
 SELECT q.run_at, q.job_id
 FROM   tickwork_holds h CROSS JOIN tickwork_queue q INDEXED BY tickwork_queue_job ON q.job_id = h.job_id AND q.attempt = h.attempt
 WHERE  h.turnstile = ? AND h.on_retry IS NOT NULL
@@ -195,7 +196,7 @@ SELECT l.name, l.declared, l.override,
 FROM   tickwork_limits l ORDER BY l.name
 
 -- :limit_keys
--- What holds jobs, what counts something, and what jobs run under; so many of each are looked at.
+-- The keys that hold jobs, that have a state, and under which jobs run; at most `most` of each are read.
 SELECT n.name, (SELECT coalesce(l.override, l.declared) FROM tickwork_limits l WHERE l.name = :limit), t.state,
        (SELECT coalesce(sum(h.weight), 0) FROM tickwork_holds h
         WHERE h.turnstile = n.name AND EXISTS (SELECT 1 FROM tickwork_running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt)) AS live,
@@ -241,7 +242,7 @@ SELECT open_at FROM tickwork_turnstiles WHERE name = ?
 SELECT coalesce(override, declared) FROM tickwork_limits WHERE name = ?
 
 -- :standing
--- Which tasks have something due in which queues. The lane of a job that something holds ends in char(31) and its home.
+-- The tasks with due jobs, by queue. The lane of a held job ends in char(31) and its home lane.
 SELECT DISTINCT task, substr(home, 1, instr(home || ':', ':') - 1)
 FROM   (SELECT task, substr(queue, instr(queue, char(31)) + 1) AS home FROM tickwork_queue WHERE run_at <= :now)
 
@@ -255,7 +256,7 @@ SELECT count(*) FROM tickwork_queue
 WHERE  queue >= :lane AND queue < :until AND (priority, run_at, job_id) < (:priority, :run_at, :job_id)
 
 -- :open_forgotten
--- Turnstiles that wait for the end of a lease although they have room: should their opening have been missed, this is it.
+-- Opens limit keys that wait for the end of a lease although they have capacity: their wake-up was lost.
 UPDATE tickwork_turnstiles AS t SET open_at = :now
 WHERE  t.waits AND t.open_at IS NULL
 AND    NOT EXISTS (SELECT 1 FROM tickwork_gates g WHERE 'gate:' || g.name = t.bound AND (g.until_at IS NULL OR g.until_at > :now))

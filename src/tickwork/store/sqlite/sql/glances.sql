@@ -1,4 +1,4 @@
--- Glances: what a page shows of many things at once. Each is one statement, and costs no more on a larger store.
+-- Page queries: data that a page shows of many objects. Each is one statement, and costs no more on a larger store.
 
 -- :newest_runs
 SELECT j.task, j.id, j.version, CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END,
@@ -28,7 +28,7 @@ LEFT   JOIN tickwork_finished f ON f.job_id = j.id
 GROUP  BY s.run, s.step
 
 -- :run_events
--- What was tried again is in attempts. An end without an attempt is that of a job, or of a step, that never ran.
+-- Attempts that were retried are in attempts. An end without an attempt is of a job, or of a step, that never ran.
 WITH parts AS MATERIALIZED (
     SELECT id, step, idx FROM tickwork_jobs WHERE run = :run
     UNION ALL SELECT id, NULL, NULL FROM tickwork_jobs WHERE id = :run AND version IS NOT NULL
@@ -72,7 +72,7 @@ WHERE  s.state = 'open'
 SELECT graph, created_at FROM tickwork_dags WHERE name = ? AND version = ?
 
 -- :dags_after
--- A dag that was deleted is not defined any more.
+-- A dag that was deleted has no definition any more.
 SELECT t.name, d.version, d.graph, d.created_at
 FROM   tickwork_tasks t CROSS JOIN tickwork_dags d ON d.name = t.name AND d.version = t.version
 WHERE  t.name > :after ORDER BY t.name LIMIT :limit
@@ -105,7 +105,7 @@ GROUP  BY quarter, outcome ORDER BY quarter, outcome
 WHERE s.target IN (SELECT value FROM json_each(:targets)) ORDER BY s.name LIMIT :limit
 
 -- :held_by
--- Those of a worker over REST are under all its leases: see remote_workers.
+-- Jobs of a worker over REST are under all its leases: see remote_workers.
 WHERE r.worker IN (
     SELECT :worker UNION ALL
     SELECT w.id FROM tickwork_workers me CROSS JOIN tickwork_workers w

@@ -1,4 +1,4 @@
--- Hooks, what came in at them, and what was declared from files.
+-- Hooks, their deliveries, and the objects that files declare.
 
 -- :put_hook
 INSERT INTO tickwork_hooks (name, value, created_at, edited_at) VALUES (:name, :value, :now, :now)

@@ -1,4 +1,4 @@
--- insert_jobs: a job row and its place in the queue; an id that is there already changes nothing.
+-- insert_jobs: store job rows and their queue rows; an id that exists already changes nothing.
 
 -- :is_current
 SELECT 1 FROM tickwork_running WHERE job_id = ? AND claim = ?
@@ -25,7 +25,7 @@ VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?)
 SELECT id FROM tickwork_jobs WHERE id IN (SELECT value FROM json_each(?))
 
 -- :key_holder
--- The columns of KeyHolder.
+-- The columns of KeyOwner.
 SELECT k.job_id, j.task, j.version IS NOT NULL,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END
 FROM   tickwork_keys k JOIN tickwork_jobs j ON j.id = k.job_id
@@ -39,7 +39,7 @@ INSERT INTO tickwork_keys (key, job_id, until) VALUES (?, ?, NULL)
 ON CONFLICT (key) DO UPDATE SET job_id = excluded.job_id, until = NULL
 
 -- :replace_queue
--- Only a job that is still waiting can be changed; a running one goes on as it is.
+-- Only a waiting job can be changed; a running one continues unchanged.
 UPDATE tickwork_queue SET queue = :lane, priority = :row_priority, run_at = :run_at, task = :stands_as, expires_at = :expires_at
 WHERE job_id = :job_id
 RETURNING job_id

@@ -1,4 +1,4 @@
--- Notifications and channels, and what is looked at for them.
+-- Notifications and channels, and the queries that alert rules are evaluated on.
 
 -- :put_channel
 INSERT INTO tickwork_channels (name, value) VALUES (:name, :value)
@@ -50,7 +50,7 @@ FROM   tickwork_running r CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 ORDER  BY r.job_id LIMIT ?
 
 -- :waiting_jobs
--- The lanes and their priorities are found by leaping from each to the next; in each, times are a range of the key.
+-- The lanes and their priorities are found by index steps from each to the next; in each, times are a range of the key.
 WITH RECURSIVE place (queue, priority) AS (
     SELECT * FROM (SELECT queue, priority FROM tickwork_queue ORDER BY queue, priority LIMIT 1)
     UNION ALL

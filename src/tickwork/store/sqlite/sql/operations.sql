@@ -1,4 +1,4 @@
--- Operations, and what is asked of workers.
+-- Bulk operations, and requests to workers.
 
 -- :operation_columns
 SELECT id, what, by, state, phase, place, step, looked, changed, error, created_at, ended_at FROM tickwork_operations

@@ -1,4 +1,4 @@
--- Reading: jobs wherever they stand, their attempts and logs, and what is around them.
+-- Read jobs in any state, their attempts and logs, and queues and workers.
 
 -- :job_columns
 -- A step has the tick of its run, which is not copied into each of its steps.
@@ -18,7 +18,8 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END AS tick
 
 -- :from_jobs
--- A page of jobs in one state begins at the table of that state, else it would walk all the others. CROSS JOIN keeps that order.
+-- A page of jobs in one state begins at the table of that state, else it would read all other jobs. CROSS JOIN keeps
+-- that order.
 FROM   tickwork_jobs j
 LEFT   JOIN tickwork_queue q ON q.job_id = j.id
 LEFT   JOIN tickwork_running r ON r.job_id = j.id
@@ -71,8 +72,8 @@ SELECT j.queue, avg(last.ended_at - last.started_at) FROM (
 WHERE last.started_at IS NOT NULL GROUP BY j.queue
 
 -- :backlog
--- Each priority of a queue's own lane is one range of the primary key, in the order of its times. The lanes of jobs with
--- a flow are read in their order, whether due or not.
+-- Each priority of a queue's own lane is one range of the primary key, in the order of its times. The lanes of jobs
+-- with a flow are read in their order, whether due or not.
 SELECT lane, count(*), min(run_at) FROM (
     SELECT * FROM (
         SELECT q.queue AS lane, q.run_at, q.task
@@ -113,8 +114,8 @@ SELECT worker, count(*) FROM tickwork_running
 WHERE  worker IN (SELECT id FROM tickwork_workers WHERE state <> 'remote') GROUP BY worker
 
 -- :remote_workers
--- Leases of one name with the same queues, tasks and offer are one worker. Beyond so many of them, the others are put
--- together under one name for all.
+-- Leases of one name with the same queues, tasks and offer are one worker. Beyond the maximum, the others are combined
+-- under one name.
 WITH alike AS MATERIALIZED (
     SELECT min(w.id) AS id, w.host, w.queues, w.tasks, w.offer, CASE WHEN w.lease_until < :now THEN 'lost' ELSE w.state END AS stands,
            min(w.started_at) AS started_at, max(w.lease_until) AS lease_until, count(*) AS held

@@ -1,4 +1,5 @@
--- Reading runs: when the jobs of their steps ran. Instances beyond `total` are of an earlier generation, whose list was longer.
+-- Read runs: when the jobs of their steps ran. Instances beyond `total` are of an earlier generation with a longer
+-- list.
 
 -- :step_times
 -- A step of which a rerun has kept some instances started when the others did.
@@ -34,7 +35,7 @@ LEFT   JOIN tickwork_finished f ON f.job_id = j.id
 WHERE  j.run = :run AND (j.step, j.idx) > (:step, :idx) ORDER BY j.step, j.idx LIMIT :limit
 
 -- :waiting_approvals
--- An open step that nobody runs a job for is one that asks for something.
+-- An open step without a job is an approval.
 SELECT s.run, j.task, s.step, s.reason, s.since
 FROM   (SELECT job_id FROM tickwork_running WHERE task = '@dag' ORDER BY job_id DESC LIMIT 100) r
 CROSS  JOIN tickwork_steps s ON s.run = r.job_id

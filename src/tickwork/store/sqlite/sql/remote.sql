@@ -31,7 +31,7 @@ SELECT DISTINCT w.host FROM tickwork_workers w CROSS JOIN tickwork_running r ON 
 WHERE  w.state = 'remote' AND w.host IN (SELECT value FROM json_each(?))
 
 -- :logged
--- The last chunk of an attempt, and how much all of them hold.
+-- The last chunk of an attempt, and the size of all of them.
 SELECT coalesce(max(seq), -1), coalesce(sum(length(text)), 0) FROM tickwork_logs WHERE job_id = :job_id AND attempt = :attempt
 
 -- :end_leases

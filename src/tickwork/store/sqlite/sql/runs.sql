@@ -1,4 +1,4 @@
--- Dags and their runs: definitions, how steps stand, and results by run and step.
+-- Dags and their runs: definitions, states of steps, and results by run and step.
 
 -- :newest_dag
 SELECT version, digest FROM tickwork_dags WHERE name = ? ORDER BY version DESC LIMIT 1
@@ -10,7 +10,7 @@ INSERT INTO tickwork_dags (name, version, digest, graph, created_at) VALUES (?, 
 SELECT graph FROM tickwork_dags WHERE name = ? AND version = ?
 
 -- :newest_dags
--- One that was deleted is not defined any more. Its versions stay for the runs that have them.
+-- A deleted dag has no definition any more. Its versions are kept for its runs.
 SELECT d.name, d.version, d.graph, d.created_at FROM tickwork_dags d
 WHERE  d.version = (SELECT max(version) FROM tickwork_dags WHERE name = d.name)
 AND    EXISTS (SELECT 1 FROM tickwork_tasks t WHERE t.name = d.name)
@@ -26,7 +26,7 @@ DELETE FROM tickwork_tasks WHERE name = ? AND version IS NOT NULL RETURNING name
 SELECT name, version, graph, created_at FROM tickwork_dags WHERE name = ? ORDER BY version DESC
 
 -- :hold_run
--- The attempt of a run is the store's own from here on.
+-- The attempt of a run now belongs to the store itself.
 UPDATE tickwork_running SET worker = '' WHERE job_id = ? AND claim = ? RETURNING job_id
 
 -- :begun_run
@@ -101,7 +101,7 @@ SELECT j.id FROM tickwork_jobs j WHERE j.run = ? AND NOT EXISTS (SELECT 1 FROM t
 WHERE j.run = ? AND j.step = ? AND j.idx >= ? ORDER BY j.idx LIMIT ?
 
 -- :parts
--- What ended jobs are steps of, and how they ended.
+-- For each ended job: the run and step it belongs to, and its end state.
 SELECT j.run, j.step, f.state FROM json_each(?) AS n
 CROSS  JOIN tickwork_jobs j ON j.id = n.value
 CROSS  JOIN tickwork_finished f ON f.job_id = j.id

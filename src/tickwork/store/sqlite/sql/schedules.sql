@@ -1,7 +1,7 @@
--- Schedules: what they are, how they stand, what became of their occurrences, and the calendars that they heed.
+-- Schedules: specs, states, fires, and the calendars that they use.
 
 -- :put_schedule
--- An edit of when it is due holds from now on; the rest of a schedule may change and loses nothing that is due.
+-- A changed recurrence applies from now on; other parts of a schedule can change without losing due occurrences.
 INSERT INTO tickwork_schedules (name, kind, target, spec, timing, calendars, declared, handled_at, active_since, run_count, waiting, paused_at, wake_at, version, created_at, edited_at)
 VALUES (:name, :kind, :target, :spec, :timing, :calendars, :declared, min(coalesce(:start - 1, :now), :now), :now, 0, '[]',
         CASE WHEN :paused THEN :now END, CASE WHEN NOT :paused THEN :now END, 1, :now, :now)
@@ -57,7 +57,7 @@ WHERE  name = :name AND paused_at IS NOT NULL
 RETURNING name
 
 -- :overdue_pauses
--- One whose pause ends by itself is to be looked at when it does.
+-- A schedule whose pause ends by itself is evaluated at that time.
 SELECT name FROM tickwork_schedules WHERE wake_at <= :now AND paused_until <= :now
 
 -- :fires
@@ -70,8 +70,8 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value, edited_at = excluded.ed
 RETURNING name
 
 -- :heed_calendar
--- What is due and not yet judged stays due, and so does all that waited for a calendar that was not there; otherwise the
--- calendar holds from now on. A paused one is judged when it goes on.
+-- Due occurrences that are not decided yet stay due, as do those that waited for a missing calendar; otherwise the
+-- calendar applies from now on. A paused schedule is evaluated when it is resumed.
 UPDATE tickwork_schedules
 SET    handled_at = CASE WHEN :known AND paused_at IS NULL AND (wake_at IS NULL OR wake_at > :now) THEN max(handled_at, :now) ELSE handled_at END,
        wake_at = CASE WHEN paused_at IS NULL THEN :now ELSE paused_until END, version = version + 1
@@ -93,7 +93,7 @@ SELECT name, value FROM tickwork_calendars WHERE name IN (SELECT value FROM json
 SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name IN (SELECT value FROM json_each(?))
 
 -- :to_look_at
--- A run that is neither finished nor there at all was pruned: it has ended, too.
+-- A run that is neither finished nor present was pruned: it has ended, too.
 SELECT name FROM (SELECT name FROM tickwork_schedules WHERE wake_at <= :now ORDER BY wake_at LIMIT :limit)
 UNION
 SELECT schedule FROM (
@@ -128,7 +128,7 @@ WHERE  name = :name AND version = :version
 RETURNING name
 
 -- :record_fire
--- One that waits is judged once more. No row back: it was judged before.
+-- A queued occurrence is decided once more. No row: it was decided before.
 INSERT INTO tickwork_fires (schedule, due_at, action, job_id, fired_at, is_catchup, reason) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (schedule, due_at) DO UPDATE SET
     action = excluded.action, job_id = excluded.job_id, fired_at = excluded.fired_at, reason = excluded.reason

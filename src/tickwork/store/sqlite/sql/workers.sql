@@ -21,11 +21,11 @@ UPDATE tickwork_workers SET lease_until = ? WHERE id = ? AND state IN ('running'
 UPDATE tickwork_workers SET state = 'draining' WHERE id = ? AND state = 'running'
 
 -- :end_worker
--- The row stays until the pruner finds nothing that points at it; whatever was left open is reclaimed at once.
+-- The row stays until the pruner finds no reference to it; attempts left open are reclaimed at once.
 UPDATE tickwork_workers SET state = 'ended', lease_until = min(lease_until, :now - 1) WHERE id = :id
 
 -- :lose_worker
--- One that lost an attempt to the reaper is lost as a whole: its next heartbeat is refused.
+-- A worker that lost an attempt to the reaper is lost as a whole: its next heartbeat is refused.
 UPDATE tickwork_workers SET state = 'lost' WHERE id = ? AND state <> 'ended'
 
 -- :stuck_leases
@@ -39,7 +39,7 @@ SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, 
 FROM   tickwork_running r JOIN tickwork_jobs j ON j.id = r.job_id WHERE r.worker = ? ORDER BY r.job_id
 
 -- :expired_attempts
--- Where no lease is past, running is not read.
+-- If no lease has expired, running is not read.
 SELECT r.job_id, r.attempt, r.claim, r.worker, j.policy, r.failures, r.crashes, r.alone, j.run, j.step, r.losses, r.begun
 FROM   tickwork_running r CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 WHERE  EXISTS (SELECT 1 FROM tickwork_workers WHERE lease_until < :now)
