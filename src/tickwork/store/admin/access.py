@@ -249,7 +249,7 @@ class AccessVerbs(Protocol):
     def hold_keys(self, keys: Sequence[str]) -> None:
         """Lock these job keys until the transaction ends; other callers of this verb wait.
 
-        It lets a caller read the job that holds a key before replacing it, without another replacement in between.
+        The jobs that a caller then reads by these keys stay as read until the caller replaces them.
         """
 
     def record_changes(self, changes: Sequence[AuditRow]) -> None:

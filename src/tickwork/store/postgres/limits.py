@@ -1,6 +1,6 @@
 """Flow control on PostgreSQL: limited claims, limits, gates, tenants (see `store.limits`). SQL: sql/flow.sql.
 
-Each round of a limited claim is one transaction. Rows of limit keys are locked in the order of their names.
+Each round of a limited claim is one transaction. It locks limits, then gates, in the order of their names.
 """
 
 from __future__ import annotations

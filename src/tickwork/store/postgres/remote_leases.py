@@ -78,7 +78,7 @@ class PostgresRemote:
         return self._perform(renew, pool=self._reserved, single=False) if is_id(name.job_id) else None
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
-        """Append lines under a lock on the attempt; an existing chunk is kept, and the total is truncated to `limit`."""
+        """Append lines under a lock on the attempt; an existing chunk is kept, and the total is cut at `limit`."""
 
         def append(session: Session) -> int | None:
             held = session.run("hold_attempt", **msgspec.structs.asdict(name))

@@ -163,7 +163,7 @@ class PostgresSchedules:
         return [name for (name,) in self._perform(lambda session: session.run("end_pauses"))]
 
     def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
-        """Move schedules, record fires and insert jobs in one statement; then cancel older runs in the same transaction."""
+        """Move schedules, record fires and insert jobs in one statement; cancel older runs in the same transaction."""
         values = {
             "moves": params.document(_standing(move) for move in moves),
             "ended": params.document(

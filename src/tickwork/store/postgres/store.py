@@ -489,7 +489,8 @@ class PostgresStore(
         """Finish attempts and claim jobs, with a plain claim where possible.
 
         The plain claim takes nothing if limits or gates are in force; then a limited claim in rounds follows. Now and
-        then the oldest jobs of a starved priority are claimed first. Each claim stores the finishes in its transaction.
+        then the oldest jobs of a starved priority are claimed first. The first of these claims stores the finishes in
+        its transaction.
         """
         queues = list(dict.fromkeys(queues))
         reach = reach or LimitedCapacity(limit)

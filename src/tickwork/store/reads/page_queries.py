@@ -42,7 +42,7 @@ class EventPlace(NamedTuple):
 
 
 class RunEvent(NamedTuple):
-    """An event of a run, or of one of its steps."""
+    """An event in a run. `step` is None if it concerns the run as a whole."""
 
     place: EventPlace
     event: str

@@ -1,6 +1,6 @@
 """Flow control on SQLite: limited claims, limits, gates, tenants (see `store.limits`). The SQL is in sql/flow.sql.
 
-A writer excludes all others, so no rows have to be locked.
+A writer excludes all others, so rows need no locks.
 """
 
 from __future__ import annotations

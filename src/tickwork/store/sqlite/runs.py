@@ -1,6 +1,6 @@
 """Dags and their runs on SQLite (see `store.dags` and `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
 
-A writer excludes all others, so no rows have to be locked.
+A writer excludes all others, so rows need no locks.
 """
 
 from __future__ import annotations

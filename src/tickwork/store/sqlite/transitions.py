@@ -279,8 +279,8 @@ def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> t
 def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
     """Close the attempts that the statement `guard` selects and move their jobs; return the jobs with their workers.
 
-    An attempt whose claim does not hold the job any more is skipped. The results, retries and freed keys are written in
-    batches; holds are freed last, and open the limits that jobs wait for.
+    An attempt whose claim does not hold the job any more is skipped. Results and retries are written in batches; holds
+    are freed last, which opens the limit keys that jobs wait for.
     """
     rows: list[Any] = []
     left = endings

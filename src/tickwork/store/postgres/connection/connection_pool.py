@@ -1,9 +1,9 @@
 """Connection pool of one process: connections to one server, opened on demand, reused, and closed when idle.
 
 A server has few connections and many processes need some. So a process that does little holds one: a call that finds
-all its connections in use waits a moment for one of them before it opens another, unless that happens often. A
-connection that was not used for a while is closed. When the server has no connection left, a call waits for one, of its
-own process or of the server, and fails only after a time.
+all its connections in use waits a moment before it opens another, unless that happens often. A connection that was not
+used for a while is closed. When the server has no connection left, a call waits for one, of its own process or of the
+server, and fails only after a time.
 """
 
 from __future__ import annotations

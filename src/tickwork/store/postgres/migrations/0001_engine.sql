@@ -340,7 +340,7 @@ CREATE TABLE tickwork.assets (
     made_by  uuid NOT NULL
 );
 
--- Triggers of dags: all assets of a group have to be updated. `fresh`: this asset was, since the last start.
+-- Triggers of dags: all assets of a group must be updated. `fresh`: this asset was, since the last start.
 CREATE TABLE tickwork.triggers (
     asset  text COLLATE "C" NOT NULL,
     dag    text COLLATE "C" NOT NULL,

@@ -338,7 +338,7 @@ CREATE TABLE tickwork_assets (
     made_by  TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Triggers of dags: all assets of a group have to be updated. `fresh`: this asset was, since the last start.
+-- Triggers of dags: all assets of a group must be updated. `fresh`: this asset was, since the last start.
 CREATE TABLE tickwork_triggers (
     asset  TEXT NOT NULL,
     dag    TEXT NOT NULL,

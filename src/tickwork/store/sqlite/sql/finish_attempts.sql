@@ -2,7 +2,7 @@
 -- `claims` maps each job to the claim of its attempt: {"job id": claim}.
 
 -- :current_attempts
--- Read, and then deleted: DELETE ... RETURNING for a batch takes 20 times as long when it returns few rows.
+-- Read, and then deleted: DELETE ... RETURNING for a batch takes 20 times as long for a few rows.
 SELECT r.job_id, r.attempt, r.queue, r.priority, r.task, r.run_at, r.claimed_at, r.worker, r.keyed, r.expires_at, r.cancel_at,
        r.progress, r.progress_note, r.claim
 FROM   json_each(:claims) AS a CROSS JOIN tickwork_running AS r ON r.job_id = a.key AND r.claim = a.value
