@@ -60,6 +60,7 @@ def judge(
                 wanting.append((applicant, (*slots, LimitUse(*gate_passage(gate), 1))))
     held = [_lane(one).held_by for one in applicants if one.lane.startswith(":")]
     picked = Counter(passage for passage in held if passage is not None)
+    # Open keys that hold nothing are locked, too, so that `_close` can close them.
     picked.update(dict.fromkeys(look.empty, 0))
     aside = [one for one, _ in [*paused, *verdict.diverts] if one.flow and one.flow.sequence]
     in_order = [slot for one in aside if one.flow for slot in one.flow.slots]
@@ -67,8 +68,10 @@ def judge(
     passages = {slot.passage for slot in asked_of}
     stiles = ground.lock({*passages, *picked, *gates}, picked, gates)
     for applicant, gate in paused:
+        # A gate that is missing here was lifted before it was locked; its jobs stay queued for the next round.
         if gate_passage(gate) in stiles:
             _park(verdict, applicant, gate_passage(gate), gate.until_us, stiles)
+    # These jobs leave their sequence for another reason; later jobs must not start before them.
     for applicant in aside:
         _mark(verdict, applicant, None, stiles)
     room = _WorkerRoom(asked, _fitting(wanting, asked.reach), stiles, ground.now_us)

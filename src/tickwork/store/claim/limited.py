@@ -137,8 +137,8 @@ def play_rounds(
 def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool) -> RoundResult:
     """Run one round of a claim: snapshot, pick, admit, apply.
 
-    `hurry`: the last round set aside most of the jobs that it picked, so pick more. The plan is applied in the
-    transaction of `ground`; the caller commits it and ends the dropped jobs.
+    `hurry`: the last round set aside most of the jobs that it picked, so pick more. `ground.apply` is the last write of
+    the round; `turns` is updated after it. The caller ends the dropped jobs.
     """
     look = ground.look()
     turns.is_guarded = look.is_guarded
@@ -159,6 +159,7 @@ def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool
         next_us = _earliest(next_us, search.next_us(look.now_us))
     if masses:
         scouted = masses.look_behind(ground, look.now_us)
+        # A cursor may pick a job that the plain pick has picked, too.
         applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
     applicants = _in_turn(applicants, wishes.order)
     if not applicants:
@@ -177,7 +178,9 @@ def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool
         search.took({*(one.job_id for one in (*started, *verdict.put_aside)), *dropped})
     _took_turns(turns, started, look.weights, asked.reach.slots + asked.reach.prefetch)
     aside = len(verdict.put_aside) + len(dropped)
+    # A round that changed nothing ends the claim: the next round would find the same.
     did = bool(started or aside or verdict.opens or verdict.emptied)
+    # Jobs that could start are left, and the worker has no free slot for them.
     is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
     _learn(turns, asked, started, is_full=is_full)
     puts_aside = 2 * aside > len(applicants)
@@ -410,6 +413,7 @@ def _wishes(
         is_anothers = head.grace_us > 0 and look.now_us - head.run_at_us < PATIENCE_US
         urgency = (ranks[lane.queue], head.priority, fits[lane.needs], is_anothers, head.run_at_us)
         is_aged = turns.by_age and head.run_at_us <= aged_us
+        # The aged jobs of the place come first, by age; the jobs behind them go by urgency.
         if is_aged:
             parts.append(_PlacePick((False, head.run_at_us), head, max(head.grace_us, row_codec.duration_us(AGE)), 0))
         parts.append(_PlacePick((True, *urgency), head, head.grace_us, aged_us if is_aged else 0))
@@ -426,6 +430,7 @@ def _wishes(
         ]
 
     def others() -> list[PickRequest]:
+        # One job of each tenant, in the order of their positions in fair turns.
         behind = sorted((tenant.position, tenant.name) for tenant in line if tenant.name not in counts)
         return wishes({name: 1 for _, name in behind}, len(counts))
 

@@ -113,6 +113,7 @@ class ScanCursors:
     def hold_back(self, passed_by: Iterable[Candidate]) -> None:
         """Move cursors back before jobs that were found but not taken, so that the next step finds them again."""
         for one in passed_by:
+            # The position just below the job, because a cursor starts after its position.
             pair, before = self._pairs.get(one.place), (one.run_at_us, str(UUID(int=UUID(one.job_id).int - 1)))
             if pair is None:
                 continue

@@ -335,6 +335,7 @@ class LimitedClaim:
             if self._is_stored:
                 return RoundResult()  # The jobs claimed so far stay claimed, until they are reclaimed.
             raise
+        # The round is committed: finishes are not sent again, and its knowledge about rows is valid.
         self._is_stored = True
         self.finishing = None
         flow._bounds_of(self.worker, asked.tasks).took(ground.read.items(), claimed=bool(ground.claimed))

@@ -504,6 +504,7 @@ class PostgresStore(
         done: set[JobId] = set()
         opened = False
         before: list[Claimed] = []
+        # Claim aged jobs of other priorities first, from the front of their places.
         if aged is not None:
             places = [(queue, priority) for priority in aged for queue in queues]
             asked = {
@@ -522,7 +523,9 @@ class PostgresStore(
         asked = _asked(worker, claim, queues, tasks, limit - len(before), ahead)
         asked |= {**placed(places_of(queues), reached), **guards(queues, reached)}
         finished, rows = self._finish_and_claim(endings, logs, asked)
+        # The rows of a place are in order, so its last one wins: the cursor continues behind it.
         due = {(row[3], row[4]): CursorPosition(row[7], row[0]) for row in rows if row[13] == DUE}
+        # A guarded claim has not read the lanes of jobs with a flow to their end.
         read = due if not rows or rows[0][-1] else read_without_flow(reached, queues, rows[0][8]) | due
         bounds.took(read.items(), claimed=bool(due))
         if endings:
@@ -532,6 +535,7 @@ class PostgresStore(
         if rows:
             next_due_s, opens_s, _ = rows[0][-3:]
             claims = Claims(jobs, next_due_s, sooner(bounds.again_s(), opens_s))
+        # Limits are in force, or the finishes freed one that holds jobs: claim the rest in rounds.
         if claims is not None and (opened or (rows and rows[0][-1])):
             room = limit - len(jobs)
             claims = self._claim_in_rounds(worker, ClaimRequest(queues, tuple(tasks), room, reach), claims)

@@ -103,6 +103,7 @@ class PostgresClaimTx:
         if self._finishing:
             self.finished = found[len(self._finishing) - 1]
             self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
+        # The finishes of this transaction have freed these keys, which are marked open only after the commit.
         if self.freed and waits:
             heads += self._freed_heads()
         self._check_lease(leased)
@@ -205,10 +206,12 @@ class PostgresClaimTx:
         wanted = {passage.limit for passage in names.values() if passage not in gates}
         limits, afters = text_array(sorted(wanted)), self._overs.after(names)
         given = {"names": text_array(names), "limits": limits, "afters": array(afters)}
+        # One more than were picked, which tells whether the key holds any other job.
         held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
         locked, live_gates, ((self.now_us,),), rules, states, live, waiting, holding = self._together(
             ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
+            # Read again, because the wait for the locks may have been long.
             ("now_us", {"now": self._read_now()}),
             ("rules", given),
             ("states", given),
@@ -285,7 +288,10 @@ class PostgresClaimTx:
         return {passage: stiles[passage].with_returned(jobs, self.now_us) for passage, jobs in kept.items()}
 
     def apply(self, verdict: ClaimPlan) -> int:
-        """Write the plan in one round trip and commit; return how many jobs were parked in bulk."""
+        """Write the plan and commit, in one round trip; return how many jobs were parked in bulk.
+
+        Inside a transaction that several verbs share, the commit comes later.
+        """
         wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
         if verdict.starts:
             places = _places(one for one, _ in verdict.starts)
@@ -311,7 +317,9 @@ class PostgresClaimTx:
         self.read = dict(sorted(self.read.items(), key=lambda read: read[0] in started))
         if holds:
             ((number,),) = found[taking]
+            # No hold of these keys was live, so all holds before the ones just taken have ended.
             self.over |= dict.fromkeys(self._idle, number - 1)
+        # The plan writes the openings of these keys itself; they need no check after the commit.
         judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
         self.claimed += [
