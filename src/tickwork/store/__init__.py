@@ -1,1 +1,1 @@
-"""The database behind its verbs."""
+"""The store: all database access, behind one interface for SQLite and PostgreSQL."""

@@ -344,4 +344,5 @@ def facts_of(applicant: Candidate) -> JobFacts:
 
 
 def _lane(applicant: Candidate) -> Lane:
+    """Return the parts of a job's lane name."""
     return read_lane(applicant.lane)

@@ -317,7 +317,7 @@ def _all_that_is_needed(heads: Iterable[LaneHead]) -> Offer:
     return Offer(things, {name: 10**30 for one in needs for name, _ in one.amounts})
 
 
-# -- Picking
+# -- what to pick
 
 
 def _is_servable(head: LaneHead, asked: ClaimRequest) -> bool:

@@ -82,12 +82,13 @@ class Schema:
 
 
 def schema_script(name: str) -> str:
-    """The tables of a schema as SQL, for people who apply it themselves."""
+    """Return the tables of a schema as SQL, to be applied by hand."""
     prepare = f'CREATE SCHEMA IF NOT EXISTS "{checked_schema(name)}";\n\n{_MIGRATIONS}'
     return in_schema(script(prepare, migrations("tickwork.store.postgres"), "tickwork.migrations"), name)
 
 
-# The catalogue is asked, not to_regclass(): that answers from a cache, which may not know what another one just made.
+# Query the catalogue, not to_regclass(): that answers from a cache, which may not know a table just created by another
+# process.
 _HAS_SCHEMA = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
 _HAS_TABLES = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s"
 _IS_OURS = f"{_HAS_TABLES} AND c.relname = 'migrations'"

@@ -222,6 +222,7 @@ class PostgresStore(
             threading.Event().wait(self._random.random() * _NAP_S * tries)
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
+        """Run `work` with a shared transaction. `_perform` repeats it if the server asks for that before the commit."""
         if self._here.together is not None:
             return work()
         result, together = self._perform(partial(self._together, work), single=False)
@@ -675,6 +676,7 @@ class PostgresStore(
         return [open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
+        """Close attempts whose lease is still expired, on the connections reserved for heartbeats and the reaper."""
         values = params.endings(endings)
         if any(one.run for one in endings):
             rows = self._move_runs(lambda ground: ground.close("reclaim_attempts", endings), self._reserved)
@@ -684,6 +686,7 @@ class PostgresStore(
         return self._finished(endings, rows)[0]
 
     def expire_jobs(self, limit: int) -> int:
+        """End jobs whose deadline has passed: plain jobs in one statement, then steps of runs under their run's lock."""
         end = {"state": "expired", "error": "it was not started before its deadline"}
         ((count, flows),) = self._perform(lambda session: session.run("expire_jobs", limit=limit, **end))
         self._leave_lines(flows)
@@ -692,6 +695,7 @@ class PostgresStore(
         return max(int(count), ended)
 
     def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
+        """Delete old jobs after a position in one transaction, then old operations and statistics in others."""
         at, after_id = after or ("-infinity", JobId("00000000-0000-0000-0000-000000000000"))
         values = {
             "after": at,

@@ -108,6 +108,10 @@ class RunRows:
             raise Unfillable(str(error).rstrip(".")) from None
 
     def _new_id(self, first: StepJob) -> JobId:
+        """Return the next job id of this advance.
+
+        Ids depend only on the run, its attempt, the first job and the time.
+        """
         if self._ids is None:
             now_us = self._ground.now_us
             chance = Random(f"{self._run} {self._going.attempt} {first.step.name} {first.idx} {now_us}")

@@ -463,6 +463,7 @@ def _heads(transaction: Transaction, prefix: str) -> list[Any]:
 
 
 def _applicant(row: Any) -> Candidate:
+    """Build a candidate from a picked row."""
     job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
     return Candidate(JobId(job_id), lane, priority, run_at, task, queue, *about, row)

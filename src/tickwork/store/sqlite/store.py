@@ -146,6 +146,7 @@ class SqliteStore(
     # -- transactions
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
+        """Run `work` with a shared transaction that begins with its first write; later work runs after the commit."""
         if self._here.together is not None:
             return work()
         with contextlib.ExitStack() as stack:
@@ -184,6 +185,7 @@ class SqliteStore(
     # -- callers
 
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: AskingAttempt | None = None) -> list[JobId]:
+        """Insert jobs; if an id turns out to exist already, insert again without the existing ones."""
         try:
             ids = self._insert(jobs, tx, by, known=False)
         except StoreError as error:
@@ -483,6 +485,7 @@ class SqliteStore(
         return [transitions.open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
+        """Close attempts whose lease is still expired, and mark their workers as lost."""
         with self._write() as transaction:
             holders = self._finish(transaction, endings, "expired_current_attempts")
             workers = sorted(set(holders.values()))
@@ -492,6 +495,7 @@ class SqliteStore(
         return set(holders)
 
     def expire_jobs(self, limit: int) -> int:
+        """Dequeue and end jobs whose deadline has passed; their runs are advanced in the same transaction."""
         with self._write() as transaction:
             rows = transaction.run("dequeue_expired", (transaction.now, limit))
             for job_id, *standing in rows:
@@ -503,6 +507,7 @@ class SqliteStore(
         return len(rows)
 
     def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
+        """Delete in one transaction the old jobs of a page with all their rows, and old rows of other tables."""
         at, job_id = after or ("0", JobId(""))
         with self._write() as transaction:
             now = transaction.now

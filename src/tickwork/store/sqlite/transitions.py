@@ -287,7 +287,8 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
     while left:
         claims = {finish.job_id: finish.claim for finish in left}
         rows += transaction.run(guard, {"claims": as_json(claims), "now": transaction.now})
-        # Two attempts of one job are rare, and only one of them can be current: look for the others in another pass.
+        # Two finishes of one job in a batch are rare, and only one of them can be current: find the others in another
+        # pass.
         left = [] if len(claims) == len(left) else [one for one in left if claims[one.job_id] != one.claim]
     transaction.run_many("leave_running", [(row[0],) for row in rows])
     closed = {row[0]: row for row in rows}

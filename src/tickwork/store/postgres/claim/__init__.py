@@ -1,1 +1,1 @@
-"""Claims on PostgreSQL: the round, and where the next scan of the queue resumes."""
+"""Limited claims on PostgreSQL: the round, and the cursors at which the next claim resumes."""

@@ -180,6 +180,7 @@ class PostgresClaimTx:
         return reports
 
     def _errand(self, scout: LaneScan) -> dict[str, Any]:
+        """Return the values of the statement `scout`."""
         return {
             "lane": scout.lane,
             "priority": scout.priority,
@@ -335,6 +336,7 @@ def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
 
 
 def _applicant(row: Any) -> Candidate:
+    """Build a candidate from a picked row."""
     job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
     return Candidate(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
@@ -348,6 +350,7 @@ def _scouted(rows: Rows) -> LaneScanResult:
 
 
 def _claimed(one: Candidate, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
+    """Build the claimed job that the worker gets from a picked row."""
     job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
     *_, losses, run, step, inputs, trace, _ = one.row
     what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), row_codec.decode_policy(policy))
@@ -356,6 +359,7 @@ def _claimed(one: Candidate, claim: ClaimId, now_us: int, is_probe: bool) -> Cla
 
 
 def _places(applicants: Iterable[Candidate]) -> dict[str, str]:
+    """Return the ctids of picked rows, which are locked and so cannot change."""
     return {"places": text_array([one.row[-1] for one in applicants])}
 
 

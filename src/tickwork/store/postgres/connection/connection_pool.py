@@ -83,7 +83,7 @@ class ConnectionPool:
         while os.getpid() == self._pid and (connection := self._popped(-1)) is not None:
             self._discard(connection)
 
-    # -- getting one
+    # -- getting a connection
 
     def _popped(self, place: int) -> PgConnection | None:
         try:
@@ -150,7 +150,7 @@ class ConnectionPool:
         with self._lock:
             self.open += change
 
-    # -- closing what is idle
+    # -- closing idle connections
 
     def _start_closing(self) -> None:
         with self._lock:
