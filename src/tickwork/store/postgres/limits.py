@@ -127,7 +127,7 @@ class PostgresLimits(PostgresDags):
     # -- limits
 
     def declare_limits(self, rules: Mapping[str, Rule]) -> None:
-        """Store declared limits, and open the keys of those that changed."""
+        """Store declared limits, and open the keys of changed ones."""
         given = params.document({"name": name, "rule": row_codec.encode_rule(rule)} for name, rule in rules.items())
 
         def declare(session: Session) -> None:

@@ -686,7 +686,7 @@ class PostgresStore(
         return self._finished(endings, rows)[0]
 
     def expire_jobs(self, limit: int) -> int:
-        """End jobs whose deadline has passed: plain jobs in one statement, then steps of runs under their run's lock."""
+        """End jobs whose deadline has passed: plain jobs in one statement, then steps under the lock of their run."""
         end = {"state": "expired", "error": "it was not started before its deadline"}
         ((count, flows),) = self._perform(lambda session: session.run("expire_jobs", limit=limit, **end))
         self._leave_lines(flows)
