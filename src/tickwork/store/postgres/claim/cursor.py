@@ -12,8 +12,8 @@ at the front again finds them: once each second, or less often where the walk fr
 the time, twice in a row, and at least every 30 s.
 
 A running job's use of a limit key is a row in `holds`. Counting the live rows would read all ended ones that are not
-yet deleted. Holds are numbered as they are taken, under the lock of the limit. So all holds below the first live one
-have ended for good, and a count begins there.
+yet deleted. Holds are numbered as they are taken, under the lock of the limit. Hence all holds before the first live
+hold have ended for good, and a count begins there.
 """
 
 from __future__ import annotations
