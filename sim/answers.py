@@ -18,7 +18,7 @@ class Answers:
         self._mirror = account.mirror
         self._count = account.world.trace.count
 
-    def judge(self, call: Call, moves: Sequence[Move]) -> None:
+    def plan_round(self, call: Call, moves: Sequence[Move]) -> None:
         match call.verb:
             case "claim_jobs":
                 self._claims(call, moves)

@@ -120,7 +120,7 @@ class Body(Actor):
         if self.returncode is None:
             self.returncode, self.dead = code, True
             for attempt in self._attempts.values():
-                self.world.judge.truth.gone(attempt.key)
+                self.world.plan_round.truth.gone(attempt.key)
             self._attempts.clear()
             self.process.wake(called=False)
 
@@ -204,7 +204,7 @@ class Body(Actor):
         rng = self.world.stream(f"{given.job_id}/{given.attempt}")
         attempt.script = draw_script(rng, nature, given.attempt, given.timeout_s, self.world.config.longest_s)
         attempt.began = self.clock.monotonic()
-        self.world.judge.truth.began(self.process, given, attempt.began)
+        self.world.plan_round.truth.began(self.process, given, attempt.began)
         if given.timeout_s is not None or given.tells_start:
             self._say(Started(given.job_id, given.claim, attempt.began))
         if given.timeout_s is not None:
@@ -249,7 +249,7 @@ class Body(Actor):
         log = NewLog(JobId(job_id), ClaimId(claim), len(attempt.wrote), "a line")
         attempt.wrote.append(log)
         self._say(Wrote(log.job_id, log.claim, log.seq, log.text))
-        self.world.judge.truth.wrote(attempt.key)
+        self.world.plan_round.truth.wrote(attempt.key)
 
     def _spawn_job(self, attempt: Attempt) -> bool:
         """Enqueue a job in the name of this attempt; False when the handler failed at it."""
@@ -301,7 +301,7 @@ class Body(Actor):
     def _settle_in_transaction(self, attempt: Attempt) -> None:
         """What a transactional handler does: its own writes, and the end of its job, in one commit."""
         given = attempt.asking
-        self.world.judge.truth.returned(attempt.key, _result(attempt))
+        self.world.plan_round.truth.returned(attempt.key, _result(attempt))
         outcome = decide(Policy(), 0, 0, False, Succeeded(_result(attempt)), self._rng)
         try:
             self._store.commit_with([Finish(*given, outcome)], attempt.wrote)
@@ -318,7 +318,7 @@ class Body(Actor):
         took = self.clock.monotonic() - attempt.began
         self._attempts.pop(attempt.key, None)
         end = AttemptEnd(attempt.given.job_id, attempt.given.claim, kind, attempt.began, took=took, **more)
-        self.world.judge.truth.ended(attempt.key, end)
+        self.world.plan_round.truth.ended(attempt.key, end)
         self._say(AttemptsEnded([end]))
         self._fill()
 
@@ -348,7 +348,7 @@ class Body(Actor):
 
     def _give_up(self, attempt: Attempt, kind: Literal["timed_out", "cancelled", "released"], error: str) -> None:
         if not attempt.over and attempt.key in self._attempts:
-            self.world.judge.truth.stuck(attempt.key)
+            self.world.plan_round.truth.stuck(attempt.key)
             self._say(Stuck(attempt.given.job_id, attempt.given.claim, kind, error, attempt.began))
 
 

@@ -50,7 +50,7 @@ class Judge:
     def observe(self, call: Call) -> list[Move]:
         """Judge a committed verb; return the jobs that it moved."""
         self._judge_clock(call)
-        self._world.ticks.judge(call)
+        self._world.ticks.plan_round(call)
         before = {job_id: self._mirror.standing(job_id) for job_id in jobs_in(call.changes)}
         keys = dict(self._mirror.keys) if any(one.table == "tickwork_keys" for one in call.changes) else {}
         for change in call.changes:
@@ -58,15 +58,15 @@ class Judge:
             self._mirror.apply(change)
         moves = [Move(job_id, stood, self._mirror.standing(job_id)) for job_id, stood in before.items()]
         for move in moves:
-            self._moves.judge(call, move)
-        self._world.lines.judge(call, moves)
-        self._keys.judge(call, moves, keys)
+            self._moves.plan_round(call, move)
+        self._world.lines.plan_round(call, moves)
+        self._keys.plan_round(call, moves, keys)
         self._truth_and_answers(call, moves)
         return moves
 
     def _truth_and_answers(self, call: Call, moves: list[Move]) -> None:
-        self.truth.judge(call, moves)
-        self._answers.judge(call, moves)
+        self.truth.plan_round(call, moves)
+        self._answers.plan_round(call, moves)
         if moves:
             self.moved_at_us = self._world.now_us
 

@@ -16,7 +16,7 @@ class Keys:
         self._mirror = account.mirror
         self._holders = account.holders
 
-    def judge(self, call: Call, moves: Sequence[Move], before: dict[str, KeyRow]) -> None:
+    def plan_round(self, call: Call, moves: Sequence[Move], before: dict[str, KeyRow]) -> None:
         """`before` is the table of keys as the verb found it, if it changed it."""
         for move in moves:
             self._follow(move)

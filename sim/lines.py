@@ -55,7 +55,7 @@ class Lines:
     def is_in_line(self, job_id: str) -> bool:
         return job_id in self._key_of
 
-    def judge(self, call: Call, moves: Sequence[Move]) -> None:
+    def plan_round(self, call: Call, moves: Sequence[Move]) -> None:
         """Judge the starts of a verb by where all jobs stand after it, and note which have ended for good."""
         for move in moves:
             if not self.is_in_line(move.job_id):
@@ -69,10 +69,10 @@ class Lines:
 
     @property
     def _stories(self) -> dict[str, Story]:
-        return self._world.judge.account.stories
+        return self._world.plan_round.account.stories
 
     def _started(self, call: Call, row: RunningRow) -> None:
-        mirror, key = self._world.judge.account.mirror, self._key_of[row.job_id]
+        mirror, key = self._world.plan_round.account.mirror, self._key_of[row.job_id]
         others = [job_id for job_id, other in self._key_of.items() if other == key and job_id != row.job_id]
         beside = [one for one in others if one in mirror.running]
         hold(not beside, "SEQ", f"{row} started beside {beside} of the key {key}")

@@ -49,11 +49,11 @@ class Liveness:
     def begin(self) -> None:
         """The faults are over."""
         self._began_us = self._world.now_us
-        self._attempts = {job_id: story.attempt for job_id, story in self._world.judge.account.stories.items()}
+        self._attempts = {job_id: story.attempt for job_id, story in self._world.plan_round.account.stories.items()}
 
     def over(self) -> bool:
         """Whether every job has ended, and every client has been told."""
-        mirror = self._world.judge.account.mirror
+        mirror = self._world.plan_round.account.mirror
         if self._began_us is None or mirror.queue or mirror.running:
             return False
         return all(client.idle for client in self._world.clients) and self._world.ticks.over()
@@ -68,7 +68,7 @@ class Liveness:
             self._look_for_endless_jobs()
 
     def _look_for_orphans(self, now: int) -> None:
-        running = self._world.judge.account.mirror.running
+        running = self._world.plan_round.account.mirror.running
         unowned = {(row.job_id, row.attempt): row for row in running.values() if not self._owned(row)}
         self._orphans = {key: self._orphans.get(key, now) for key in unowned}
         for key, since in self._orphans.items():
@@ -77,7 +77,7 @@ class Liveness:
 
     def _owned(self, row: RunningRow) -> bool:
         """Whether a living process knows that it holds this attempt."""
-        owner = self._world.judge.account.identities[row.worker]
+        owner = self._world.plan_round.account.identities[row.worker]
         if owner.dead or owner.lease.worker != row.worker:
             return False
         if owner.worker._held.attempt(row.job_id, row.claim) is not None:
@@ -85,8 +85,8 @@ class Liveness:
         return any((one.job_id, one.claim) == (row.job_id, row.claim) for one in owner.worker._endings)
 
     def _look_for_standstill(self, now: int) -> None:
-        account = self._world.judge.account
-        since = max(self._world.judge.moved_at_us, self._began_us or 0)
+        account = self._world.plan_round.account
+        since = max(self._world.plan_round.moved_at_us, self._began_us or 0)
         if now - since <= self._still_us:
             return
         queue = account.mirror.queue
@@ -101,7 +101,7 @@ class Liveness:
             )
 
     def _look_for_endless_jobs(self) -> None:
-        account = self._world.judge.account
+        account = self._world.plan_round.account
         for job_id in [*account.mirror.queue, *account.mirror.running]:
             story = account.stories[job_id]
             retries = decode_policy(account.mirror.jobs[job_id].policy).retry.retries

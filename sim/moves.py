@@ -31,7 +31,7 @@ class Moves:
         self._count = account.world.trace.count
         self._retries_due: defaultdict[tuple[str, str], list[int]] = defaultdict(list)  # by worker and queue
 
-    def judge(self, call: Call, move: Move) -> None:
+    def plan_round(self, call: Call, move: Move) -> None:
         story = self._account.stories[move.job_id]
         match move.before, move.after:
             case None, QueueRow() as row:

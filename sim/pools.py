@@ -32,7 +32,7 @@ class SimPools(ChildPools):
 
     def _submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
         given = list(assignments)
-        self._process.world.judge.truth.handed_out(self._process, given)
+        self._process.world.plan_round.truth.handed_out(self._process, given)
         self._children.submit(given, alone)
 
 

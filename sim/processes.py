@@ -181,12 +181,12 @@ class WorkerProcess(Actor):
 
     def _new_id(self) -> str:
         identity = f"{self.name}-{self.rng.getrandbits(64):016x}"
-        self.world.judge.account.identities[identity] = self
+        self.world.plan_round.account.identities[identity] = self
         return identity
 
     def _judge_watch(self) -> None:
         if self._watch.punctual:
-            self.world.judge.truth.is_fenced(self)
+            self.world.plan_round.truth.is_fenced(self)
 
     def _service(self, service: Service, before: Callable[[], None] = lambda: None) -> Thread:
         """What `Runner` does with a service, without its thread; `before` is called before each tick."""
@@ -206,7 +206,7 @@ class WorkerProcess(Actor):
 
     def _step(self) -> float | None:
         if self._main.punctual:
-            self.world.judge.truth.goes_on(self)
+            self.world.plan_round.truth.goes_on(self)
         wait = self.loop.step()
         hold(wait is None or wait >= 0, "ERR", f"the worker wants to wait for {wait} s")
         if wait is None:

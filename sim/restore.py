@@ -26,7 +26,7 @@ class Snapshot:
         self._world = world
         self._copy = apsw.Connection(":memory:")
         _copy(world.raw, self._copy)
-        account = world.judge.account
+        account = world.plan_round.account
         self._tables = {name: dict(rows) for name, rows in account.mirror.tables.items()}
         self._stories = {job_id: replace(story) for job_id, story in account.stories.items()}
         self._claims, self._closed = dict(account.claims), dict(account.closed)
@@ -36,7 +36,7 @@ class Snapshot:
         """Put everything back. Every process was disturbed: its lease may have run out meanwhile."""
         world = self._world
         _copy(self._copy, world.raw)
-        account = world.judge.account
+        account = world.plan_round.account
         for name, rows in account.mirror.tables.items():
             _put_back(rows, self._tables[name])
         _put_back(account.stories, {job_id: replace(story) for job_id, story in self._stories.items()})

@@ -98,7 +98,7 @@ class Ticks:
 
     # -- what is judged
 
-    def judge(self, call: Call) -> None:
+    def plan_round(self, call: Call) -> None:
         """Judge the fires of a verb, before the account of the tables knows of them."""
         fires = [change for change in call.changes if isinstance(change.new, FireRow)]
         made = [change.new.id for change in call.changes if isinstance(change.new, JobRow) and change.old is None]
@@ -127,7 +127,7 @@ class Ticks:
     def _judge_start(self, rhythm: Rhythm, job_id: str, what: str) -> None:
         """Unless runs may overlap, the ones before it have ended."""
         runs = self._runs.setdefault(rhythm.name, [])
-        live = [one for one in runs if self._world.judge.account.mirror.live(one)]
+        live = [one for one in runs if self._world.plan_round.account.mirror.live(one)]
         hold(not live or rhythm.overlap == "allow", "TICK", f"{what} was started while {live} lives")
         runs.append(job_id)
 
@@ -138,7 +138,7 @@ class Ticks:
             if rhythm.period_us is not None:
                 missing = sorted(set(rhythm.due()) - set(found))
                 hold(not missing, "TICK", f"{rhythm.name} was never judged at {missing[:3]} ({len(missing)} in all)")
-            elif rhythm.end_us <= self._world.judge.account.store_now():
+            elif rhythm.end_us <= self._world.plan_round.account.store_now():
                 hold(bool(found), "TICK", f"{rhythm.name} never ran")
 
 

@@ -141,7 +141,7 @@ class Truth:
 
     # -- compared with the store
 
-    def judge(self, call: Call, moves: Sequence[Move]) -> None:
+    def plan_round(self, call: Call, moves: Sequence[Move]) -> None:
         """What a worker recorded of an attempt is what its own handler came to."""
         for move in moves:
             if isinstance(move.before, RunningRow) and not isinstance(move.after, RunningRow):

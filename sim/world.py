@@ -67,7 +67,7 @@ class World:
             plan = lossy(plan) if self.stream("restores").random() < restore.SHARE else plan
         self.is_lossy = plan.restores > 0  # the store may lose commits that were acknowledged
         self.faults = Faults(self, plan, self.stream("faults"))
-        self.judge = Judge(self)
+        self.plan_round = Judge(self)
         self.ticks = Ticks(self)
         self.liveness = Liveness(self)
         self.workers: list[WorkerProcess] = []
@@ -135,7 +135,7 @@ class World:
             self.faults.plan_ahead()
             self.after(self.horizon_us, None, self._heal)
             self._run(None)
-            self.judge.finally_check()
+            self.plan_round.finally_check()
             self.workload.check(self)
         finally:
             self._close()
@@ -218,7 +218,7 @@ class World:
         self, actor: Actor, verb: str, real: Callable[[], Any], args: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[Any, bool]:
         self._advance_to(self.now_us + self.config.latency_us)
-        now = self.judge.account.store_now()
+        now = self.plan_round.account.store_now()
         try:
             answer = real()
         except TickworkError as error:
@@ -226,7 +226,7 @@ class World:
             raise
         call = Call(actor, verb, args, named, answer, self._tap.take(), now)
         self.trace.add(self.now_us, actor.name, verb, *call.told())
-        moves = self.judge.observe(call)
+        moves = self.plan_round.observe(call)
         if verb in _WAKING and call.changes:
             self._wake_all()
         return answer, bool(moves)

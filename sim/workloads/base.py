@@ -138,7 +138,7 @@ class Client(Actor):
             if self.world.workload.left <= 0 or not self.world.faults.active:
                 return
             self._pending = self.world.workload.draw_operation(self._rng, self)
-            self._since = self.world.judge.account.store_now()
+            self._since = self.world.plan_round.account.store_now()
         self._try(self._pending)
         self.world.after(self._pause_us(), self, self._act)
 
@@ -151,12 +151,12 @@ class Client(Actor):
             return
         self._pending = None
         if operation.verb == "insert_jobs":
-            self.world.judge.acknowledged(answer)
+            self.world.plan_round.acknowledged(answer)
             self.known += answer
 
     def _out_of_patience(self) -> bool:
         """Who repeats an enqueue after its job was pruned, would have it twice; nobody tries for that long."""
-        waited = timedelta(microseconds=self.world.judge.account.store_now() - self._since)
+        waited = timedelta(microseconds=self.world.plan_round.account.store_now() - self._since)
         return waited > self.world.config.retention.ended / 4
 
     def _pause_us(self) -> int:

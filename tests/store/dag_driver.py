@@ -51,7 +51,7 @@ class Driver:
 
     # -- the whole of it
 
-    def play(self, moves: int = MOST_MOVES) -> None:
+    def run_round(self, moves: int = MOST_MOVES) -> None:
         """Do anything for a while, then bring it to its end. What is the same each time is compared."""
         work: list[Callable[[], None]] = [self.claim, self.finish, self.exchange, self.answer]
         fate: list[Callable[[], None]] = [self.pass_time, self.finish_stale, self.retry_job, self.lose_worker]

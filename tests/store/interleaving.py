@@ -94,7 +94,7 @@ def orders(actors: Sequence[Actor]) -> list[tuple[int, ...]]:
     return sorted(set(itertools.permutations(tokens)))
 
 
-def play(open_held: Callable[[], HeldStore], actors: Sequence[Actor], order: Sequence[int]) -> None:
+def run_round(open_held: Callable[[], HeldStore], actors: Sequence[Actor], order: Sequence[int]) -> None:
     """Run the actors' steps in this order, as far as their locks allow."""
     with ThreadPoolExecutor(len(actors)) as threads:
         for actor in actors:

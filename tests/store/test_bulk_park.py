@@ -14,11 +14,11 @@ from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.store.base import Store
 from tickwork.store.claim import limited as limited_claims
 from tickwork.store.claim.limited import ClaimResult
-from tickwork.store.claim.types import MASS
+from tickwork.store.claim.types import BULK_WALK
 from tickwork.store.limits import LimitedCapacity
 from tickwork.testing import VirtualClock
 
-MANY = 4 * MASS
+MANY = 4 * BULK_WALK
 
 
 def paused_task(store: Store) -> tuple[Callable[[], NewJob], Callable[[], NewJob]]:
@@ -51,13 +51,13 @@ def test_masses_are_put_aside_and_those_between_them_start(
     store: Store, hold: Callable[[Store], tuple[Callable[[], NewJob], Callable[[], NewJob]]]
 ) -> None:
     held, free = hold(store)
-    store.insert_jobs([held() for _ in range(MASS)])
+    store.insert_jobs([held() for _ in range(BULK_WALK)])
     between = insert_one(store, free())
-    store.insert_jobs([held() for _ in range(MASS)])
+    store.insert_jobs([held() for _ in range(BULK_WALK)])
     worker = register(store)
     taken = [one for _ in range(3) for one in ids(take(store, worker))]
     assert taken == [between]
-    assert held_count(store) == 2 * MASS
+    assert held_count(store) == 2 * BULK_WALK
 
 
 @pytest.mark.parametrize("hold", [paused_task, paused_label, full_key, full_key_beside_plain])
@@ -76,17 +76,17 @@ def test_what_comes_behind_a_mass_starts_before_all_of_that_is_put_aside(
 
 def test_what_stands_in_the_middle_of_a_mass_is_found_too(store: Store, clock: VirtualClock) -> None:
     gate(store, "pause", task="other")
-    store.insert_jobs([a_job("other") for _ in range(3 * MASS)])
+    store.insert_jobs([a_job("other") for _ in range(3 * BULK_WALK)])
     between = insert_one(store)
-    store.insert_jobs([a_job("other") for _ in range(MASS)])
+    store.insert_jobs([a_job("other") for _ in range(BULK_WALK)])
     clock.advance(SECOND)
     assert ids(take(store, register(store), 1)) == [between]
-    assert held_count(store) < 3 * MASS
+    assert held_count(store) < 3 * BULK_WALK
 
 
 def test_a_mass_that_was_put_aside_starts_when_its_gate_is_lifted(store: Store) -> None:
     gate(store, "pause", task="other")
-    waiting = store.insert_jobs([a_job("other") for _ in range(MASS)])
+    waiting = store.insert_jobs([a_job("other") for _ in range(BULK_WALK)])
     worker = register(store)
     assert take(store, worker) == []
     store.lift_gates({"task": "other"})
@@ -140,6 +140,6 @@ def test_a_claim_that_took_long_hands_over_what_it_has_and_is_to_be_repeated() -
     times = iter([0.0, 0.01, 0.5])
     played = [limited_claims.RoundResult(wants_more=True) for _ in range(3)]
     asked = limited_claims.ClaimRequest(["default"], ("t",), 10, LimitedCapacity(10))
-    again = limited_claims.play_rounds(lambda asked, hurry: played.pop(), asked, lambda: next(times))
+    again = limited_claims.run_rounds(lambda asked, hurry: played.pop(), asked, lambda: next(times))
     assert again == ClaimResult(0.0)
     assert len(played) == 1

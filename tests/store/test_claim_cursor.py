@@ -58,7 +58,7 @@ def bounds(times: Times) -> ClaimCursor:
 
 
 @pytest.fixture
-def overs(times: Times) -> ReleasedHolds:
+def released_holds(times: Times) -> ReleasedHolds:
     return ReleasedHolds(times)
 
 
@@ -163,48 +163,48 @@ class TestBounds:
 
 
 class TestOvers:
-    def test_a_count_begins_behind_what_was_seen_to_be_over(self, overs: ReleasedHolds) -> None:
-        assert overs.after(["a", "b"]) == [0, 0]
-        overs.learn({"a": 7}, {"a"})
-        assert overs.after(["a", "b"]) == [7, 0]
+    def test_a_count_begins_behind_what_was_seen_to_be_over(self, released_holds: ReleasedHolds) -> None:
+        assert released_holds.after(["a", "b"]) == [0, 0]
+        released_holds.learn({"a": 7}, {"a"})
+        assert released_holds.after(["a", "b"]) == [7, 0]
 
-    def test_now_and_then_all_are_counted(self, overs: ReleasedHolds, times: Times) -> None:
-        overs.learn({"a": 7}, {"a"})
+    def test_now_and_then_all_are_counted(self, released_holds: ReleasedHolds, times: Times) -> None:
+        released_holds.learn({"a": 7}, {"a"})
         times.now += LONGEST_S / 2
-        overs.learn({"a": 9}, set())
+        released_holds.learn({"a": 9}, set())
         times.now += LONGEST_S / 2
-        assert overs.after(["a"]) == [0], "though it was looked at in between"
-        overs.learn({"a": 9}, set())
-        assert overs.after(["a"]) == [0], "what was counted from a number on is no count of all"
-        overs.learn({"a": 9}, {"a"})
-        assert overs.after(["a"]) == [9]
+        assert released_holds.after(["a"]) == [0], "though it was looked at in between"
+        released_holds.learn({"a": 9}, set())
+        assert released_holds.after(["a"]) == [0], "what was counted from a number on is no count of all"
+        released_holds.learn({"a": 9}, {"a"})
+        assert released_holds.after(["a"]) == [9]
 
-    def test_a_database_that_knows_less_than_it_did_is_believed(self, overs: ReleasedHolds) -> None:
-        overs.learn({"a": 1000, "b": 900}, {"a", "b"})
-        overs.learn({"a": 905, "c": 906}, {"c"})
-        assert overs.after(["a", "b", "c"]) == [0, 0, 906], "what was counted from too late a number on is not"
+    def test_a_database_that_knows_less_than_it_did_is_believed(self, released_holds: ReleasedHolds) -> None:
+        released_holds.learn({"a": 1000, "b": 900}, {"a", "b"})
+        released_holds.learn({"a": 905, "c": 906}, {"c"})
+        assert released_holds.after(["a", "b", "c"]) == [0, 0, 906], "what was counted from too late a number on is not"
 
     def test_nothing_is_learnt_of_a_limit_that_may_be_new_to_others_too(
-        self, overs: ReleasedHolds, times: Times
+        self, released_holds: ReleasedHolds, times: Times
     ) -> None:
         """They take holds without its lock until they know of it."""
-        assert overs.locked({"a"}, ()) == set()
+        assert released_holds.locked({"a"}, ()) == set()
         times.now += SETTLED_S
-        assert overs.locked({"a", "b"}, ()) == {"a"}
+        assert released_holds.locked({"a", "b"}, ()) == {"a"}
 
-    def test_what_was_known_of_a_limit_is_forgotten_with_it(self, overs: ReleasedHolds, times: Times) -> None:
-        overs.locked({"a", "b"}, ())
+    def test_what_was_known_of_a_limit_is_forgotten_with_it(self, released_holds: ReleasedHolds, times: Times) -> None:
+        released_holds.locked({"a", "b"}, ())
         times.now += SETTLED_S
-        overs.learn({"a": 7}, {"a"})
-        overs.locked((), {"a", "b"})
-        assert overs.after(["a"]) == [0]
-        assert overs.locked({"a", "b"}, ()) == set()
+        released_holds.learn({"a": 7}, {"a"})
+        released_holds.locked((), {"a", "b"})
+        assert released_holds.after(["a"]) == [0]
+        assert released_holds.locked({"a", "b"}, ()) == set()
 
-    def test_it_does_not_grow_without_end(self, overs: ReleasedHolds) -> None:
-        overs.learn({f"k{number}": number for number in range(KEPT)}, set())
-        overs.learn({f"k{KEPT}": KEPT}, set())
-        assert len(overs._known) <= KEPT
-        assert overs.after([f"k{KEPT}"]) == [KEPT]
+    def test_it_does_not_grow_without_end(self, released_holds: ReleasedHolds) -> None:
+        released_holds.learn({f"k{number}": number for number in range(KEPT)}, set())
+        released_holds.learn({f"k{KEPT}": KEPT}, set())
+        assert len(released_holds._known) <= KEPT
+        assert released_holds.after([f"k{KEPT}"]) == [KEPT]
 
 
 # -- on a real database
@@ -415,7 +415,7 @@ def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
     first, _ = claim(postgres, 10, worker)
     postgres._turns_of(worker).is_guarded = True
 
-    def failing(ground: PostgresClaimTx, verdict: ClaimPlan) -> int:
+    def failing(ground: PostgresClaimTx, plan: ClaimPlan) -> int:
         raise StoreError("the server went away")
 
     with monkeypatch.context() as patched:

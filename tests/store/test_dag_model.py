@@ -53,10 +53,10 @@ def opens_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opens]:
         store.close()
 
 
-def play(store: Store, clock: VirtualClock, rng: Random, graph: Graph, *, is_exact: bool) -> None:
+def run_round(store: Store, clock: VirtualClock, rng: Random, graph: Graph, *, is_exact: bool) -> None:
     driver = Driver(store, clock, rng, graph, is_exact=is_exact)
     try:
-        driver.play()
+        driver.run_round()
     except Exception as error:
         story = "\n".join(driver.told)
         error.add_note(f"{drawn(graph)}\n{driver.model.params}\n{story}")
@@ -66,7 +66,7 @@ def play(store: Store, clock: VirtualClock, rng: Random, graph: Graph, *, is_exa
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False))
 def test_a_run_does_what_the_model_does(opens_empty: Opens, rng: Random) -> None:
-    play(*opens_empty(), rng, a_graph(rng, 7), is_exact=True)
+    run_round(*opens_empty(), rng, a_graph(rng, 7), is_exact=True)
 
 
 @pytest.mark.parametrize("most", [7, 25])
@@ -74,13 +74,13 @@ def test_many_runs_do_what_the_model_does(opens_empty: Opens, most: int) -> None
     store, clock = opens_empty()
     for seed in range(EXAMPLES if most == 7 else EXAMPLES // 6):
         rng = Random(f"{most} {seed}")
-        play(store, clock, rng, a_graph(rng, most), is_exact=True)
+        run_round(store, clock, rng, a_graph(rng, most), is_exact=True)
 
 
 def test_runs_on_postgres_do_what_the_model_does(postgres: PostgresStore, clock: VirtualClock) -> None:
     for seed in range(max(EXAMPLES // 6, 3)):
         rng = Random(f"postgres {seed}")
-        play(postgres, clock, rng, a_graph(rng, 7), is_exact=False)
+        run_round(postgres, clock, rng, a_graph(rng, 7), is_exact=False)
 
 
 def test_each_rule_meets_each_ending_of_a_parent_a_hundred_times(opens_empty: Opens) -> None:

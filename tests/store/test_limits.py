@@ -722,17 +722,17 @@ def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
 
 def test_a_breaker_holds_everything_for_a_while_and_then_lets_one_try(store: Store, clock: VirtualClock) -> None:
     store.declare_limits({"frail": breaker(failures=2, window="1m", pause="1m")})
-    passage = LimitKey("frail", "")
+    limit_key = LimitKey("frail", "")
     store.insert_jobs([limited(limit="frail") for _ in range(6)])
     worker = register(store, lease=HOUR)
     first = take(store, worker, 2)
-    store.end_probes([(passage, one.job_id, True) for one in first])
+    store.end_probes([(limit_key, one.job_id, True) for one in first])
     assert take(store, worker) == []
     clock.advance(MINUTE + SECOND)
     (probe,) = take(store, worker)
     assert probe.is_probe
     assert take(store, worker) == []
-    store.end_probes([(passage, probe.job_id, False)])
+    store.end_probes([(limit_key, probe.job_id, False)])
     assert len(take(store, worker)) == 3
 
 

@@ -23,7 +23,7 @@ from tickwork.core.limits.lanes import Flow
 from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
 from tickwork.store.base import Exchange
-from tickwork.store.claim.limited import TurnKeeper
+from tickwork.store.claim.limited import ClaimMemory
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
@@ -58,7 +58,7 @@ def ends_in_a_round(holder: Claimed) -> Verb:
 
 def exchange_in_a_round(store: PostgresStore, worker: WorkerId, holder: Claimed, queue: str = "default") -> Exchange:
     """As a worker does whose last claim had to be guarded."""
-    store._turns[worker] = TurnKeeper(is_guarded=True)
+    store._turns[worker] = ClaimMemory(is_guarded=True)
     return store.exchange(worker, [succeeded(holder)], (), [queue], ["t"], 100)
 
 

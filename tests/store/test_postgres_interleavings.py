@@ -23,7 +23,7 @@ from tests.store.builders import (
     state_of,
     succeeded,
 )
-from tests.store.interleaving import Actor, HeldStore, orders, play, table, wipe
+from tests.store.interleaving import Actor, HeldStore, orders, run_round, table, wipe
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, Policy
 from tickwork.core.retention import Retention
@@ -45,7 +45,7 @@ def every_order(postgres: PostgresStore, clock: VirtualClock) -> Callable[[Make]
         for order in orders(make()[0]):
             wipe(postgres)
             actors, check = make()
-            play(open_held, actors, order)
+            run_round(open_held, actors, order)
             told = [actor.answers for actor in actors]
             try:
                 assert all(isinstance(answer, LeaseLost) or not isinstance(answer, Exception) for (answer,) in told)

@@ -30,23 +30,23 @@ def test_a_round_picks_no_job_of_a_key_that_another_round_took_since_it_looked(
     assert claim(postgres, 3, worker) == [], "the limit holds them"
     postgres.finish_attempts([succeeded(one) for one in first])
 
-    look, pick = PostgresClaimTx.look, PostgresClaimTx.pick
+    look, pick = PostgresClaimTx.snapshot, PostgresClaimTx.pick
     picked: list[JobId] = []
 
-    def look_and_be_overtaken(ground: PostgresClaimTx) -> Snapshot:
-        seen = look(ground)
-        if ground.worker == worker:
-            monkeypatch.setattr(PostgresClaimTx, "look", look)
+    def look_and_be_overtaken(claim_tx: PostgresClaimTx) -> Snapshot:
+        seen = look(claim_tx)
+        if claim_tx.worker == worker:
+            monkeypatch.setattr(PostgresClaimTx, "snapshot", look)
             assert claim_one(postgres, other).job_id == of_a
         return seen
 
-    def note_picked(ground: PostgresClaimTx, wishes: Sequence[PickRequest]) -> list[Candidate]:
-        applicants = pick(ground, wishes)
-        if ground.worker == worker:
-            picked.extend(one.job_id for one in applicants)
-        return applicants
+    def note_picked(claim_tx: PostgresClaimTx, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
+        candidates = pick(claim_tx, pick_requests)
+        if claim_tx.worker == worker:
+            picked.extend(one.job_id for one in candidates)
+        return candidates
 
-    monkeypatch.setattr(PostgresClaimTx, "look", look_and_be_overtaken)
+    monkeypatch.setattr(PostgresClaimTx, "snapshot", look_and_be_overtaken)
     monkeypatch.setattr(PostgresClaimTx, "pick", note_picked)
     assert claim_one(postgres, worker).job_id == of_b
     assert picked == [of_b]

@@ -128,7 +128,7 @@ class LimitVerbs(Protocol):
     def hold(self, job_id: JobId) -> Hold | None:
         """Return why a waiting job is held; None: it is not held."""
 
-    def let_through(self, passages: Sequence[LimitKey]) -> None:
+    def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
         """Open limit keys that hold jobs, because attempts under them ended in other transactions."""
 
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:

@@ -119,7 +119,7 @@ def encode_flow(flow: Flow | None) -> str | None:
 def turnstiles_of(text: str | None) -> list[str]:
     """Return the names of the limit keys that a job with this flow uses."""
     flow = decode_flow(text)
-    return [] if flow is None else [turnstile_name(slot.passage) for slot in flow.slots]
+    return [] if flow is None else [turnstile_name(slot.limit_key) for slot in flow.slots]
 
 
 @lru_cache(maxsize=1024)
@@ -430,7 +430,7 @@ _NONE = "\x1e"
 
 
 def kind_text(row: Any) -> str:
-    """Return the grouping key of a picked job as text, in the form that the statement `scout` builds."""
+    """Return the grouping key of a picked job as text, in the form that the statement `lane_scan` builds."""
     queue, collection, labels, flow, task = row[14:19]
     return "\x1f".join((task, queue, collection or _NONE, labels, flow or _NONE))
 

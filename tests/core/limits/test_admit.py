@@ -133,25 +133,25 @@ def test_a_job_of_a_sequence_that_came_back_goes_before_all_others() -> None:
 
 
 def test_a_rate_lets_a_burst_through_and_then_keeps_its_pace() -> None:
-    passage, paced = LimitKey("paced", ""), rate("10/s", burst=2)
+    limit_key, paced = LimitKey("paced", ""), rate("10/s", burst=2)
     turnstile = LimitSnapshot(paced)
-    admission = admit([job(name, at("paced")) for name in "12345"], {passage: turnstile}, NOW)
+    admission = admit([job(name, at("paced")) for name in "12345"], {limit_key: turnstile}, NOW)
     assert told(admission) == ("123", {"4": "paced", "5": "paced"})
     assert [refusal.opens_at_us for refusal in admission.refused] == [NOW + 100_000, NOW + 100_000]
-    later = LimitSnapshot(paced, arrival_us=admission.arrivals[passage])
+    later = LimitSnapshot(paced, arrival_us=admission.arrivals[limit_key])
     assert [later.room(NOW + us) for us in (0, 99_999, 100_000, 250_000, SECOND)] == [0, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("set_back_us", [0, 3600 * SECOND])
 def test_nobody_waits_for_a_pace_that_was_raised_or_a_clock_that_was_set_back(set_back_us: int) -> None:
-    passage, wanted = LimitKey("paced", ""), [job("1", at("paced"))]
-    slow = admit(wanted, {passage: LimitSnapshot(rate("1/h"))}, NOW).arrivals[passage]
+    limit_key, wanted = LimitKey("paced", ""), [job("1", at("paced"))]
+    slow = admit(wanted, {limit_key: LimitSnapshot(rate("1/h"))}, NOW).arrivals[limit_key]
     now_us = NOW - set_back_us
-    raised = admit(wanted, {passage: LimitSnapshot(rate("10/s", burst=2), arrival_us=slow)}, now_us)
+    raised = admit(wanted, {limit_key: LimitSnapshot(rate("10/s", burst=2), arrival_us=slow)}, now_us)
     assert raised.refused[0].opens_at_us == now_us + SECOND // 10
-    assert raised.arrivals == {passage: now_us + 3 * SECOND // 10}
-    then = LimitSnapshot(rate("10/s", burst=2), arrival_us=raised.arrivals[passage])
-    assert admit(wanted, {passage: then}, now_us + SECOND // 10).admitted
+    assert raised.arrivals == {limit_key: now_us + 3 * SECOND // 10}
+    then = LimitSnapshot(rate("10/s", burst=2), arrival_us=raised.arrivals[limit_key])
+    assert admit(wanted, {limit_key: then}, now_us + SECOND // 10).admitted
 
 
 # ---- random claims against a reference ------------------------------------------------------------------------------
@@ -181,9 +181,9 @@ class World:
     arrivals: dict[LimitKey, int] = field(default_factory=dict)
     buckets: dict[LimitKey, Bucket] = field(default_factory=dict)
 
-    def live(self, passage: LimitKey) -> int:
+    def live(self, limit_key: LimitKey) -> int:
         return sum(
-            slot.weight for held in self.running.values() for slot in held.slots if (slot.limit, slot.key) == passage
+            slot.weight for held in self.running.values() for slot in held.slots if (slot.limit, slot.key) == limit_key
         )
 
     def turnstiles(self, candidates: list[AdmitRequest]) -> dict[LimitKey, LimitSnapshot]:
@@ -305,9 +305,9 @@ def test_no_sliding_window_holds_more_than_the_rate_and_its_burst(
 def test_a_refused_job_is_let_through_at_the_instant_it_was_told_and_not_before(
     count: int, burst: int, weight: int, ahead: float
 ) -> None:
-    bound, passage = rate(f"{count}/s", burst=burst), LimitKey("paced", "")
+    bound, limit_key = rate(f"{count}/s", burst=burst), LimitKey("paced", "")
     ahead_us = round(ahead * (burst + 1) * bound.interval_us)
-    turnstile = {passage: LimitSnapshot(bound, arrival_us=NOW + ahead_us)}
+    turnstile = {limit_key: LimitSnapshot(bound, arrival_us=NOW + ahead_us)}
     wanted = [job("1", at("paced", "", weight))]
     admission = admit(wanted, turnstile, NOW)
     if weight > burst + 1:
@@ -318,7 +318,7 @@ def test_a_refused_job_is_let_through_at_the_instant_it_was_told_and_not_before(
         assert opens_at_us > NOW
         assert not admit(wanted, turnstile, opens_at_us - 1).admitted
         assert admit(wanted, turnstile, opens_at_us).admitted
-    assert (turnstile[passage].room(NOW) >= weight) == bool(admission.admitted)
+    assert (turnstile[limit_key].room(NOW) >= weight) == bool(admission.admitted)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), max_size=30), st.randoms(use_true_random=False))

@@ -174,11 +174,11 @@ _Wanted = list[tuple[_LimitAdmission, int]]
 def _wanted(slots: Sequence[LimitUse], keepers: Mapping[LimitKey, _LimitAdmission]) -> _Wanted:
     """Return each limit once, with the total weight that a candidate uses of it."""
     if len(slots) == 1:
-        keeper = keepers.get(slots[0].passage)
+        keeper = keepers.get(slots[0].limit_key)
         return [] if keeper is None else [(keeper, slots[0].weight)]
     weights: dict[LimitKey, int] = {}
     for slot in slots:
-        weights[slot.passage] = weights.get(slot.passage, 0) + slot.weight
+        weights[slot.limit_key] = weights.get(slot.limit_key, 0) + slot.weight
     return [(keepers[name], weight) for name, weight in weights.items() if name in keepers]
 
 

@@ -108,12 +108,12 @@ def held_prefix(held_by: LimitKey) -> str:
     return f":{turnstile_name(held_by)}{_HOME_SIGN}"
 
 
-def turnstile_name(passage: LimitKey) -> str:
+def turnstile_name(limit_key: LimitKey) -> str:
     """Return the text under which a limit key is stored."""
-    return f"{passage.limit}{_KEY_SIGN}{passage.key}"
+    return f"{limit_key.limit}{_KEY_SIGN}{limit_key.key}"
 
 
-def passage_of(name: str) -> LimitKey:
+def limit_key_of(name: str) -> LimitKey:
     """Return the limit key that is stored under this text."""
     limit, _, key = name.rpartition(_KEY_SIGN)
     return LimitKey(limit, key)
@@ -125,7 +125,7 @@ def read_lane(lane: str) -> Lane:
     held_by = None
     if lane.startswith(":"):
         name, _, lane = lane[1:].rpartition(_HOME_SIGN)
-        held_by = passage_of(name)
+        held_by = limit_key_of(name)
     queue, _, rest = lane.partition(":")
     needs, _, tenant = rest.partition("|")
     in_order = needs.startswith(_ORDER_SIGN)

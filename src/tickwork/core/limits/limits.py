@@ -173,7 +173,7 @@ class LimitUse(NamedTuple):
     weight: int
 
     @property
-    def passage(self) -> LimitKey:
+    def limit_key(self) -> LimitKey:
         return _passage(self.limit, self.key)
 
 

@@ -35,9 +35,9 @@ def _masses_of(parks: Sequence[Park]) -> list[Park]:
     last: dict[Any, Park] = {}
     counts: Counter[Any] = Counter()
     for park in parks:
-        applicant = park[0]
-        if read_lane(applicant.lane).held_by is None and not (applicant.flow and applicant.flow.sequence):
-            kind = applicant.kind
+        candidate = park[0]
+        if read_lane(candidate.lane).held_by is None and not (candidate.flow and candidate.flow.sequence):
+            kind = candidate.kind
             counts[kind] += 1
             last[kind] = park
     return [last[kind] for kind, count in counts.most_common(_MASSES) if count >= MANY]
@@ -47,20 +47,20 @@ def _masses_of(parks: Sequence[Park]) -> list[Park]:
 class BulkPark:
     """The bulk parks of a worker's last round, and the scan cursors that look behind them."""
 
-    _scouts: ScanCursors = field(default_factory=ScanCursors)
+    _lane_scans: ScanCursors = field(default_factory=ScanCursors)
     _waits: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self._scouts)
+        return bool(self._lane_scans)
 
-    def to_move(self, verdict: ClaimPlan) -> list[Park]:
+    def to_move(self, plan: ClaimPlan) -> list[Park]:
         """Return the kinds to park in bulk in this round.
 
         If jobs start in the round while cursors are active, every other round skips the bulk park, so that those starts
         do not wait for it.
         """
-        self._waits = bool(verdict.starts and self._scouts) and not self._waits
-        return [] if self._waits else _masses_of(verdict.parks)
+        self._waits = bool(plan.starts and self._lane_scans) and not self._waits
+        return [] if self._waits else _masses_of(plan.parks)
 
     def moved(self, masses: Sequence[Park], count: int, graces_us: Mapping[Place, int], now_us: int) -> None:
         """Note how many jobs a round parked in bulk.
@@ -73,14 +73,14 @@ class BulkPark:
     def _met(self, masses: Sequence[Park], graces_us: Mapping[Place, int], now_us: int) -> None:
         """Send scan cursors behind the last parked job of each place, for jobs of other kinds than those parked."""
         kinds: dict[Place, tuple[Candidate, ...]] = {}
-        for applicant, _ in masses:
-            kinds[applicant.place] = (*kinds.get(applicant.place, ()), applicant)
-        errands = {
+        for candidate, _ in masses:
+            kinds[candidate.place] = (*kinds.get(candidate.place, ()), candidate)
+        scan_tasks = {
             place: ScanTask((alike[-1].run_at_us, alike[-1].job_id), alike, graces_us.get(place, 0), SCOUTED, WALK)
             for place, alike in kinds.items()
         }
-        self._scouts.send(errands, now_us)
+        self._lane_scans.send(scan_tasks, now_us)
 
-    def look_behind(self, ground: ClaimTx, now_us: int) -> list[Candidate]:
+    def look_behind(self, claim_tx: ClaimTx, now_us: int) -> list[Candidate]:
         """Advance the scan cursors and return the jobs of other kinds that they find."""
-        return self._scouts.walk(ground, now_us)
+        return self._lane_scans.walk(claim_tx, now_us)

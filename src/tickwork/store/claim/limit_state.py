@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.limits.breaker import Breaker, BreakerState, Rule
-from tickwork.core.limits.lanes import passage_of
+from tickwork.core.limits.lanes import limit_key_of
 from tickwork.core.limits.limits import Rate
 from tickwork.store.claim.types import LimitState, State
 from tickwork.store.limits import LimitKeyView
@@ -20,7 +20,7 @@ def encode_state(state: State) -> str:
     return msgspec.json.encode(state).decode()
 
 
-def stile(rule: Rule | None, live: int, state: str | None) -> LimitState:
+def read_state(rule: Rule | None, live: int, state: str | None) -> LimitState:
     """Return the state of a limit key, decoded by the kind of its rule.
 
     State stored under a rule of another kind is ignored.
@@ -38,18 +38,18 @@ def key_view(
     name: str, rule: str | None, state: str | None, live: int, held: int, opens_at: datetime | None
 ) -> LimitKeyView:
     """Return one key of a limit, for the CLI, the API and the UI."""
-    known = stile(decode_rule(rule), live, state)
-    return LimitKeyView(passage_of(name).key, live, held, opens_at, known.breaker)
+    known = read_state(decode_rule(rule), live, state)
+    return LimitKeyView(limit_key_of(name).key, live, held, opens_at, known.breaker)
 
 
-def says_nothing(state: str | None, rule: str | None, now_us: int) -> bool:
+def is_idle_state(state: str | None, rule: str | None, now_us: int) -> bool:
     """Return whether the stored state of a limit key has no effect any more, so that its row can be deleted.
 
     The state of a gate, which has no rule here, is the arrival time of its rate.
     """
     if rule is None:
         return state is None or _state_of(state, int, 0) <= now_us
-    known = stile(decode_rule(rule), 0, state)
+    known = read_state(decode_rule(rule), 0, state)
     return known.arrival_us <= now_us and known.breaker == BreakerState() and known.marker is None
 
 

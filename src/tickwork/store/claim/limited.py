@@ -31,7 +31,7 @@ from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import Offer, needs_of, servable, taken_of
 from tickwork.core.placement.sticky import GRACE_US, PATIENCE_US, ClaimingWorkers
 from tickwork.store import row_codec
-from tickwork.store.claim.admission import facts_of, judge
+from tickwork.store.claim.admission import job_facts, plan_round
 from tickwork.store.claim.bulk_park import MANY, BulkPark
 from tickwork.store.claim.sparse_scan import PLACES, SparseScan
 from tickwork.store.claim.types import Candidate, ClaimRequest, ClaimTx, LaneHead, PickRequest, Snapshot
@@ -50,7 +50,7 @@ _LONG_S = 0.02  # A claim that took longer returns what it has, even if more job
 
 
 @dataclass(slots=True)
-class TurnKeeper:
+class ClaimMemory:
     """The state that a worker keeps between claims: the tenants' positions in fair turns, bulk parks and scans.
 
     `positions` and `clock` are those of fair turns; `by_age` alternates: in every other round, jobs that have waited
@@ -115,14 +115,14 @@ class ClaimResult:
         return cls(again_s, last.is_near)
 
 
-def play_rounds(
-    play_one: Callable[[ClaimRequest, bool], RoundResult], asked: ClaimRequest, monotonic: Callable[[], float]
+def run_rounds(
+    run_one: Callable[[ClaimRequest, bool], RoundResult], asked: ClaimRequest, monotonic: Callable[[], float]
 ) -> ClaimResult:
     """Run rounds until the worker has what it asked for, no more can start, ROUNDS have run, or _LONG_S has passed."""
     hurry = False
     until = monotonic() + _LONG_S
     for _ in range(ROUNDS):
-        played = play_one(asked, hurry)
+        played = run_one(asked, hurry)
         hurry = played.put_aside
         asked = asked.after(played.started)
         if asked.room <= 0:
@@ -134,58 +134,60 @@ def play_rounds(
     return ClaimResult(0.0, played.is_near)
 
 
-def play(ground: ClaimTx, asked: ClaimRequest, turns: TurnKeeper, *, hurry: bool) -> RoundResult:
+def run_round(claim_tx: ClaimTx, asked: ClaimRequest, turns: ClaimMemory, *, hurry: bool) -> RoundResult:
     """Run one round of a claim: snapshot, pick, admit, apply.
 
     `hurry`: the last round set aside most of the jobs that it picked, so pick more. `ground.apply` is the last write of
     the round; `turns` is updated after it. The caller ends the dropped jobs.
     """
-    look = ground.look()
-    turns.is_guarded = look.is_guarded
-    heads = _left_to_others([head for head in look.heads if _is_servable(head, asked)], ground, turns, look.now_us)
-    due = [head for head in heads if head.from_us <= look.now_us]
-    next_us = _earliest(look.opens_at_us, *(head.from_us for head in heads if head.from_us > look.now_us))
+    snapshot = claim_tx.snapshot()
+    turns.is_guarded = snapshot.is_guarded
+    heads = _left_to_others(
+        [head for head in snapshot.heads if _is_servable(head, asked)], claim_tx, turns, snapshot.now_us
+    )
+    due = [head for head in heads if head.from_us <= snapshot.now_us]
+    next_us = _earliest(snapshot.opens_at_us, *(head.from_us for head in heads if head.from_us > snapshot.now_us))
     # Behind a place that is left to another worker there may be jobs whose grace ends later.
     if any(head.grace_us for head in due):
-        next_us = _earliest(next_us, look.now_us + GRACE_US)
+        next_us = _earliest(next_us, snapshot.now_us + GRACE_US)
     masses = turns.masses.setdefault(asked.tasks, BulkPark())
     scope = _scope(asked, turns.early, masses, due, hurry=hurry)
-    wishes = _wishes(due, look, asked, turns, scope)
+    pick_requests = _wishes(due, snapshot, asked, turns, scope)
     search = turns.search_for(asked, len(due))
     if search is None:
-        applicants = _pick(ground, wishes, scope.room)
+        candidates = _pick(claim_tx, pick_requests, scope.room)
     else:
-        applicants = _search(search, ground, wishes, scope.room, look.now_us, asked)
-        next_us = _earliest(next_us, search.next_us(look.now_us))
+        candidates = _search(search, claim_tx, pick_requests, scope.room, snapshot.now_us, asked)
+        next_us = _earliest(next_us, search.next_us(snapshot.now_us))
     if masses:
-        scouted = masses.look_behind(ground, look.now_us)
+        scouted = masses.look_behind(claim_tx, snapshot.now_us)
         # A cursor may pick a job that the plain pick has picked, too.
-        applicants = list({one.job_id: one for one in (*applicants, *scouted)}.values())
-    applicants = _in_turn(applicants, wishes.order)
-    if not applicants:
+        candidates = list({one.job_id: one for one in (*candidates, *scouted)}.values())
+    candidates = _in_turn(candidates, pick_requests.order)
+    if not candidates:
         turns.masses.pop(asked.tasks)
     is_near = asked.reach.search is not None and (search is None or search.is_near)
     lags = search is not None and search.lags
-    if not applicants and not look.empty:
+    if not candidates and not snapshot.empty:
         if due:  # Due jobs there are of other tasks; behind them may be jobs that are not due yet.
-            next_us = _earliest(next_us, ground.next_due_us([head.place for head in due]))
-        return RoundResult(wants_more=lags, next_us=next_us, now_us=look.now_us, is_near=is_near)
-    verdict, dropped = judge(ground, look, asked, applicants)
-    verdict.masses = masses.to_move(verdict)
-    masses.moved(verdict.masses, ground.apply(verdict), {head.place: head.grace_us for head in due}, look.now_us)
-    started = [applicant for applicant, _ in verdict.starts]
+            next_us = _earliest(next_us, claim_tx.next_due_us([head.place for head in due]))
+        return RoundResult(wants_more=lags, next_us=next_us, now_us=snapshot.now_us, is_near=is_near)
+    plan, dropped = plan_round(claim_tx, snapshot, asked, candidates)
+    plan.masses = masses.to_move(plan)
+    masses.moved(plan.masses, claim_tx.apply(plan), {head.place: head.grace_us for head in due}, snapshot.now_us)
+    started = [candidate for candidate, _ in plan.starts]
     if search is not None:
-        search.took({*(one.job_id for one in (*started, *verdict.put_aside)), *dropped})
-    _took_turns(turns, started, look.weights, asked.reach.slots + asked.reach.prefetch)
-    aside = len(verdict.put_aside) + len(dropped)
+        search.took({*(one.job_id for one in (*started, *plan.put_aside)), *dropped})
+    _took_turns(turns, started, snapshot.weights, asked.reach.slots + asked.reach.prefetch)
+    aside = len(plan.put_aside) + len(dropped)
     # A round that changed nothing ends the claim: the next round would find the same.
-    did = bool(started or aside or verdict.opens or verdict.emptied)
+    did = bool(started or aside or plan.opens or plan.emptied)
     # Jobs that could start are left, and the worker has no free slot for them.
-    is_full = len(applicants) > len(started) + aside and asked.after(started).reach.slots <= 0
+    is_full = len(candidates) > len(started) + aside and asked.after(started).reach.slots <= 0
     _learn(turns, asked, started, is_full=is_full)
-    puts_aside = 2 * aside > len(applicants)
+    puts_aside = 2 * aside > len(candidates)
     wants_more = (did or lags) and not is_full
-    return RoundResult(started, dropped, wants_more, next_us, look.now_us, verdict.full, puts_aside, is_near)
+    return RoundResult(started, dropped, wants_more, next_us, snapshot.now_us, plan.full, puts_aside, is_near)
 
 
 class _PickBounds(NamedTuple):
@@ -225,7 +227,7 @@ def _room_to_pick(due: Sequence[LaneHead], asked: ClaimRequest) -> int:
     return asked.room if held < len(due) else min(asked.room, slots + max(0, held - slots) // 2)
 
 
-def _learn(turns: TurnKeeper, asked: ClaimRequest, started: Sequence[Candidate], *, is_full: bool) -> None:
+def _learn(turns: ClaimMemory, asked: ClaimRequest, started: Sequence[Candidate], *, is_full: bool) -> None:
     """Adapt how many jobs with a flow are picked beyond the free slots.
 
     The number doubles while all of them start, and is reset to what started once the worker is full.
@@ -277,37 +279,40 @@ class ClaimForecast(NamedTuple):
     opens_at_us: int | None
 
 
-def foresee(ground: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: LimitKey | None) -> ClaimForecast | None:
+def foresee(claim_tx: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: LimitKey | None) -> ClaimForecast | None:
     """Return what would hold a due job if a new worker claimed all due jobs now; None if nothing would. Apply nothing.
 
     `held_by` is the limit that holds the job now. The forecast is one round that picks up to _FORESEEN jobs, the first
     in order; a job beyond these is reported as held by `held_by`, if that is given.
     """
-    look = ground.look()
-    slows = any(gate.kind == "slow" for gate in look.gates)
-    due = [head for head in look.heads if head.run_at_us <= look.now_us and (slows or ":" in head.lane)]
+    snapshot = claim_tx.snapshot()
+    slows = any(gate.kind == "slow" for gate in snapshot.gates)
+    due = [head for head in snapshot.heads if head.run_at_us <= snapshot.now_us and (slows or ":" in head.lane)]
     asked = ClaimRequest(queues, (), _FORESEEN, LimitedCapacity(_FORESEEN, _all_that_is_needed(due)))
-    wishes = _wishes(due, look, asked, TurnKeeper(), _PickBounds(_FORESEEN, _FORESEEN))
-    picked = _in_turn(ground.pick([wish._replace(most=wish.of_group) for wish in wishes.in_turn]), wishes.order)
-    sent = [_diverted(applicant, look) for applicant in picked]
+    pick_requests = _wishes(due, snapshot, asked, ClaimMemory(), _PickBounds(_FORESEEN, _FORESEEN))
+    picked = _in_turn(
+        claim_tx.pick([pick_request._replace(most=pick_request.of_group) for pick_request in pick_requests.in_turn]),
+        pick_requests.order,
+    )
+    sent = [_diverted(candidate, snapshot) for candidate in picked]
     # A diverted job applies again in the next round, after the other jobs.
     pairs = list(zip(picked, sent, strict=True))
-    applicants = [one for one, after in pairs if one is after] + [after for one, after in pairs if one is not after]
-    verdict, dropped = judge(ground, look, asked, applicants)
-    for applicant, lane in verdict.parks:
-        if applicant.job_id == job_id and (held := read_lane(lane).held_by) is not None:
-            return ClaimForecast(held, verdict.opens.get(held))
-    gone = {*dropped, *(one.job_id for one, _ in verdict.starts)}
-    return None if held_by is None or job_id in gone else ClaimForecast(held_by, verdict.opens.get(held_by))
+    candidates = [one for one, after in pairs if one is after] + [after for one, after in pairs if one is not after]
+    plan, dropped = plan_round(claim_tx, snapshot, asked, candidates)
+    for candidate, lane in plan.parks:
+        if candidate.job_id == job_id and (held := read_lane(lane).held_by) is not None:
+            return ClaimForecast(held, plan.opens.get(held))
+    gone = {*dropped, *(one.job_id for one, _ in plan.starts)}
+    return None if held_by is None or job_id in gone else ClaimForecast(held_by, plan.opens.get(held_by))
 
 
-def _diverted(applicant: Candidate, look: Snapshot) -> Candidate:
+def _diverted(candidate: Candidate, snapshot: Snapshot) -> Candidate:
     """Return the job as it applies again after a divert gate has moved it; the same job if no gate does."""
-    gate = gate_for(facts_of(applicant), look.gates, look.now_us)
+    gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us)
     if gate is None or gate.kind != "divert":
-        return applicant
-    flow = msgspec.structs.replace(applicant.flow or Flow(), diverted=True)
-    return applicant._replace(queue=gate.to or "", flow=flow)
+        return candidate
+    flow = msgspec.structs.replace(candidate.flow or Flow(), diverted=True)
+    return candidate._replace(queue=gate.to or "", flow=flow)
 
 
 def _all_that_is_needed(heads: Iterable[LaneHead]) -> Offer:
@@ -328,7 +333,7 @@ def _is_servable(head: LaneHead, asked: ClaimRequest) -> bool:
     return not lane.needs or taken_of(asked.reach.offer, needs_of(lane.needs)) is not None
 
 
-def _left_to_others(heads: list[LaneHead], ground: ClaimTx, turns: TurnKeeper, now_us: int) -> list[LaneHead]:
+def _left_to_others(heads: list[LaneHead], claim_tx: ClaimTx, turns: ClaimMemory, now_us: int) -> list[LaneHead]:
     """Give lanes of sticky jobs that belong to another worker a grace time, in which only that worker takes them.
 
     Held jobs get none: once their limit opens, the first worker that claims takes them.
@@ -337,9 +342,9 @@ def _left_to_others(heads: list[LaneHead], ground: ClaimTx, turns: TurnKeeper, n
     if all(lane.group is None for lane in lanes):
         return heads
     if turns.homes_at_us is None or now_us - turns.homes_at_us > _KNOWN_US:
-        turns.homes, turns.homes_at_us = ClaimingWorkers(ground.neighbours()), now_us
+        turns.homes, turns.homes_at_us = ClaimingWorkers(claim_tx.neighbours()), now_us
     return [
-        head._replace(grace_us=GRACE_US) if _is_anothers(lane, ground.worker, turns.homes) else head
+        head._replace(grace_us=GRACE_US) if _is_anothers(lane, claim_tx.worker, turns.homes) else head
         for head, lane in zip(heads, lanes, strict=True)
     ]
 
@@ -374,24 +379,26 @@ class _PickRequests(NamedTuple):
     order: Sequence[str] = ()
 
 
-def _pick(ground: ClaimTx, wishes: _PickRequests, room: int) -> list[Candidate]:
+def _pick(claim_tx: ClaimTx, pick_requests: _PickRequests, room: int) -> list[Candidate]:
     """Pick jobs of the tenants whose turn it is; fill what is left from the other tenants."""
-    picked = ground.pick(wishes.in_turn) if wishes.in_turn else []
-    if len(picked) < room and (others := wishes.others()):
-        picked += ground.pick(others)[: room - len(picked)]
+    picked = claim_tx.pick(pick_requests.in_turn) if pick_requests.in_turn else []
+    if len(picked) < room and (others := pick_requests.others()):
+        picked += claim_tx.pick(others)[: room - len(picked)]
     return picked
 
 
 def _search(
-    search: SparseScan, ground: ClaimTx, wishes: _PickRequests, room: int, now_us: int, asked: ClaimRequest
+    search: SparseScan, claim_tx: ClaimTx, pick_requests: _PickRequests, room: int, now_us: int, asked: ClaimRequest
 ) -> list[Candidate]:
     """Pick jobs with the sparse scan, from all tenants at once."""
-    wanted = [wish for wish in (*wishes.in_turn, *wishes.others()) if wish.most > 0]
-    return search.pick(ground, wanted, room, now_us, ends_only=asked.reach.search == "ends")
+    wanted = [
+        pick_request for pick_request in (*pick_requests.in_turn, *pick_requests.others()) if pick_request.most > 0
+    ]
+    return search.pick(claim_tx, wanted, room, now_us, ends_only=asked.reach.search == "ends")
 
 
 def _wishes(
-    due: Sequence[LaneHead], look: Snapshot, asked: ClaimRequest, turns: TurnKeeper, scope: _PickBounds
+    due: Sequence[LaneHead], snapshot: Snapshot, asked: ClaimRequest, turns: ClaimMemory, scope: _PickBounds
 ) -> _PickRequests:
     """Return what to pick from each place: tenants by fair turns, and the places of a tenant by urgency.
 
@@ -406,22 +413,24 @@ def _wishes(
     fits = {text: fit for fit, text in enumerate(servable(asked.reach.offer, needs))} if needs != {""} else {"": 0}
     places: dict[str, list[_PlacePick]] = {}
     turns.by_age = not turns.by_age
-    aged_us = aged_before_us(look.now_us)
+    aged_us = aged_before_us(snapshot.now_us)
     for head in due:
         lane = read_lane(head.lane)
         parts = places.setdefault(lane.tenant, [])
-        is_anothers = head.grace_us > 0 and look.now_us - head.run_at_us < PATIENCE_US
+        is_anothers = head.grace_us > 0 and snapshot.now_us - head.run_at_us < PATIENCE_US
         urgency = (ranks[lane.queue], head.priority, fits[lane.needs], is_anothers, head.run_at_us)
         is_aged = turns.by_age and head.run_at_us <= aged_us
         # The aged jobs of the place come first, by age; the jobs behind them go by urgency.
         if is_aged:
             parts.append(_PlacePick((False, head.run_at_us), head, max(head.grace_us, row_codec.duration_us(AGE)), 0))
         parts.append(_PlacePick((True, *urgency), head, head.grace_us, aged_us if is_aged else 0))
-    line = [TenantTurns(name, scope.room, look.weights.get(name, 1), turns.positions.get(name, 0)) for name in places]
+    line = [
+        TenantTurns(name, scope.room, snapshot.weights.get(name, 1), turns.positions.get(name, 0)) for name in places
+    ]
     taken = take_turns(line, scope.room, turns.clock)
     counts = taken.counts
 
-    def wishes(counts: Mapping[str, int], first: int) -> list[PickRequest]:
+    def pick_requests(counts: Mapping[str, int], first: int) -> list[PickRequest]:
         shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
         return [
             PickRequest(group, count, *head.place, min(shares[name], _most(head, scope.flows)), grace_us, after_us)
@@ -432,25 +441,25 @@ def _wishes(
     def others() -> list[PickRequest]:
         # One job of each tenant, in the order of their positions in fair turns.
         behind = sorted((tenant.position, tenant.name) for tenant in line if tenant.name not in counts)
-        return wishes({name: 1 for _, name in behind}, len(counts))
+        return pick_requests({name: 1 for _, name in behind}, len(counts))
 
-    return _PickRequests(wishes(counts, 0), others, taken.order)
+    return _PickRequests(pick_requests(counts, 0), others, taken.order)
 
 
-def _in_turn(applicants: list[Candidate], order: Sequence[str]) -> list[Candidate]:
+def _in_turn(candidates: list[Candidate], order: Sequence[str]) -> list[Candidate]:
     """Sort the picked jobs into the order of turns, because the worker may start only the first of them.
 
     Jobs of one tenant keep their order. Jobs beyond the planned turns come last.
     """
-    tenants = [read_lane(one.lane).tenant for one in applicants]
+    tenants = [read_lane(one.lane).tenant for one in candidates]
     if len(set(tenants)) < 2:
-        return applicants
+        return candidates
     waiting: dict[str, deque[Candidate]] = {}
-    for tenant, applicant in zip(tenants, applicants, strict=True):
-        waiting.setdefault(tenant, deque()).append(applicant)
+    for tenant, candidate in zip(tenants, candidates, strict=True):
+        waiting.setdefault(tenant, deque()).append(candidate)
     in_turn = [waiting[tenant].popleft() for tenant in order if waiting.get(tenant)]
     taken = {one.job_id for one in in_turn}
-    return [*in_turn, *(one for one in applicants if one.job_id not in taken)]
+    return [*in_turn, *(one for one in candidates if one.job_id not in taken)]
 
 
 def _most(head: LaneHead, flows: int) -> int:
@@ -461,14 +470,14 @@ def _most(head: LaneHead, flows: int) -> int:
     return min(most, flows) if ":" in head.lane else most
 
 
-def _took_turns(turns: TurnKeeper, started: Sequence[Candidate], weights: Mapping[str, int], slots: int) -> None:
+def _took_turns(turns: ClaimMemory, started: Sequence[Candidate], weights: Mapping[str, int], slots: int) -> None:
     """Charge tenants for the turns that their started jobs took.
 
     Jobs started ahead of free slots are not charged. They never belong to a tenant: counting them would advance the
     clock, and tenants would lose the turns that they are owed.
     """
     counts: Counter[str] = Counter()
-    for lane, count in Counter(applicant.lane for applicant in started).items():
+    for lane, count in Counter(candidate.lane for candidate in started).items():
         counts[read_lane(lane).tenant] += count
     counts[_NO_TENANT] -= max(0, len(started) - max(0, slots))
     tenants = [

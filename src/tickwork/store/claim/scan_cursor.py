@@ -79,35 +79,37 @@ class ScanCursors:
     def __bool__(self) -> bool:
         return bool(self._pairs)
 
-    def send(self, errands: Mapping[Place, ScanTask], now_us: int) -> None:
+    def send(self, scan_tasks: Mapping[Place, ScanTask], now_us: int) -> None:
         """Keep two cursors in each of these places and none elsewhere.
 
         Cursors in known places continue from their positions.
         """
         pairs: dict[Place, _CursorPair] = {}
-        for place, (start, kinds, grace_us, most, walk) in errands.items():
+        for place, (start, kinds, grace_us, most, walk) in scan_tasks.items():
             on_way = LaneScan(*place, kinds, start, None, grace_us, most, walk)
             end_us = now_us - _delay_us(on_way)
             anew = _CursorPair(on_way._replace(after=(end_us, "")), on_way._replace(until_us=end_us))
             pairs[place] = self._pairs[place].sent(anew, now_us) if place in self._pairs else anew
         self._pairs = pairs
 
-    def walk(self, ground: ClaimTx, now_us: int, *, ends_only: bool = False) -> list[Candidate]:
+    def walk(self, claim_tx: ClaimTx, now_us: int, *, ends_only: bool = False) -> list[Candidate]:
         """Advance the cursors by one step and return the jobs that they pick.
 
         `ends_only`: advance only the end cursors.
         """
         ends = [pair.at_end for pair in self._pairs.values()]
         ways = [pair.on_way for pair in self._pairs.values() if not (ends_only or pair.arrived)]
-        reports = ground.scout([*ends, *ways]) if ends else []
-        for scout, (_, reached) in zip(ends, reports, strict=False):
-            pair = self._pairs[scout.place]._replace(at_end=_moved(scout, reached, now_us), lags=reached is not None)
-            self._pairs[scout.place] = pair
-        for scout, (found, reached) in zip(ways, reports[len(ends) :], strict=True):
-            pair = self._pairs[scout.place]
-            in_vain = reached is not None and len(found) < scout.most
-            moved = pair._replace(on_way=_moved(scout, reached, now_us), went_far=pair.went_far or in_vain)
-            self._pairs[scout.place] = moved
+        reports = claim_tx.lane_scan([*ends, *ways]) if ends else []
+        for lane_scan, (_, reached) in zip(ends, reports, strict=False):
+            pair = self._pairs[lane_scan.place]._replace(
+                at_end=_moved(lane_scan, reached, now_us), lags=reached is not None
+            )
+            self._pairs[lane_scan.place] = pair
+        for lane_scan, (found, reached) in zip(ways, reports[len(ends) :], strict=True):
+            pair = self._pairs[lane_scan.place]
+            in_vain = reached is not None and len(found) < lane_scan.most
+            moved = pair._replace(on_way=_moved(lane_scan, reached, now_us), went_far=pair.went_far or in_vain)
+            self._pairs[lane_scan.place] = moved
         return list({one.job_id: one for found, _ in reports for one in found}.values())
 
     def hold_back(self, passed_by: Iterable[Candidate]) -> None:
@@ -140,12 +142,12 @@ class ScanCursors:
         return min((pair.again_us for pair in self._pairs.values()), default=now_us + _AGAIN_US)
 
 
-def _delay_us(scout: LaneScan) -> int:
+def _delay_us(lane_scan: LaneScan) -> int:
     """Return how long after its run_at a job is certain to be visible to a cursor."""
-    return max(_LATE_US, scout.grace_us)
+    return max(_LATE_US, lane_scan.grace_us)
 
 
-def _moved(scout: LaneScan, reached: Position | None, now_us: int) -> LaneScan:
+def _moved(lane_scan: LaneScan, reached: Position | None, now_us: int) -> LaneScan:
     """Return the cursor advanced to `reached` (None: to its limit), but not past jobs that may still be stored late."""
-    reached = (scout.limit_us(now_us), "") if reached is None else reached
-    return scout._replace(after=max(scout.after, min(reached, (now_us - _delay_us(scout), ""))))
+    reached = (lane_scan.limit_us(now_us), "") if reached is None else reached
+    return lane_scan._replace(after=max(lane_scan.after, min(reached, (now_us - _delay_us(lane_scan), ""))))

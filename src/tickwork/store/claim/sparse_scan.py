@@ -24,62 +24,62 @@ class SparseScan:
     """The progress of one worker's scan for one set of tasks."""
 
     def __init__(self) -> None:
-        self._scouts = ScanCursors()
+        self._lane_scans = ScanCursors()
         self._found: list[Candidate] = []
 
     @property
     def is_near(self) -> bool:
         """Return whether the jobs can be found quickly without a sparse scan."""
-        return self._scouts.is_near
+        return self._lane_scans.is_near
 
     @property
     def lags(self) -> bool:
         """Return whether jobs have arrived at the end of a place that the scan has not read yet."""
-        return self._scouts.lags
+        return self._lane_scans.lags
 
     def pick(
-        self, ground: ClaimTx, wishes: Sequence[PickRequest], room: int, now_us: int, *, ends_only: bool
+        self, claim_tx: ClaimTx, pick_requests: Sequence[PickRequest], room: int, now_us: int, *, ends_only: bool
     ) -> list[Candidate]:
         """Pick up to `room` jobs as `ClaimTx.pick` does, but only jobs that the scan has not seen yet.
 
         `ends_only`: only jobs that have just arrived.
         """
         self.took(set())  # The last round was rolled back if `took` was not called: find its jobs again.
-        far = [wish for wish in wishes if not read_lane(wish.lane).is_strict]
-        near = [wish for wish in wishes if read_lane(wish.lane).is_strict]
-        picked = ground.pick(near) if near else []
+        far = [pick_request for pick_request in pick_requests if not read_lane(pick_request.lane).is_strict]
+        near = [pick_request for pick_request in pick_requests if read_lane(pick_request.lane).is_strict]
+        picked = claim_tx.pick(near) if near else []
         walk = max(LEAST, WALK // max(1, len(far)))
         # Of two requests for a place the second covers the younger jobs, and its grace time is the shorter one.
-        errands = {one.place: ScanTask(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
-        self._scouts.send(errands, now_us)
-        self._found = self._scouts.walk(ground, now_us, ends_only=ends_only)
-        return _wanted([*picked, *self._found], wishes, now_us)[:room]
+        scan_tasks = {one.place: ScanTask(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
+        self._lane_scans.send(scan_tasks, now_us)
+        self._found = self._lane_scans.walk(claim_tx, now_us, ends_only=ends_only)
+        return _wanted([*picked, *self._found], pick_requests, now_us)[:room]
 
     def next_us(self, now_us: int) -> int:
         """Return when another step may find something."""
-        return self._scouts.next_us(now_us)
+        return self._lane_scans.next_us(now_us)
 
     def took(self, gone: Set[JobId]) -> None:
         """Note which of the picked jobs have left their place; the next step finds the others again."""
-        self._scouts.hold_back(one for one in self._found if one.job_id not in gone)
+        self._lane_scans.hold_back(one for one in self._found if one.job_id not in gone)
         self._found = []
 
 
-def _wanted(found: Sequence[Candidate], wishes: Sequence[PickRequest], now_us: int) -> list[Candidate]:
+def _wanted(found: Sequence[Candidate], pick_requests: Sequence[PickRequest], now_us: int) -> list[Candidate]:
     """Return the found jobs that the requests have room for, in the order of the requests."""
     by_place: dict[Place, list[int]] = {}
-    for rank, wish in enumerate(wishes):
-        by_place.setdefault(wish.place, []).append(rank)
+    for rank, pick_request in enumerate(pick_requests):
+        by_place.setdefault(pick_request.place, []).append(rank)
 
     def rank_of(one: Candidate) -> int:
         ranks = by_place[one.place]
-        return next((rank for rank in ranks if wishes[rank].covers(one.run_at_us, now_us)), ranks[-1])
+        return next((rank for rank in ranks if pick_requests[rank].covers(one.run_at_us, now_us)), ranks[-1])
 
-    left = {wish.group: wish.of_group for wish in wishes}
+    left = {pick_request.group: pick_request.of_group for pick_request in pick_requests}
     wanted = []
     ranked = sorted((rank_of(one), one.run_at_us, one.job_id, one) for one in found)
     for rank, _, _, one in ranked:
-        group = wishes[rank].group
+        group = pick_requests[rank].group
         if left[group] > 0:
             left[group] -= 1
             wanted.append(one)

@@ -18,7 +18,7 @@ from tickwork.core.placement.needs import free, needs_of
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store.limits import LimitedCapacity, Rule
 
-MASS = 1000  # Jobs that the store reads behind each bulk-parked job, for others of its kind.
+BULK_WALK = 1000  # Jobs that the store reads behind each bulk-parked job, for others of its kind.
 
 Place = tuple[str, int]  # A lane and a priority.
 Position = tuple[int, str]  # A (run_at, id) in a place.
@@ -241,23 +241,23 @@ class ClaimTx(Protocol):
     @property
     def now_us(self) -> int: ...
 
-    def look(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Read where jobs are due, and which gates and limits are open."""
 
     def neighbours(self) -> list[ClaimingWorker]:
         """Return the workers that claim jobs now."""
 
-    def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
+    def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
         """Pick due jobs in the order of the requests, and skip jobs that another transaction has locked."""
 
     def next_due_us(self, places: Sequence[Place]) -> int | None:
         """Return when the next job of these places that is not due yet will be; None if there is none."""
 
-    def scout(self, scouts: Sequence[LaneScan]) -> list[LaneScanResult]:
+    def lane_scan(self, lane_scans: Sequence[LaneScan]) -> list[LaneScanResult]:
         """Run these steps of scan cursors; return a result for each, in order."""
 
     def lock(
-        self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
+        self, limit_keys: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
         """Lock limit keys and gates, in one order everywhere so that claims cannot deadlock, and read their states.
 
@@ -265,7 +265,7 @@ class ClaimTx(Protocol):
         of a gate is its pace; a gate that was lifted meanwhile is left out.
         """
 
-    def apply(self, verdict: ClaimPlan) -> int:
+    def apply(self, plan: ClaimPlan) -> int:
         """Write the plan; return how many jobs were parked in bulk.
 
         For each bulk-parked job, MASS due jobs behind it are read.
@@ -289,6 +289,6 @@ class ClaimRequest:
         return ClaimRequest(self.queues, self.tasks, self.room - len(started), reach)
 
 
-def gate_passage(gate: Gate) -> LimitKey:
+def gate_key(gate: Gate) -> LimitKey:
     """Return the limit key under which a gate's state is stored."""
     return LimitKey(f"gate:{gate.name}", "")

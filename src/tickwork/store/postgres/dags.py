@@ -43,15 +43,15 @@ class PostgresDags:
         """Run `work` as a transaction that advances runs; afterwards open freed limits and wake workers."""
 
         def inside(session: Session) -> tuple[T, PostgresRuns]:
-            ground = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
-            result = work(ground)
-            ground.finish(session.run_last)
-            return result, ground
+            run_tx = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
+            result = work(run_tx)
+            run_tx.finish(session.run_last)
+            return result, run_tx
 
-        result, ground = self._perform(inside, pool=pool, single=False)
-        if ground.freed:
-            self._open_freed(ground.freed)
-        if ground.released:
+        result, run_tx = self._perform(inside, pool=pool, single=False)
+        if run_tx.freed:
+            self._open_freed(run_tx.freed)
+        if run_tx.released:
             self._notifier.call()
         return result
 
@@ -64,14 +64,14 @@ class PostgresDags:
         """End steps that wait in the queue, and advance their runs; return how many ended."""
         locks = [str(one.run) for one in self._places(ids) if one.run]
 
-        def end(ground: PostgresRuns) -> int:
-            ground.lock(locks)
+        def end(run_tx: PostgresRuns) -> int:
+            run_tx.lock(locks)
             # Steps that another transaction has not ended meanwhile.
-            waiting = [one.job_id for one in ground.places(ids) if one.state is None]
+            waiting = [one.job_id for one in run_tx.places(ids) if one.state is None]
             wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
-            (((count, flows),),) = ground.together(("drop_jobs", wanted))
-            ground.freed += [name for flow in flows for name in row_codec.turnstiles_of(flow)]
-            ground.advance(waiting)
+            (((count, flows),),) = run_tx.together(("drop_jobs", wanted))
+            run_tx.freed += [name for flow in flows for name in row_codec.turnstiles_of(flow)]
+            run_tx.advance(waiting)
             return int(count)
 
         return self._move_runs(end)
@@ -80,7 +80,7 @@ class PostgresDags:
         """Begin the claimed runs; return the other claimed jobs, with results filled into the arguments of steps."""
         begins = [one for one in claimed if step_jobs.is_run(one)]
         if begins:
-            self._move_runs(lambda ground: ground.begin(worker, begins))
+            self._move_runs(lambda run_tx: run_tx.begin(worker, begins))
         jobs = [one for one in claimed if not step_jobs.is_run(one)]
         pairs = step_jobs.wanted_results(jobs)
         if not pairs:
@@ -131,11 +131,11 @@ class PostgresDags:
         return [DagView(name, version, decode_graph(text), utc(created)) for name, version, text, created in rows]
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
-        def begin_again(ground: PostgresRuns) -> bool:
-            if not ground.rerun(run_id, steps, 0):
+        def begin_again(run_tx: PostgresRuns) -> bool:
+            if not run_tx.rerun(run_id, steps, 0):
                 return False
             if args is not None:
-                ground.together(("set_args", {"id": run_id, "args": args.decode()}))
+                run_tx.together(("set_args", {"id": run_id, "args": args.decode()}))
             return True
 
         return is_id(run_id) and self._move_runs(begin_again)
@@ -148,7 +148,7 @@ class PostgresDags:
         for _, run, name in rows:
             again.setdefault(run, []).append(name)
         begun = {
-            run: self._move_runs(lambda ground, run=run, names=names: ground.rerun(run, names, first_us))  # type: ignore[misc]
+            run: self._move_runs(lambda run_tx, run=run, names=names: run_tx.rerun(run, names, first_us))  # type: ignore[misc]
             for run, names in again.items()
         }
         return {JobId(job_id): begun[run] for job_id, run, _ in rows}
@@ -202,7 +202,7 @@ class PostgresDags:
         if not is_id(run_id):
             return False
         said = run_lifecycle.said(approved, by, note)
-        return self._move_runs(lambda ground: run_lifecycle.answer(ground, run_id, step, *said))
+        return self._move_runs(lambda run_tx: run_lifecycle.answer(run_tx, run_id, step, *said))
 
     def assets(self) -> list[AssetView]:
         rows = self._perform(lambda session: session.run("assets"))
@@ -215,5 +215,5 @@ class PostgresDags:
     def answer_overdue(self, limit: int) -> int:
         overdue = self._perform(lambda session: session.run("overdue_steps", limit=limit))
         for run, step in overdue:
-            self._move_runs(lambda ground, run=run, step=step: run_lifecycle.answer_by_default(ground, run, step))  # type: ignore[misc]
+            self._move_runs(lambda run_tx, run=run, step=step: run_lifecycle.answer_by_default(run_tx, run, step))  # type: ignore[misc]
         return len(overdue)

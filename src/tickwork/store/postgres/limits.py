@@ -21,8 +21,8 @@ from tickwork.core.limits.limits import LimitKey
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
 from tickwork.store.claim import limit_state, limited
-from tickwork.store.claim.limited import ClaimForecast, HeldPage, RoundResult, TurnKeeper
-from tickwork.store.claim.types import ClaimRequest, gate_passage
+from tickwork.store.claim.limited import ClaimForecast, ClaimMemory, HeldPage, RoundResult
+from tickwork.store.claim.types import ClaimRequest, gate_key
 from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
 from tickwork.store.postgres import params
 from tickwork.store.postgres.claim.cursor import ClaimCursor, ReleasedHolds
@@ -53,7 +53,7 @@ class PostgresLimits(PostgresDags):
 
     _sql: dict[str, str]
     _notifier: WakeNotifier
-    _turns: dict[WorkerId, TurnKeeper]
+    _turns: dict[WorkerId, ClaimMemory]
     _overs: ReleasedHolds
     _here: ThreadTransaction[Session]
     _new_claim: Callable[[], ClaimId]
@@ -75,7 +75,7 @@ class PostgresLimits(PostgresDags):
     def _claim_guarded(self, worker: WorkerId, asked: ClaimRequest, finishing: Finishing | None = None) -> LimitedClaim:
         """Claim in rounds, each a transaction; the first one stores the finishes before it reads. Raises LeaseLost."""
         claim = LimitedClaim(self, worker, self._new_claim(), finishing)
-        played = limited.play_rounds(claim.play, asked, self._monotonic)
+        played = limited.run_rounds(claim.run_round, asked, self._monotonic)
         claim.is_near = played.is_near
         claim.again_s = sooner(played.again_s, self._bounds_of(worker, asked.tasks).again_s())
         return claim
@@ -86,11 +86,11 @@ class PostgresLimits(PostgresDags):
         finishing = claim.finishing(session.now) if claim.finishing else []
         reached = self._bounds_of(claim.worker, asked.tasks).begin()
         about = (claim.worker, asked.queues, asked.tasks, self._now, self._overs, reached, finishing)
-        ground = PostgresClaimTx(session, self._sql, *about, claim=claim.claim)
-        return ground, limited.play(ground, asked, turns, hurry=hurry)
+        claim_tx = PostgresClaimTx(session, self._sql, *about, claim=claim.claim)
+        return claim_tx, limited.run_round(claim_tx, asked, turns, hurry=hurry)
 
-    def _turns_of(self, worker: WorkerId) -> TurnKeeper:
-        return self._turns.setdefault(worker, TurnKeeper())
+    def _turns_of(self, worker: WorkerId) -> ClaimMemory:
+        return self._turns.setdefault(worker, ClaimMemory())
 
     def _open_after(self, full: Mapping[LimitKey, int], freed: Sequence[str]) -> bool:
         """Open limit keys after a round's commit: keys that others freed meanwhile, and keys that its finishes freed.
@@ -100,7 +100,7 @@ class PostgresLimits(PostgresDags):
         """
         wanted: list[tuple[str, dict[str, Any]]] = []
         if full:
-            names = [turnstile_name(passage) for passage in full]
+            names = [turnstile_name(limit_key) for limit_key in full]
             live, afters = array(full.values()), array(self._overs.after(names))
             wanted.append(("open_emptier", {"names": text_array(names), "live": live, "afters": afters}))
         if freed:
@@ -121,8 +121,8 @@ class PostgresLimits(PostgresDags):
     def _open_freed(self, names: Sequence[str]) -> bool:
         return self._open_after({}, names)
 
-    def let_through(self, passages: Sequence[LimitKey]) -> None:
-        self._open_freed([turnstile_name(passage) for passage in passages])
+    def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
+        self._open_freed([turnstile_name(limit_key) for limit_key in limit_keys])
 
     # -- limits
 
@@ -173,7 +173,7 @@ class PostgresLimits(PostgresDags):
 
         def put(session: Session) -> None:
             session.run("put_gate", **values, until_us=gate.until_us)
-            _open_bound(session, [gate_passage(gate).limit])  # The new gate may end earlier than the one it replaces.
+            _open_bound(session, [gate_key(gate).limit])  # The new gate may end earlier than the one it replaces.
 
         self._perform(put, single=False)
         if gate.kind == "drop":
@@ -211,7 +211,7 @@ class PostgresLimits(PostgresDags):
         def lift(session: Session) -> list[Gate]:
             found = [view.gate for view in _gates(session) if view.gate.selects == dict(selects)]
             session.run("delete_gates", names=text_array([gate.name for gate in found]))
-            _open_bound(session, [gate_passage(gate).limit for gate in found])
+            _open_bound(session, [gate_key(gate).limit for gate in found])
             return found
 
         lifted = self._perform(lift, single=False)
@@ -250,7 +250,7 @@ class PostgresLimits(PostgresDags):
             head_due, head = min(((run_us, job_id) for _, _, run_us, job_id in returned), default=(None, None))
             lane, until = lane_range(held_prefix(fate.held_by))
             ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
-            gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
+            gate = next((one for one in gates if gate_key(one) == fate.held_by), None)
             return Hold(
                 fate.held_by,
                 row_codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
@@ -279,15 +279,15 @@ class PostgresLimits(PostgresDags):
         tasks = sorted({task for task, _ in standing})
         queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
         about = (WorkerId(""), queues, tasks, self._now, ReleasedHolds(self._monotonic))
-        ground = PostgresClaimTx(session, _reading(self._sql), *about)
-        return limited.foresee(ground, queues, job_id, held_by)
+        claim_tx = PostgresClaimTx(session, _reading(self._sql), *about)
+        return limited.foresee(claim_tx, queues, job_id, held_by)
 
     # -- breakers
 
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
         told: dict[LimitKey, list[tuple[JobId, bool]]] = {}
-        for passage, job_id, failed in ends:
-            told.setdefault(passage, []).append((job_id, failed))
+        for limit_key, job_id, failed in ends:
+            told.setdefault(limit_key, []).append((job_id, failed))
         for one in told.items():
             self._perform(partial(_end_probes, told=one), single=False)
         self._notifier.call()
@@ -303,7 +303,7 @@ class PostgresLimits(PostgresDags):
             opened = session.run("open_forgotten")
             idle = session.run("idle_turnstiles", limit=_FORGOTTEN)
             now_us = to_us(utc(session.run("now")[0][0]))
-            names = [name for name, state, rule in idle if limit_state.says_nothing(state, rule, now_us)]
+            names = [name for name, state, rule in idle if limit_state.is_idle_state(state, rule, now_us)]
             session.run("forget_turnstiles", names=text_array(names))
             return len(opened)
 
@@ -327,11 +327,11 @@ class LimitedClaim:
         self.again_s: float | None = None
         self.is_near = False
 
-    def play(self, asked: ClaimRequest, hurry: bool) -> RoundResult:
+    def run_round(self, asked: ClaimRequest, hurry: bool) -> RoundResult:
         """Run one round in a transaction, then act on its commit: update the cursors, open limits, end dropped jobs."""
         flow = self._flow
         try:
-            ground, played = flow._perform(lambda one: flow._play_inside(one, self, asked, hurry), single=False)
+            claim_tx, played = flow._perform(lambda one: flow._play_inside(one, self, asked, hurry), single=False)
         except LeaseLost:
             if self._is_stored:
                 return RoundResult()  # The jobs claimed so far stay claimed, until they are reclaimed.
@@ -339,11 +339,11 @@ class LimitedClaim:
         # The round is committed: finishes are not sent again, and its knowledge about rows is valid.
         self._is_stored = True
         self.finishing = None
-        flow._bounds_of(self.worker, asked.tasks).took(ground.read.items(), claimed=bool(ground.claimed))
-        flow._overs.learn(ground.over, ground.counted)
-        self.finished += ground.finished
-        self.claimed += ground.claimed
-        opened = flow._open_after(played.full, ground.freed)
+        flow._bounds_of(self.worker, asked.tasks).took(claim_tx.read.items(), claimed=bool(claim_tx.claimed))
+        flow._overs.learn(claim_tx.over, claim_tx.counted)
+        self.finished += claim_tx.finished
+        self.claimed += claim_tx.claimed
+        opened = flow._open_after(played.full, claim_tx.freed)
         if played.dropped:
             flow._drop(played.dropped)
         return replace(played, wants_more=True) if opened else played
@@ -358,20 +358,20 @@ def _reading(sql: Mapping[str, str]) -> dict[str, str]:
 
 def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bool]]]) -> None:
     """Report the ends of attempts to one breaker, under the lock of its limit."""
-    passage, ends = told
-    name = turnstile_name(passage)
-    about = named([passage])
+    limit_key, ends = told
+    name = turnstile_name(limit_key)
+    about = named([limit_key])
     session.run("lock_limits", limits=about["bounds"])
     states = dict(session.run("states", names=about["names"]))
     rules = dict(session.run("rules", limits=about["bounds"]))
     now_us = to_us(utc(session.run("now")[0][0]))
-    stile = limit_state.stile(row_codec.decode_rule(rules.get(passage.limit)), 0, states.get(name))
-    if not isinstance(stile.rule, Breaker):
+    locked_limit = limit_state.read_state(row_codec.decode_rule(rules.get(limit_key.limit)), 0, states.get(name))
+    if not isinstance(locked_limit.rule, Breaker):
         return
-    after = stile.breaker
+    after = locked_limit.breaker
     for job_id, failed in ends:
-        after = end(stile.rule, after, job_id, now_us, failed=failed)
-    if after is stile.breaker:
+        after = end(locked_limit.rule, after, job_id, now_us, failed=failed)
+    if after is locked_limit.breaker:
         return
     session.run("put_states", **about, states=text_array([limit_state.encode_state(after)]))
     open_us = now_us if after.open_until_us is None else after.open_until_us

@@ -184,10 +184,10 @@ class PostgresSchedules:
             recorded = rows[0][1] if rows else 0
             judged = sum(len(move.fires) for move in moved)
             check(recorded == judged, f"{judged - recorded} occurrences were about to be judged a second time.")
-            ground = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
-            ground.cancel([job_id for move in moved for job_id in move.cancels])
-            ground.together()
-            freed[:] = ground.freed
+            run_tx = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
+            run_tx.cancel([job_id for move in moved for job_id in move.cancels])
+            run_tx.together()
+            freed[:] = run_tx.freed
             return moved
 
         freed: list[str] = []

@@ -60,7 +60,7 @@ from tickwork.store.base import (
     WorkerRegistration,
     new_claim,
 )
-from tickwork.store.claim.limited import TurnKeeper
+from tickwork.store.claim.limited import ClaimMemory
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import ClaimRequest
 from tickwork.store.limits import LimitedCapacity
@@ -178,7 +178,7 @@ class PostgresStore(
         self._bounds: dict[tuple[WorkerId, tuple[str, ...]], ClaimCursor] = {}
         self._overs = ReleasedHolds(self._monotonic)
         self._new_claim = new_claim
-        self._turns: dict[WorkerId, TurnKeeper] = {}
+        self._turns: dict[WorkerId, ClaimMemory] = {}
         self._ageing: dict[WorkerId, StarvationGuard] = {}
         self._graphs = GraphCache(LargeResults(blobs))
         self._channel = f"tickwork:{schema}"[:63]
@@ -303,7 +303,7 @@ class PostgresStore(
         return JobId(rows[0][0]) if rows else None
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        became = self._move_runs(lambda ground: ground.cancel(dict.fromkeys(ids)))
+        became = self._move_runs(lambda claim_tx: claim_tx.cancel(dict.fromkeys(ids)))
         self._notifier.call()
         return [job_id for job_id in dict.fromkeys(ids) if became.get(job_id) == "done"]
 
@@ -627,12 +627,12 @@ class PostgresStore(
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
         if tx is not None:
             with inside(tx, self._same) as run_all:
-                ground = PostgresRuns(run_all, self._sql, self._graphs, self._now())
-                rows = ground.close("finish_attempts", endings, logs)
-                ground.finish(run_all)
+                claim_tx = PostgresRuns(run_all, self._sql, self._graphs, self._now())
+                rows = claim_tx.close("finish_attempts", endings, logs)
+                claim_tx.finish(run_all)
             return {JobId(job_id) for job_id, _ in rows if job_id is not None}
         if moves_runs:
-            rows = self._move_runs(lambda ground: ground.close("finish_attempts", endings, logs))
+            rows = self._move_runs(lambda claim_tx: claim_tx.close("finish_attempts", endings, logs))
             return self._finished(endings, rows)[0]
         finish = self._steps.finish
         rows = self._perform(
@@ -679,7 +679,7 @@ class PostgresStore(
         """Close attempts whose lease is still expired, on the connections reserved for heartbeats and the reaper."""
         values = params.endings(endings)
         if any(one.run for one in endings):
-            rows = self._move_runs(lambda ground: ground.close("reclaim_attempts", endings), self._reserved)
+            rows = self._move_runs(lambda claim_tx: claim_tx.close("reclaim_attempts", endings), self._reserved)
         else:
             rows = self._perform(lambda session: session.run("reclaim_attempts", **values), pool=self._reserved)
         self._notifier.call()

@@ -82,13 +82,13 @@ class RunTx(Protocol):
 class RunRows:
     """The rows of one run as `Advance` reads them. Job ids derive from the run, so that a simulation is repeatable."""
 
-    def __init__(self, ground: RunTx, going: LiveRun) -> None:
-        self._ground = ground
+    def __init__(self, run_tx: RunTx, going: LiveRun) -> None:
+        self._ground = run_tx
         self._going = going
         self._run = going.run.id
         self._ids: IdMaker | None = None
         self._known: dict[str, StepResults] = {}
-        self.load: Load = cache(ground.large_results.load)  # Cached, because many steps may read one result.
+        self.load: Load = cache(run_tx.large_results.load)  # Cached, because many steps may read one result.
 
     def steps(self, names: Sequence[str]) -> list[StepState]:
         return self._ground.steps(self._run, names)
@@ -137,29 +137,29 @@ def _as_touched(run: str, one: StepState, rows: Iterable[ResultRow]) -> list[Res
 # -- moves
 
 
-def advance(ground: RunTx, endings: Iterable[EndedStep]) -> None:
+def advance(run_tx: RunTx, endings: Iterable[EndedStep]) -> None:
     """Advance the runs whose steps have ended."""
     by_run: dict[str, list[tuple[str, JobState]]] = {}
     for one in endings:
         by_run.setdefault(one.run, []).append((one.step, one.state))
-    for going in ground.going(sorted(by_run)):
-        move = _move(ground, going)
+    for going in run_tx.going(sorted(by_run)):
+        move = _move(run_tx, going)
         move.end(by_run[going.run.id])
-        _store(ground, going, move)
+        _store(run_tx, going, move)
 
 
-def begin(ground: RunTx, going: LiveRun, again: Sequence[str] | None, *, first: bool) -> None:
+def begin(run_tx: RunTx, going: LiveRun, again: Sequence[str] | None, *, first: bool) -> None:
     """Start a run, or start it again: from these steps or instances, or from the steps that failed."""
-    move = _move(ground, going)
+    move = _move(run_tx, going)
     if first:
         move.begin()
     else:
-        standings = ground.steps(going.run.id, None)
+        standings = run_tx.steps(going.run.id, None)
         named = failed_steps(standings) if again is None else again
         names = {step_of(name, move.graph) for name in named} & move.graph.by_name.keys()
         some = [one for one in standings if one.mapped and one.step in names and one.step not in (again or ())]
-        move.begin_again(standings, names, _kept(ground, going.run.id, some, again))
-    _store(ground, going, move)
+        move.begin_again(standings, names, _kept(run_tx, going.run.id, some, again))
+    _store(run_tx, going, move)
 
 
 def step_of(name: str, graph: Graph) -> str:
@@ -168,7 +168,7 @@ def step_of(name: str, graph: Graph) -> str:
 
 
 def _kept(
-    ground: RunTx, run: str, mapped: Sequence[StepState], again: Sequence[str] | None
+    run_tx: RunTx, run: str, mapped: Sequence[StepState], again: Sequence[str] | None
 ) -> dict[str, dict[int, bool]]:
     """Return the instances of mapped steps that are not run again, and whether they succeeded.
 
@@ -177,7 +177,7 @@ def _kept(
     """
     kept: dict[str, dict[int, bool]] = {one.step: {} for one in mapped}
     totals = {one.step: one.total for one in mapped}
-    for (step, idx), (_, state) in ground.instances(run, totals.keys()).items() if totals else ():
+    for (step, idx), (_, state) in run_tx.instances(run, totals.keys()).items() if totals else ():
         succeeded = state == JobState.SUCCEEDED
         stays = succeeded if again is None else f"{step}[{idx}]" not in again
         if stays and idx < totals[step]:
@@ -185,99 +185,99 @@ def _kept(
     return kept
 
 
-def answer(ground: RunTx, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool:
+def answer(run_tx: RunTx, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool:
     """End an approval; False when it does not wait for an answer."""
-    for going in ground.going([run]):
-        move = _move(ground, going)
+    for going in run_tx.going([run]):
+        move = _move(run_tx, going)
         if step in move.graph.by_name and move.answer(step, state, result, reason):
-            _store(ground, going, move)
+            _store(run_tx, going, move)
             return True
     return False
 
 
-def open_approvals(ground: RunTx, run: str) -> list[str]:
+def open_approvals(run_tx: RunTx, run: str) -> list[str]:
     """Return the approvals for which a run waits."""
-    open_steps = [one.step for one in ground.steps(run, None) if one.state == OPEN]
-    by_name = {name: step for going in ground.going([run]) for name, step in _graph(ground, going).by_name.items()}
+    open_steps = [one.step for one in run_tx.steps(run, None) if one.state == OPEN]
+    by_name = {name: step for going in run_tx.going([run]) for name, step in _graph(run_tx, going).by_name.items()}
     return [name for name in open_steps if name in by_name and by_name[name].approval is not None]
 
 
-def cancel_approvals(ground: RunTx, run: str, names: Iterable[str]) -> None:
+def cancel_approvals(run_tx: RunTx, run: str, names: Iterable[str]) -> None:
     """End the open approvals of a run that was cancelled."""
     for name in names:
-        answer(ground, run, name, JobState.CANCELLED, None, "the run was cancelled")
+        answer(run_tx, run, name, JobState.CANCELLED, None, "the run was cancelled")
 
 
-def _graph(ground: RunTx, going: LiveRun) -> Graph:
-    return ground.graph(going.run.dag, going.run.version)
+def _graph(run_tx: RunTx, going: LiveRun) -> Graph:
+    return run_tx.graph(going.run.dag, going.run.version)
 
 
-def _move(ground: RunTx, going: LiveRun) -> Advance:
+def _move(run_tx: RunTx, going: LiveRun) -> Advance:
     """Build the `Advance` of a run, with its parameters and defaults."""
-    run, graph = going.run, _graph(ground, going)
+    run, graph = going.run, _graph(run_tx, going)
     run.params = {**graph.defaults, **run.params, OF_RUN: going.values}
-    return Advance(graph, run, RunRows(ground, going))
+    return Advance(graph, run, RunRows(run_tx, going))
 
 
-def _store(ground: RunTx, going: LiveRun, move: Advance) -> None:
+def _store(run_tx: RunTx, going: LiveRun, move: Advance) -> None:
     """Write all changes of an advance, and end the run if it is over."""
     run = going.run
     approvals = {step.name: step for step in move.approvals}
-    ground.put_steps(run.id, list(move.touched.values()), approvals)
-    jobs = _not_there(ground, run.id, move.jobs) if going.attempt > 1 and move.jobs else move.jobs
-    ground.insert(jobs)
-    ground.put_run(run)
+    run_tx.put_steps(run.id, list(move.touched.values()), approvals)
+    jobs = _not_there(run_tx, run.id, move.jobs) if going.attempt > 1 and move.jobs else move.jobs
+    run_tx.insert(jobs)
+    run_tx.put_run(run)
     produced = move.produced
     if move.is_over:
-        finish = _end_of(ground, going, move)
-        ground.end_run(finish)
+        finish = _end_of(run_tx, going, move)
+        run_tx.end_run(finish)
         produced = [*produced, *(move.graph.produce if finish.transition.job is JobState.SUCCEEDED else ())]
     if produced:
-        ground.produce(produced, run.id)
+        run_tx.produce(produced, run.id)
 
 
-def _not_there(ground: RunTx, run: str, jobs: list[NewJob]) -> list[NewJob]:
+def _not_there(run_tx: RunTx, run: str, jobs: list[NewJob]) -> list[NewJob]:
     """Queue again the jobs that an earlier generation has left; return the jobs that do not exist yet."""
-    known = ground.instances(run, {job.part.step for job in jobs if job.part})
+    known = run_tx.instances(run, {job.part.step for job in jobs if job.part})
     places = [(job.part.step, job.part.idx) for job in jobs if job.part]
     again = [
         msgspec.structs.replace(job, id=known[place][0])
         for job, place in zip(jobs, places, strict=True)
         if place in known
     ]
-    ground.insert_again(again)
+    run_tx.insert_again(again)
     return [job for job, place in zip(jobs, places, strict=True) if place not in known]
 
 
-def _end_of(ground: RunTx, going: LiveRun, move: Advance) -> Finish:
+def _end_of(run_tx: RunTx, going: LiveRun, move: Advance) -> Finish:
     """Return the finish of a run: cancelled, failed with the errors of some steps, or succeeded with its result."""
     run = going.run
     ending: Cancelled | Failed | Succeeded
     if run.is_cancelled:
         ending = Cancelled("cancelled while it ran")
     elif run.failed:
-        told = [f"{step}: {gist(error)}" for step, error in _failures(ground, going, move.graph)]
+        told = [f"{step}: {gist(error)}" for step, error in _failures(run_tx, going, move.graph)]
         more = f"\n... and {run.failed - len(told)} more" if run.failed > len(told) else ""
         ending = Failed(f"{_count(run.failed, 'step')} failed.\n" + "\n".join(told) + more)
     else:
-        ending = _succeeded(ground, going, move)
+        ending = _succeeded(run_tx, going, move)
     transition = decide(going.policy, going.failures, 0, False, ending, Random(run.id))
     return Finish(JobId(run.id), going.attempt, going.claim, transition)
 
 
-def _failures(ground: RunTx, going: LiveRun, graph: Graph) -> list[tuple[str, str]]:
+def _failures(run_tx: RunTx, going: LiveRun, graph: Graph) -> list[tuple[str, str]]:
     """Return up to _TOLD failed steps with their errors, without the steps that may fail."""
     ignored = {step.name for step in graph.steps if step.may_fail}
-    found = ground.failures(going.run.id, _TOLD + len(ignored))
+    found = run_tx.failures(going.run.id, _TOLD + len(ignored))
     return [(step, error) for step, error in found if step not in ignored][:_TOLD]
 
 
-def _succeeded(ground: RunTx, going: LiveRun, move: Advance) -> Succeeded | Failed:
+def _succeeded(run_tx: RunTx, going: LiveRun, move: Advance) -> Succeeded | Failed:
     """Return the success of a run with its result, or a failure if the result cannot be built or stored."""
     run = going.run
     try:
         what = f"the result of dag {run.dag!r}"
-        return Succeeded(ground.large_results.keep(move.result(), run.id, going.attempt, what))
+        return Succeeded(run_tx.large_results.keep(move.result(), run.id, going.attempt, what))
     except (Unfillable, InvalidPayload, BlobError) as error:
         told = str(error).removesuffix(".")
         return Failed(f"every step succeeded, but the run has no result: {told}.", fatal=True)
@@ -304,9 +304,9 @@ def said(approved: bool, by: str, note: str | None) -> tuple[JobState, str | Non
     return JobState.SUCCEEDED if approved else JobState.FAILED, result, told
 
 
-def answer_by_default(ground: RunTx, run: str, step: str) -> None:
+def answer_by_default(run_tx: RunTx, run: str, step: str) -> None:
     """Answer an approval whose time limit has passed with its default."""
-    for going in ground.going([run]):
-        approval = _graph(ground, going).by_name[step].approval
+    for going in run_tx.going([run]):
+        approval = _graph(run_tx, going).by_name[step].approval
         approves = approval is not None and approval.default == "approve"
-        answer(ground, run, step, *said(approves, "its time limit", None))
+        answer(run_tx, run, step, *said(approves, "its time limit", None))

@@ -16,7 +16,7 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.breaker import Breaker, end
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import Flow, held_prefix, home_lane, lane_range, passage_of, read_lane, turnstile_name
+from tickwork.core.limits.lanes import Flow, held_prefix, home_lane, lane_range, limit_key_of, read_lane, turnstile_name
 from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store import row_codec
@@ -24,7 +24,7 @@ from tickwork.store.base import NO_CLAIM
 from tickwork.store.claim import limit_state, limited
 from tickwork.store.claim.limited import ClaimForecast, HeldPage
 from tickwork.store.claim.types import (
-    MASS,
+    BULK_WALK,
     Candidate,
     ClaimPlan,
     LaneHead,
@@ -34,7 +34,7 @@ from tickwork.store.claim.types import (
     PickRequest,
     Place,
     Snapshot,
-    gate_passage,
+    gate_key,
 )
 from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
 from tickwork.store.row_codec import from_us, kind_text
@@ -76,7 +76,7 @@ class SqliteClaimTx:
     def now_us(self) -> int:
         return self._transaction.now
 
-    def look(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Read the snapshot: heads of all lanes, gates, weights, and open limit keys."""
         transaction, now = self._transaction, self._transaction.now
         gates = transaction.run("gates_in_force", {"now": now, "queues": as_json(self._queues)})
@@ -89,7 +89,7 @@ class SqliteClaimTx:
             is_empty[name] = lane is None and is_empty.get(name, True)
             if lane is not None and read_lane(lane).queue in self._queues:
                 heads.append(LaneHead(lane, priority, run_at, row_codec.decode_rule(rule)))
-        empty = [passage_of(name) for name, holds_nothing in is_empty.items() if holds_nothing]
+        empty = [limit_key_of(name) for name, holds_nothing in is_empty.items() if holds_nothing]
         ((opens_at,),) = transaction.run("next_opening", (now,))
         weights = dict(transaction.run("weights"))
         return Snapshot(now, [GATES.decode(value.encode()) for (value,) in gates], weights, heads, empty, opens_at)
@@ -105,122 +105,122 @@ class SqliteClaimTx:
     def neighbours(self) -> list[ClaimingWorker]:
         return [row_codec.neighbour(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
 
-    def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
+    def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
         """Pick due jobs of the requests in order, at most `of_group` for each group."""
         picked: list[Candidate] = []
-        left = {wish.group: wish.of_group for wish in wishes}
-        for wish in wishes:
-            most = min(wish.most, left[wish.group])
+        left = {pick_request.group: pick_request.of_group for pick_request in pick_requests}
+        for pick_request in pick_requests:
+            most = min(pick_request.most, left[pick_request.group])
             if most <= 0:
                 continue
             now = self._transaction.now
-            values = {"lane": wish.lane, "priority": wish.priority, "limit": most}
-            times = {"after": wish.after_us, "until": now - wish.grace_us, "now": now}
+            values = {"lane": pick_request.lane, "priority": pick_request.priority, "limit": most}
+            times = {"after": pick_request.after_us, "until": now - pick_request.grace_us, "now": now}
             rows = self._transaction.run("pick_place", {**values, **times, "tasks": self._tasks})
-            left[wish.group] -= len(rows)
-            picked.extend(map(_applicant, rows))
+            left[pick_request.group] -= len(rows)
+            picked.extend(map(_candidate, rows))
         return picked
 
     def next_due_us(self, places: Sequence[Place]) -> int | None:
         found = [self._transaction.run("next_in_place", (*place, self._transaction.now)) for place in places]
         return min((run_us for ((run_us,),) in found if run_us is not None), default=None)
 
-    def scout(self, scouts: Sequence[LaneScan]) -> list[LaneScanResult]:
-        return [self._scout(scout) for scout in scouts]
+    def lane_scan(self, lane_scans: Sequence[LaneScan]) -> list[LaneScanResult]:
+        return [self._lane_scan(lane_scan) for lane_scan in lane_scans]
 
-    def _scout(self, scout: LaneScan) -> LaneScanResult:
+    def _lane_scan(self, lane_scan: LaneScan) -> LaneScanResult:
         """Run one scan step. The position is read by a second statement, unless enough jobs were picked."""
         now = self._transaction.now
         values = {
-            "lane": scout.lane,
-            "priority": scout.priority,
-            "after": scout.after[0],
-            "after_id": scout.after[1],
-            "until": scout.limit_us(now),
-            "walk": scout.walk,
+            "lane": lane_scan.lane,
+            "priority": lane_scan.priority,
+            "after": lane_scan.after[0],
+            "after_id": lane_scan.after[1],
+            "until": lane_scan.limit_us(now),
+            "walk": lane_scan.walk,
         }
-        kinds = as_json([kind_text(one.row) for one in scout.kinds])
+        kinds = as_json([kind_text(one.row) for one in lane_scan.kinds])
         rows = self._transaction.run(
-            "scout", {**values, "kinds": kinds, "tasks": self._tasks, "now": now, "most": scout.most}
+            "scout", {**values, "kinds": kinds, "tasks": self._tasks, "now": now, "most": lane_scan.most}
         )
-        found = [_applicant(row) for row in rows]
-        if len(found) == scout.most:
+        found = [_candidate(row) for row in rows]
+        if len(found) == lane_scan.most:
             return found, (found[-1].run_at_us, found[-1].job_id)
         reached = self._transaction.run("scouted", values)
         return found, reached[0] if reached else None
 
     def lock(
-        self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
+        self, limit_keys: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
         """Read the states of limit keys. The write transaction is their lock."""
-        names = {turnstile_name(passage): passage for passage in passages}
+        names = {turnstile_name(limit_key): limit_key for limit_key in limit_keys}
         if not names:
             return {}
         states, rules = _standing(self._transaction, names)
         live = dict(self._transaction.run("live_weights", (as_json(list(names)),)))
-        stiles: dict[LimitKey, LimitState] = {}
-        for name, passage in names.items():
-            gate = gates.get(passage)
-            rule = rules.get(passage.limit) if gate is None else gate.pace
-            stile = limit_state.stile(rule, live.get(name, 0), states.get(name))
-            if stile.marker is not None and not self._transaction.run("is_waiting", stile.marker):
-                stile = stile._replace(marker=None)
-            if passage in picked:
-                stile = stile._replace(waiting=self._count_held(passage, picked[passage] + 1))
-            if stile.is_in_order:
-                firsts = [(run_at, JobId(id)) for _, _, run_at, id in _heads(self._transaction, held_prefix(passage))]
-                stile = stile._replace(head=min(firsts, default=None))
-                stile = stile.with_returned(self._transaction.run("returned", (name,)), self.now_us)
-            stiles[passage] = stile
-        return stiles
+        locked_limits: dict[LimitKey, LimitState] = {}
+        for name, limit_key in names.items():
+            gate = gates.get(limit_key)
+            rule = rules.get(limit_key.limit) if gate is None else gate.pace
+            locked_limit = limit_state.read_state(rule, live.get(name, 0), states.get(name))
+            if locked_limit.marker is not None and not self._transaction.run("is_waiting", locked_limit.marker):
+                locked_limit = locked_limit._replace(marker=None)
+            if limit_key in picked:
+                locked_limit = locked_limit._replace(waiting=self._count_held(limit_key, picked[limit_key] + 1))
+            if locked_limit.is_in_order:
+                firsts = [(run_at, JobId(id)) for _, _, run_at, id in _heads(self._transaction, held_prefix(limit_key))]
+                locked_limit = locked_limit._replace(head=min(firsts, default=None))
+                locked_limit = locked_limit.with_returned(self._transaction.run("returned", (name,)), self.now_us)
+            locked_limits[limit_key] = locked_limit
+        return locked_limits
 
-    def _count_held(self, passage: LimitKey, most: int) -> int:
+    def _count_held(self, limit_key: LimitKey, most: int) -> int:
         """Count the jobs that a limit key holds, up to `most`."""
-        lane, until = lane_range(held_prefix(passage))
+        lane, until = lane_range(held_prefix(limit_key))
         ((waiting,),) = self._transaction.run("count_held", {"lane": lane, "until": until, "limit": most})
         return int(waiting)
 
-    def apply(self, verdict: ClaimPlan) -> int:
+    def apply(self, plan: ClaimPlan) -> int:
         """Write the plan; return how many jobs were parked in bulk."""
         transaction, now = self._transaction, self._transaction.now
-        moved = [one for one, _ in [*verdict.starts, *verdict.parks, *verdict.diverts]]
+        moved = [one for one, _ in [*plan.starts, *plan.parks, *plan.diverts]]
         transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
         transaction.insert_many(
             "enter_running",
-            [running_row(one.row, one.home, self.worker, self._claim, now) for one, _ in verdict.starts],
+            [running_row(one.row, one.home, self.worker, self._claim, now) for one, _ in plan.starts],
         )
-        holds = [(one, slot) for one, slots in verdict.starts for slot in slots]
+        holds = [(one, slot) for one, slots in plan.starts for slot in slots]
         transaction.insert_many(
             "take_holds",
             [
-                (turnstile_name(slot.passage), one.job_id, one.row[1], slot.weight, verdict.on_retry.get(slot.passage))
+                (turnstile_name(slot.limit_key), one.job_id, one.row[1], slot.weight, plan.on_retry.get(slot.limit_key))
                 for one, slot in holds
             ],
         )
-        transaction.insert_many("enter_queue", [_queue_row(one.row, lane) for one, lane in verdict.parks])
-        for one, queue in verdict.diverts:
+        transaction.insert_many("enter_queue", [_queue_row(one.row, lane) for one, lane in plan.parks])
+        for one, queue in plan.diverts:
             self._divert(one, queue)
-        for passage, state in verdict.states.items():
-            named = {"name": turnstile_name(passage), "bound": passage.limit}
+        for limit_key, state in plan.states.items():
+            named = {"name": turnstile_name(limit_key), "bound": limit_key.limit}
             transaction.run("put_state", {**named, "state": limit_state.encode_state(state)})
-        openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
-        for passage, open_at in openings.items():
-            waits = passage not in verdict.emptied
-            named = {"name": turnstile_name(passage), "bound": passage.limit}
+        openings = {**plan.opens, **dict.fromkeys(plan.emptied)}
+        for limit_key, open_at in openings.items():
+            waits = limit_key not in plan.emptied
+            named = {"name": turnstile_name(limit_key), "bound": limit_key.limit}
             transaction.run("put_opening", {**named, "waits": int(waits), "open_at": open_at})
-        for name, count in verdict.passed_on.items():
+        for name, count in plan.passed_on.items():
             transaction.run("pass_on", {"name": name, "count": count})
         self.claimed += [
-            claimed_row(one.row, one.queue, self._claim, now, one.flow, one.job_id in verdict.probes)
-            for one, _ in verdict.starts
+            claimed_row(one.row, one.queue, self._claim, now, one.flow, one.job_id in plan.probes)
+            for one, _ in plan.starts
         ]
-        return sum(self._park_alike(one, lane) for one, lane in verdict.masses)
+        return sum(self._park_alike(one, lane) for one, lane in plan.masses)
 
     def _park_alike(self, one: Candidate, lane: str) -> int:
         """Park jobs of the same kind behind a job; return how many."""
         place = {"place": one.lane, "priority": one.priority, "run_at": one.run_at_us, "job_id": one.job_id}
         about = dict(zip(("queue", "collection", "labels", "flow"), one.row[14:18], strict=True))
-        values = {**place, **about, "task": one.task, "lane": lane, "most": MASS, "now": self._transaction.now}
+        values = {**place, **about, "task": one.task, "lane": lane, "most": BULK_WALK, "now": self._transaction.now}
         return len(self._transaction.run("park_alike", values))
 
     def _divert(self, one: Candidate, queue: str) -> None:
@@ -288,15 +288,15 @@ class SqliteLimits:
 
     def put_gate(self, gate: Gate) -> None:
         """Store a gate. A drop gate also drops held jobs, after the commit and page by page."""
-        passage = gate_passage(gate)
-        named = {"name": turnstile_name(passage), "bound": passage.limit}
+        limit_key = gate_key(gate)
+        named = {"name": turnstile_name(limit_key), "bound": limit_key.limit}
         with self._write() as transaction:
             value = GATES.encode(gate).decode()
             values = {"name": gate.name, "value": value, "queue": gate.queue, "until": gate.until_us}
             transaction.run("put_gate", {**values, "now": transaction.now})
             # Jobs that a gate of this name holds already are checked again: the new gate may end earlier.
             if transaction.run("opening", (named["name"],)):
-                transaction.run("open_bound", {"bound": passage.limit, "now": transaction.now})
+                transaction.run("open_bound", {"bound": limit_key.limit, "now": transaction.now})
         if gate.kind == "drop":
             drop = partial(self._drop_for, gate.name)
             self._here.after_commit(partial(limited.sweep, gate, self._held_page, drop))
@@ -318,7 +318,7 @@ class SqliteLimits:
             found = [view.gate for view in self._gates(transaction) if view.gate.selects == dict(selects)]
             for gate in found:
                 transaction.run("delete_gate", (gate.name,))
-                transaction.run("open_bound", {"bound": gate_passage(gate).limit, "now": transaction.now})
+                transaction.run("open_bound", {"bound": gate_key(gate).limit, "now": transaction.now})
         self._wake()
         return found
 
@@ -365,7 +365,7 @@ class SqliteLimits:
             first, until = lane_range(held_prefix(fate.held_by))
             place = {"priority": priority, "run_at": run_at, "job_id": job_id}
             ((ahead,),) = transaction.run("held_ahead", {"lane": first, "until": until, **place})
-        gate = next((one for one in gates if gate_passage(one) == fate.held_by), None)
+        gate = next((one for one in gates if gate_key(one) == fate.held_by), None)
         return Hold(
             fate.held_by,
             row_codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
@@ -378,9 +378,9 @@ class SqliteLimits:
             None if head_due is None else from_us(head_due),
         )
 
-    def let_through(self, passages: Sequence[LimitKey]) -> None:
+    def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
         with self._write() as transaction:
-            names = as_json([turnstile_name(passage) for passage in passages])
+            names = as_json([turnstile_name(limit_key) for limit_key in limit_keys])
             opened = transaction.run("open_freed", {"names": names, "now": transaction.now})
         if opened:
             self._wake()
@@ -390,16 +390,16 @@ class SqliteLimits:
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
         """Report the ends of attempts to breakers; a breaker that changes its state sets when its held jobs start."""
         with self._write() as transaction:
-            for passage, job_id, failed in ends:
-                name = turnstile_name(passage)
-                states, rules = _standing(transaction, {name: passage})
-                stile = limit_state.stile(rules.get(passage.limit), 0, states.get(name))
-                if not isinstance(stile.rule, Breaker):
+            for limit_key, job_id, failed in ends:
+                name = turnstile_name(limit_key)
+                states, rules = _standing(transaction, {name: limit_key})
+                locked_limit = limit_state.read_state(rules.get(limit_key.limit), 0, states.get(name))
+                if not isinstance(locked_limit.rule, Breaker):
                     continue
-                after = end(stile.rule, stile.breaker, job_id, transaction.now, failed=failed)
-                if after is stile.breaker:
+                after = end(locked_limit.rule, locked_limit.breaker, job_id, transaction.now, failed=failed)
+                if after is locked_limit.breaker:
                     continue
-                named = {"name": name, "bound": passage.limit}
+                named = {"name": name, "bound": limit_key.limit}
                 transaction.run("put_state", {**named, "state": limit_state.encode_state(after)})
                 opens = transaction.now if after.open_until_us is None else after.open_until_us
                 transaction.run("open_bound_key", {"name": name, "open_at": opens})
@@ -415,8 +415,8 @@ class SqliteLimits:
             transaction.run("forget_holds")
             opened = transaction.run("open_forgotten", {"now": now})
             idle = transaction.run("idle_turnstiles", (_FORGOTTEN,))
-            says_nothing = [name for name, state, rule in idle if limit_state.says_nothing(state, rule, now)]
-            transaction.run("forget_turnstiles", (as_json(says_nothing),))
+            is_idle_state = [name for name, state, rule in idle if limit_state.is_idle_state(state, rule, now)]
+            transaction.run("forget_turnstiles", (as_json(is_idle_state),))
         if opened:
             self._wake()
         return len(opened)
@@ -442,7 +442,7 @@ def _fate(
 def _standing(transaction: Transaction, names: Mapping[str, LimitKey]) -> tuple[dict[str, str], dict[str, Rule | None]]:
     """Return the stored states of limit keys by name, and the rules of their limits."""
     states = dict(transaction.run("states", (as_json(list(names)),)))
-    limits = sorted({passage.limit for passage in names.values()})
+    limits = sorted({limit_key.limit for limit_key in names.values()})
     rules = {name: row_codec.decode_rule(rule) for name, rule in transaction.run("rules", (as_json(limits),))}
     return states, rules
 
@@ -462,7 +462,7 @@ def _heads(transaction: Transaction, prefix: str) -> list[Any]:
     return _walk(transaction, *lane_range(prefix))
 
 
-def _applicant(row: Any) -> Candidate:
+def _candidate(row: Any) -> Candidate:
     """Build a candidate from a picked row."""
     job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))

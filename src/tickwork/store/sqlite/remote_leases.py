@@ -32,10 +32,10 @@ class SqliteRemote:
     def due_work(self, queues: Sequence[str]) -> DueWork:
         found: dict[str, set[str]] = {}
         with self._read() as transaction:
-            look = SqliteClaimTx(transaction, WorkerId(""), list(dict.fromkeys(queues)), ()).look()
-            heads = due_heads(look.heads, look.now_us, look.opens_at_us)
+            snapshot = SqliteClaimTx(transaction, WorkerId(""), list(dict.fromkeys(queues)), ()).snapshot()
+            heads = due_heads(snapshot.heads, snapshot.now_us, snapshot.opens_at_us)
             for queue, lane, priority in heads.due:
-                values = {"lane": lane, "priority": priority, "now": look.now_us, "first": FIRST}
+                values = {"lane": lane, "priority": priority, "now": snapshot.now_us, "first": FIRST}
                 found.setdefault(queue, set()).update(name for (name,) in transaction.run("place_tasks", values))
         return DueWork(found, heads.next_s)
 

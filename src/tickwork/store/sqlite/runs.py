@@ -125,16 +125,16 @@ def produce_all(transaction: Transaction, endings: Iterable[Finish]) -> None:
 
 def begin(transaction: Transaction, graphs: GraphCache, claimed: Sequence[Claimed]) -> None:
     """Begin runs that were claimed."""
-    ground = SqliteRuns(transaction, graphs)
+    run_tx = SqliteRuns(transaction, graphs)
     for one in claimed:
         transaction.run("hold_run", (one.job_id, one.claim))
         begun = transaction.run("begun_run", (one.job_id,))
         if not begun:
             transaction.run("insert_run", (one.job_id,))
         again = begun[0][0] if begun else None
-        (going,) = ground.going([one.job_id])
+        (going,) = run_tx.going([one.job_id])
         steps = None if again is None else msgspec.json.decode(again, type=list[str])
-        run_lifecycle.begin(ground, going, steps, first=not begun)
+        run_lifecycle.begin(run_tx, going, steps, first=not begun)
 
 
 def arranged(transaction: Transaction, graphs: GraphCache, claimed: list[Claimed]) -> list[Claimed]:
@@ -160,13 +160,13 @@ def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId
 
 def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> None:
     """Cancel all live instances and approvals of a run; steps that run even then follow."""
-    ground = SqliteRuns(transaction, graphs)
-    approvals = run_lifecycle.open_approvals(ground, run)
+    run_tx = SqliteRuns(transaction, graphs)
+    approvals = run_lifecycle.open_approvals(run_tx, run)
     live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
     for job_id in live:
         transitions.cancel(transaction, job_id)
     advance(transaction, graphs, live)
-    run_lifecycle.cancel_approvals(ground, run, approvals)
+    run_lifecycle.cancel_approvals(run_tx, run, approvals)
 
 
 def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run_at: int) -> bool:

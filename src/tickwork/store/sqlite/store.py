@@ -50,7 +50,7 @@ from tickwork.store.base import (
     new_claim,
 )
 from tickwork.store.claim import limited
-from tickwork.store.claim.limited import RoundResult, TurnKeeper
+from tickwork.store.claim.limited import ClaimMemory, RoundResult
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import ClaimRequest
 from tickwork.store.limits import LimitedCapacity
@@ -138,7 +138,7 @@ class SqliteStore(
         self._clock = StoreClock(clock or SystemClock())
         self._file = SqliteFile(path, driver, adopt=adopt)
         self._new_claim = new_claim
-        self._turns: dict[WorkerId, TurnKeeper] = {}
+        self._turns: dict[WorkerId, ClaimMemory] = {}
         self._ageing: dict[WorkerId, StarvationGuard] = {}
         self._graphs = GraphCache(LargeResults(blobs))
         self._here = ThreadTransaction[SqliteSharedTransaction]()
@@ -369,18 +369,18 @@ class SqliteStore(
                 transaction, worker, self._new_claim(), queues, tasks, limit, duration_us(ahead), ageing
             )
             return self._arranged(transaction, claims)
-        ground = SqliteClaimTx(transaction, worker, queues, tasks, self._new_claim())
-        turns = self._turns.setdefault(worker, TurnKeeper())
+        claim_tx = SqliteClaimTx(transaction, worker, queues, tasks, self._new_claim())
+        turns = self._turns.setdefault(worker, ClaimMemory())
 
-        def play(asked: ClaimRequest, hurry: bool) -> RoundResult:
-            played = limited.play(ground, asked, turns, hurry=hurry)
+        def run_round(asked: ClaimRequest, hurry: bool) -> RoundResult:
+            played = limited.run_round(claim_tx, asked, turns, hurry=hurry)
             dropped = [job_id for job_id in played.dropped if transitions.drop(transaction, job_id)]
             advance(transaction, self._graphs, dropped)
             return played
 
         asked = ClaimRequest(queues, tuple(tasks), limit, reach)
-        played = limited.play_rounds(play, asked, self._clock.monotonic)
-        return self._arranged(transaction, Claims(ground.claimed, None, played.again_s, played.is_near))
+        played = limited.run_rounds(run_round, asked, self._clock.monotonic)
+        return self._arranged(transaction, Claims(claim_tx.claimed, None, played.again_s, played.is_near))
 
     def _arranged(self, transaction: Transaction, claims: Claims) -> Claims:
         """Begin the claimed runs and return the other claims. The first steps of the runs can be claimed at once."""

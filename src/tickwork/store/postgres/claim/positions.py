@@ -39,10 +39,15 @@ def placed(places: Sequence[Place], reached: Mapping[Place, CursorPosition]) -> 
     }
 
 
-def after_wishes(reached: Mapping[Place, CursorPosition], wishes: Sequence[PickRequest]) -> dict[str, str]:
+def after_wishes(reached: Mapping[Place, CursorPosition], pick_requests: Sequence[PickRequest]) -> dict[str, str]:
     """Return the position to begin at for each pick request as parameters."""
-    asked = [CursorPosition(one.after_us, _LAST_ID) if one.after_us else FRONT for one in wishes]
-    return _after([max(reached.get(wish.place, FRONT), bound) for wish, bound in zip(wishes, asked, strict=True)])
+    asked = [CursorPosition(one.after_us, _LAST_ID) if one.after_us else FRONT for one in pick_requests]
+    return _after(
+        [
+            max(reached.get(pick_request.place, FRONT), bound)
+            for pick_request, bound in zip(pick_requests, asked, strict=True)
+        ]
+    )
 
 
 def _after(bounds: Sequence[CursorPosition]) -> dict[str, str]:

@@ -16,7 +16,7 @@ import msgspec
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import Flow, Lane, home_lane, passage_of, read_lane, turnstile_name
+from tickwork.core.limits.lanes import Flow, Lane, home_lane, limit_key_of, read_lane, turnstile_name
 from tickwork.core.limits.limits import LimitKey, LimitUse
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.errors import LeaseLost
@@ -24,7 +24,7 @@ from tickwork.store import row_codec
 from tickwork.store.base import NO_CLAIM
 from tickwork.store.claim import limit_state
 from tickwork.store.claim.types import (
-    MASS,
+    BULK_WALK,
     Candidate,
     ClaimPlan,
     LaneHead,
@@ -49,7 +49,7 @@ Wanted = tuple[str, dict[str, Any]]
 class PostgresClaimTx:
     """A round of a limited claim, inside a transaction. The finishes in `finishing` are stored first, as part of it.
 
-    `reached` is how far places were read before, `overs` which holds have ended. The new knowledge about both, in
+    `reached` is how far places were read before, `released_holds` which holds have ended. What is learned of both, in
     `read` and `over`, is valid only after the transaction has committed.
     """
 
@@ -61,7 +61,7 @@ class PostgresClaimTx:
         queues: Sequence[str],
         tasks: Sequence[str],
         read_now: Callable[[], datetime | None],
-        overs: ReleasedHolds,
+        released_holds: ReleasedHolds,
         reached: Mapping[Place, CursorPosition] = MappingProxyType({}),
         finishing: Sequence[Statement] = (),
         claim: ClaimId = NO_CLAIM,
@@ -75,7 +75,7 @@ class PostgresClaimTx:
         self._finishing = finishing
         self._reached = reached
         self._claim = claim
-        self._overs = overs
+        self._overs = released_holds
         self.read: dict[Place, CursorPosition] = {}  # The position in each place before which no job is left.
         self.over: dict[str, int] = {}  # By limit key: all holds up to this number have ended.
         self.counted: set[str] = set()  # The limit keys of which all holds were counted.
@@ -94,7 +94,7 @@ class PostgresClaimTx:
         """Run named statements in one round trip."""
         return self._session.run_together(self._statements(*wanted))
 
-    def look(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Store the finishes, check the worker's lease, and read the snapshot, all in one round trip."""
         asked = asked_for(self._queues, self._reached)
         looking = self._statements(("leased", {"worker": self.worker}), ("surroundings", asked), ("heads", asked))
@@ -115,7 +115,7 @@ class PostgresClaimTx:
             [GATES.decode(value.encode()) for value in gates],
             dict(zip(tenants, weights, strict=True)),
             firsts,
-            [passage_of(name) for name in empty],
+            [limit_key_of(name) for name in empty],
             opens_at_us,
         )
 
@@ -132,32 +132,36 @@ class PostgresClaimTx:
         if not found:
             raise LeaseLost(f"worker {self.worker} has no lease any more; it must register anew before it claims.")
 
-    def pick(self, wishes: Sequence[PickRequest]) -> list[Candidate]:
+    def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
         """Lock the worker's row against the reaper, and pick and lock due jobs.
 
         The first pick waits for the advisory locks of lanes in which order counts. A later one must not wait while it
         holds rows, and leaves out a lane that another round has locked.
         """
-        lanes = [read_lane(wish.lane) for wish in wishes]
+        lanes = [read_lane(pick_request.lane) for pick_request in pick_requests]
         asked = {
-            "groups": array([wish.group for wish in wishes]),
-            "of_groups": array([wish.of_group for wish in wishes]),
-            "lanes": text_array([wish.lane for wish in wishes]),
-            "priorities": array([wish.priority for wish in wishes]),
-            "mosts": array([wish.most for wish in wishes]),
+            "groups": array([pick_request.group for pick_request in pick_requests]),
+            "of_groups": array([pick_request.of_group for pick_request in pick_requests]),
+            "lanes": text_array([pick_request.lane for pick_request in pick_requests]),
+            "priorities": array([pick_request.priority for pick_request in pick_requests]),
+            "mosts": array([pick_request.most for pick_request in pick_requests]),
             "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
-            "graces_us": array([wish.grace_us for wish in wishes]),
-            **after_wishes(self._reached, wishes),
+            "graces_us": array([pick_request.grace_us for pick_request in pick_requests]),
+            **after_wishes(self._reached, pick_requests),
             "turnstiles": text_array([self._opened(lane) for lane in lanes]),
             "tasks": self._tasks,
         }
-        in_order = [wish.lane for wish, lane in zip(wishes, lanes, strict=True) if lane.in_order and not lane.held_by]
+        in_order = [
+            pick_request.lane
+            for pick_request, lane in zip(pick_requests, lanes, strict=True)
+            if lane.in_order and not lane.held_by
+        ]
         waits: list[Wanted] = []
         if in_order and not self._locks_lanes:
             waits, self._locks_lanes = [("lock_lanes", {"lanes": text_array(in_order)})], True
         held, *_, rows = self._together(("hold_worker", {"worker": self.worker}), *waits, ("pick_places", asked))
         self._check_lease(held)
-        return [_applicant(row) for row in rows]
+        return [_candidate(row) for row in rows]
 
     def _opened(self, lane: Lane) -> str | None:
         """Return the limit key that must still be open for jobs of this lane; None: this round's finishes freed it."""
@@ -170,45 +174,45 @@ class PostgresClaimTx:
         (((run_us,),),) = self._together(("next_due", asked))
         return None if run_us is None else int(run_us)
 
-    def scout(self, scouts: Sequence[LaneScan]) -> list[LaneScanResult]:
+    def lane_scan(self, lane_scans: Sequence[LaneScan]) -> list[LaneScanResult]:
         """Run scan cursor steps. The worker's row is locked only if a job was found."""
-        wanted: list[Wanted] = [("scout", self._errand(scout)) for scout in scouts]
+        wanted: list[Wanted] = [("scout", self._scan_task(lane_scan)) for lane_scan in lane_scans]
         reports = [_scouted(rows) for rows in self._together(*wanted)]
         if any(found for found, _ in reports):
             (held,) = self._together(("hold_worker", {"worker": self.worker}))
             self._check_lease(held)
         return reports
 
-    def _errand(self, scout: LaneScan) -> dict[str, Any]:
-        """Return the values of the statement `scout`."""
+    def _scan_task(self, lane_scan: LaneScan) -> dict[str, Any]:
+        """Return the values of the statement `lane_scan`."""
         return {
-            "lane": scout.lane,
-            "priority": scout.priority,
-            "after_us": scout.after[0],
-            "after_id": scout.after[1] or FRONT.job_id,
-            "until_us": scout.limit_us(self.now_us),
-            "kinds": text_array(kind_text(one.row) for one in scout.kinds),
+            "lane": lane_scan.lane,
+            "priority": lane_scan.priority,
+            "after_us": lane_scan.after[0],
+            "after_id": lane_scan.after[1] or FRONT.job_id,
+            "until_us": lane_scan.limit_us(self.now_us),
+            "kinds": text_array(kind_text(one.row) for one in lane_scan.kinds),
             "tasks": self._tasks,
-            "walk": scout.walk,
-            "most": scout.most,
+            "walk": lane_scan.walk,
+            "most": lane_scan.most,
         }
 
     def lock(
-        self, passages: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
+        self, limit_keys: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
         """Lock limits and gates and read their states in one round trip.
 
         The statements run in order, so all reads happen under the locks. Live weights are counted from the first hold
         that may still be live (`afters`).
         """
-        names = {turnstile_name(passage): passage for passage in passages}
+        names = {turnstile_name(limit_key): limit_key for limit_key in limit_keys}
         if not names:
             return {}
-        wanted = {passage.limit for passage in names.values() if passage not in gates}
+        wanted = {limit_key.limit for limit_key in names.values() if limit_key not in gates}
         limits, afters = text_array(sorted(wanted)), self._overs.after(names)
         given = {"names": text_array(names), "limits": limits, "afters": array(afters)}
         # One more than were picked, which tells whether the key holds any other job.
-        held = {turnstile_name(passage): count + 1 for passage, count in picked.items()}
+        held = {turnstile_name(limit_key): count + 1 for limit_key, count in picked.items()}
         locked, live_gates, ((self.now_us,),), rules, states, live, waiting, holding = self._together(
             ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
@@ -227,14 +231,16 @@ class PostgresClaimTx:
         self._learn({name: first for name, _, first in live}, {name for (name,) in locked}, wanted)
         self.counted = {name for name, number in zip(names, afters, strict=True) if number == 0}
         after_of = dict(zip(names, afters, strict=True))
-        stiles: dict[LimitKey, LimitState] = {}
-        for name, passage in names.items():
-            gate = gates.get(passage)
+        locked_limits: dict[LimitKey, LimitState] = {}
+        for name, limit_key in names.items():
+            gate = gates.get(limit_key)
             if gate is None or gate.name in lasting:
-                rule = known.get(passage.limit) if gate is None else gate.pace
-                stile = limit_state.stile(rule, weight_of.get(name, 0), state_of.get(name))
-                stiles[passage] = stile._replace(waiting=count_of.get(name, 0)) if name in count_of else stile
-        return self._with_firsts(stiles, after_of)
+                rule = known.get(limit_key.limit) if gate is None else gate.pace
+                locked_limit = limit_state.read_state(rule, weight_of.get(name, 0), state_of.get(name))
+                locked_limits[limit_key] = (
+                    locked_limit._replace(waiting=count_of.get(name, 0)) if name in count_of else locked_limit
+                )
+        return self._with_firsts(locked_limits, after_of)
 
     def _learn(self, firsts: Mapping[str, int | None], locked: set[str], wanted: set[str]) -> None:
         """Note which holds have ended: those before the first live hold of a key, or before the holds to be taken.
@@ -242,7 +248,7 @@ class PostgresClaimTx:
         Only for limits that are old enough that all processes take their holds under its lock.
         """
         settled = self._overs.locked(locked, wanted - locked)
-        ours = {name: first for name, first in firsts.items() if passage_of(name).limit in settled}
+        ours = {name: first for name, first in firsts.items() if limit_key_of(name).limit in settled}
         self.over = {name: first - 1 for name, first in ours.items() if first is not None}
         self._idle = [name for name, first in ours.items() if first is None]
 
@@ -251,17 +257,17 @@ class PostgresClaimTx:
 
         No job can be parked there before this round commits, and a later round sees the state that this one leaves.
         """
-        self.freed = [name for name in self.freed if passage_of(name).limit not in limits]
+        self.freed = [name for name in self.freed if limit_key_of(name).limit not in limits]
 
     def _with_firsts(
-        self, stiles: dict[LimitKey, LimitState], after_of: Mapping[str, int]
+        self, locked_limits: dict[LimitKey, LimitState], after_of: Mapping[str, int]
     ) -> dict[LimitKey, LimitState]:
         """Add what sequences need: the first held job, whether the marked job waits, and jobs waiting for a retry."""
-        lines = [passage for passage, one in stiles.items() if one.is_in_order]
+        lines = [limit_key for limit_key, one in locked_limits.items() if one.is_in_order]
         if not lines:
-            return stiles
-        marked = [marker for passage in lines if (marker := stiles[passage].marker) is not None]
-        named_lines = [turnstile_name(passage) for passage in lines]
+            return locked_limits
+        marked = [marker for limit_key in lines if (marker := locked_limits[limit_key].marker) is not None]
+        named_lines = [turnstile_name(limit_key) for limit_key in lines]
         names, afters = text_array(named_lines), array([after_of[name] for name in named_lines])
         places = {"runs_us": array([run_us for run_us, _ in marked]), "ids": array([job_id for _, job_id in marked])}
         firsts, waiting, returned = self._together(
@@ -271,49 +277,51 @@ class PostgresClaimTx:
         )
         still = {job_id for (job_id,) in waiting}
         for name, run_us, job_id in firsts:
-            stiles[passage_of(name)] = stiles[passage_of(name)]._replace(head=(run_us, JobId(job_id)))
-        for passage in lines:
-            marker = stiles[passage].marker
+            locked_limits[limit_key_of(name)] = locked_limits[limit_key_of(name)]._replace(head=(run_us, JobId(job_id)))
+        for limit_key in lines:
+            marker = locked_limits[limit_key].marker
             if marker is not None and marker[1] not in still:
-                stiles[passage] = stiles[passage]._replace(marker=None)
-        return stiles | self._with_returned(stiles, returned)
+                locked_limits[limit_key] = locked_limits[limit_key]._replace(marker=None)
+        return locked_limits | self._with_returned(locked_limits, returned)
 
-    def _with_returned(self, stiles: Mapping[LimitKey, LimitState], rows: Rows) -> dict[LimitKey, LimitState]:
+    def _with_returned(self, locked_limits: Mapping[LimitKey, LimitState], rows: Rows) -> dict[LimitKey, LimitState]:
         """Return the sequences with the jobs that keep their places there. Holds of these jobs have not ended."""
         kept: dict[LimitKey, list[tuple[int, JobId]]] = {}
         for name, number, run_us, job_id in rows:
-            kept.setdefault(passage_of(name), []).append((run_us, JobId(job_id)))
+            kept.setdefault(limit_key_of(name), []).append((run_us, JobId(job_id)))
             if name in self._idle or name in self.over:
                 self.over[name] = min(number - 1, self.over.get(name, number))
         self._idle = [name for name in self._idle if name not in self.over]
-        return {passage: stiles[passage].with_returned(jobs, self.now_us) for passage, jobs in kept.items()}
+        return {
+            limit_key: locked_limits[limit_key].with_returned(jobs, self.now_us) for limit_key, jobs in kept.items()
+        }
 
-    def apply(self, verdict: ClaimPlan) -> int:
+    def apply(self, plan: ClaimPlan) -> int:
         """Write the plan and commit, in one round trip; return how many jobs were parked in bulk.
 
         Inside a transaction that several verbs share, the commit comes later.
         """
-        wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in verdict.masses]
-        if verdict.starts:
-            places = _places(one for one, _ in verdict.starts)
+        wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in plan.masses]
+        if plan.starts:
+            places = _places(one for one, _ in plan.starts)
             wanted.append(
                 (
                     "start_picked",
                     {**places, "worker": self.worker, "claim": str(self._claim), "now_us": str(self.now_us)},
                 )
             )
-        holds, taking = [(one, slot) for one, slots in verdict.starts for slot in slots], len(wanted)
+        holds, taking = [(one, slot) for one, slots in plan.starts for slot in slots], len(wanted)
         if holds:
-            wanted.append(("take_holds", _holds(holds, verdict.on_retry)))
-        diverts = [(one, _diverted(one, queue)) for one, queue in verdict.diverts]
-        parks = [*verdict.parks, *((one, values["lane"]) for one, values in diverts)]
+            wanted.append(("take_holds", _holds(holds, plan.on_retry)))
+        diverts = [(one, _diverted(one, queue)) for one, queue in plan.diverts]
+        parks = [*plan.parks, *((one, values["lane"]) for one, values in diverts)]
         wanted += [("divert_job", values) for _, values in diverts]
         if parks:
             wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
-        wanted += _turnstiles(verdict)
-        wanted += [("pass_on", {"name": name, "count": count}) for name, count in verdict.passed_on.items()]
+        wanted += _turnstiles(plan)
+        wanted += [("pass_on", {"name": name, "count": count}) for name, count in plan.passed_on.items()]
         found = self._session.run_last(self._statements(*wanted))
-        started = {one.place for one, _ in verdict.starts}
+        started = {one.place for one, _ in plan.starts}
         # Places where jobs were started come last, which keeps them when the cursor drops the oldest entries.
         self.read = dict(sorted(self.read.items(), key=lambda read: read[0] in started))
         if holds:
@@ -321,12 +329,10 @@ class PostgresClaimTx:
             # No hold of these keys was live, so all holds before the ones just taken have ended.
             self.over |= dict.fromkeys(self._idle, number - 1)
         # The plan writes the openings of these keys itself; they need no check after the commit.
-        judged = {turnstile_name(passage) for passage in (*verdict.opens, *verdict.emptied)}
+        judged = {turnstile_name(limit_key) for limit_key in (*plan.opens, *plan.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
-        self.claimed += [
-            _claimed(one, self._claim, self.now_us, one.job_id in verdict.probes) for one, _ in verdict.starts
-        ]
-        return sum(count for ((count,),) in found[: len(verdict.masses)])
+        self.claimed += [_claimed(one, self._claim, self.now_us, one.job_id in plan.probes) for one, _ in plan.starts]
+        return sum(count for ((count,),) in found[: len(plan.masses)])
 
 
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
@@ -335,7 +341,7 @@ def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
     return [LaneHead(*place, run_us, row_codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
 
 
-def _applicant(row: Any) -> Candidate:
+def _candidate(row: Any) -> Candidate:
     """Build a candidate from a picked row."""
     job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
     about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
@@ -344,7 +350,7 @@ def _applicant(row: Any) -> Candidate:
 
 def _scouted(rows: Rows) -> LaneScanResult:
     """Decode the rows of a scan step: the jobs, and the position in the last two columns."""
-    found = [_applicant(row[:-2]) for row in rows if row[0] is not None]
+    found = [_candidate(row[:-2]) for row in rows if row[0] is not None]
     run_us, job_id = rows[0][-2:]
     return found, None if run_us is None else (run_us, job_id)
 
@@ -358,9 +364,9 @@ def _claimed(one: Candidate, claim: ClaimId, now_us: int, is_probe: bool) -> Cla
     return Claimed(*what, run_us, now_us, *counts, tick, one.flow, is_probe, *part, None, losses)
 
 
-def _places(applicants: Iterable[Candidate]) -> dict[str, str]:
+def _places(candidates: Iterable[Candidate]) -> dict[str, str]:
     """Return the ctids of picked rows, which are locked and so cannot change."""
-    return {"places": text_array([one.row[-1] for one in applicants])}
+    return {"places": text_array([one.row[-1] for one in candidates])}
 
 
 def _moves(moved: Sequence[tuple[Candidate, str]]) -> dict[str, str]:
@@ -396,18 +402,18 @@ def _alike(one: Candidate, lane: str) -> dict[str, Any]:
         "labels": row[16],
         "flow": row[17],
         "lane": lane,
-        "most": MASS,
+        "most": BULK_WALK,
     }
 
 
 def _holds(holds: Sequence[tuple[Candidate, LimitUse]], on_retry: Mapping[LimitKey, str]) -> dict[str, str]:
     """Return the holds of started jobs as the values of `take_holds`."""
     return {
-        "names": text_array([turnstile_name(slot.passage) for _, slot in holds]),
+        "names": text_array([turnstile_name(slot.limit_key) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
         "attempts": array([one.row[1] for one, _ in holds]),
         "weights": array([slot.weight for _, slot in holds]),
-        "on_retry": array([on_retry.get(slot.passage) for _, slot in holds]),
+        "on_retry": array([on_retry.get(slot.limit_key) for _, slot in holds]),
     }
 
 
@@ -418,27 +424,27 @@ def _diverted(one: Candidate, queue: str) -> dict[str, Any]:
     return {"id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
 
 
-def _turnstiles(verdict: ClaimPlan) -> list[Wanted]:
+def _turnstiles(plan: ClaimPlan) -> list[Wanted]:
     """Return the statements that write the new states and openings of limit keys."""
     wanted: list[Wanted] = []
-    if verdict.states:
-        states = text_array(map(limit_state.encode_state, verdict.states.values()))
-        wanted.append(("put_states", {**named(verdict.states), "states": states}))
-    openings = {**verdict.opens, **dict.fromkeys(verdict.emptied)}
+    if plan.states:
+        states = text_array(map(limit_state.encode_state, plan.states.values()))
+        wanted.append(("put_states", {**named(plan.states), "states": states}))
+    openings = {**plan.opens, **dict.fromkeys(plan.emptied)}
     if openings:
         values = {
             **named(openings),
-            "waits": array([passage not in verdict.emptied for passage in openings]),
+            "waits": array([limit_key not in plan.emptied for limit_key in openings]),
             "opens_us": array(openings.values()),
         }
         wanted.append(("put_openings", values))
     return wanted
 
 
-def named(passages: Iterable[LimitKey]) -> dict[str, str]:
+def named(limit_keys: Iterable[LimitKey]) -> dict[str, str]:
     """Return the names of limit keys, and of their limits, as values of statements."""
-    passages = list(passages)
+    limit_keys = list(limit_keys)
     return {
-        "names": text_array(map(turnstile_name, passages)),
-        "bounds": text_array([passage.limit for passage in passages]),
+        "names": text_array(map(turnstile_name, limit_keys)),
+        "bounds": text_array([limit_key.limit for limit_key in limit_keys]),
     }
