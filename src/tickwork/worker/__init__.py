@@ -1,1 +1,1 @@
-"""Running jobs: a supervisor that claims, renews, settles and kills, and executors that run handlers."""
+"""The worker: a supervisor that claims jobs, renews its lease and stores outcomes, and executors that run handlers."""

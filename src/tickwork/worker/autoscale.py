@@ -1,7 +1,7 @@
-"""Grows and shrinks the children of a worker by how long jobs wait (the rule is in core/autoscale.py).
+"""Autoscale the number of child processes of a worker by how long jobs wait (the rule is in core/autoscale.py).
 
-The store is asked only when all slots are taken and there may be more of them: else whatever is due is claimed anyway.
-Jobs that wait for something else than a slot, a GPU that is in use, do not make it grow.
+The autoscaler queries the backlog only when all slots are taken and the pool may still grow; otherwise a normal claim
+takes the due jobs anyway. Jobs that wait for another resource than a slot, such as a GPU in use, do not grow the pool.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tickwork.store.base import Store
 
 _log = logging.getLogger("tickwork.worker")
 LOOK_S = 1.0
-MOST = 1000  # so many waiting jobs are as good as any number
+MOST = 1000  # the backlog is counted up to this number of jobs: a larger count does not change the decision
 
 
 class ResizablePool(Protocol):
-    """Children of which there may be more or fewer."""
+    """A pool of child processes that can be resized."""
 
     def resize(self, count: int) -> None: ...
 
@@ -29,7 +29,7 @@ class ResizablePool(Protocol):
 
 
 class Autoscaler:
-    """Says how many slots there are, and has more or fewer children now and then."""
+    """The autoscaler of a worker: reports the usable slots and resizes the pool of children when the load changes."""
 
     def __init__(
         self,
@@ -52,13 +52,14 @@ class Autoscaler:
 
     @property
     def slots(self) -> int:
-        """The slots of the children that take work."""
+        """Return the number of slots in the children that have loaded the code and take work."""
         return min(self._most, self._each * self._children.loaded())
 
     def look(self, held: int, left: Offer, mean_s: float, clock: Clock) -> None:
-        """Have as many children as are wanted for what is held, and waits; `left` is what is free for jobs with needs.
+        """Resize the pool to fit the `held` jobs and the backlog, at most once in `LOOK_S` seconds.
 
-        Jobs take `mean_s` on average. While children load that were wanted before, nothing more is.
+        `left` is the capacity that is free for jobs with needs; `mean_s` is the mean duration of a job. Does nothing
+        while children from an earlier resize are still loading.
         """
         now, size = clock.monotonic(), self._size
         if now < self._look_at or self._children.loaded() < size.count:
@@ -73,7 +74,7 @@ class Autoscaler:
             self._children.resize(self._size.count)
 
     def _backlog(self, left: Offer) -> tuple[int, int]:
-        """How many jobs wait for a slot, and for how many microseconds the first has."""
+        """Return how many jobs wait for a slot, and for how many microseconds the oldest of them has waited."""
         found = {one.needs: one for one in self._store.backlog(self._queues, self._tasks, MOST)}
         waiting = [found[needs] for needs in servable(left, found)]
         if not waiting:
@@ -83,7 +84,7 @@ class Autoscaler:
 
 
 def slots_of_each(slots: int, rule: AutoscaleRange) -> int:
-    """How many slots a child has, when all of them together have so many."""
+    """Return the slots of each child, so that the largest number of children has `slots` together (rounded up)."""
     return -(-slots // rule.high)
 
 

@@ -1,7 +1,7 @@
-"""The jobs of batch tasks that a worker holds: those that wait for company, and those that share a call.
+"""Collect the held jobs of batch tasks into calls, and track which jobs share a call.
 
-A call takes one slot, however many jobs it is for, and a job that waits for company takes none. Where handlers run, a
-call is known by the first of its jobs, its *leader*: whoever hears of the leader finds the others here.
+A call takes one slot, however many jobs it has; a job that waits for its batch to fill takes none. The processes that
+run handlers know a call only by its first job, the *leader*. `Batches` maps the leader to the other jobs of the call.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from tickwork.worker.ipc.protocol import Assignment
 if TYPE_CHECKING:
     from tickwork.worker.held_jobs import HeldJob
 
-CALL_BYTES = 32 * 1024 * 1024  # of arguments in one call, which travels in one frame
-_LATE_US = 1 << 62  # when everybody has waited long enough
+CALL_BYTES = 32 * 1024 * 1024  # the limit of arguments in one call, which is sent in one frame
+_LATE_US = 1 << 62  # an instant after which every batch is due, used to start all of them
 
 
 @dataclass(slots=True)
 class SharedCall:
-    """Jobs that run in one call, the leader first, and which of them somebody has cancelled."""
+    """The jobs that run in one call, the leader first, and the ids of those that were cancelled."""
 
     jobs: list[HeldJob]
     cancelled: set[str] = field(default_factory=set)
 
 
 class Batches:
-    """Gathers jobs by task, says which of them start together, and remembers who runs with whom."""
+    """The held jobs of batch tasks: collects them by task, forms calls, and tracks which jobs share a call."""
 
     def __init__(self, rules: Mapping[str, Batch]) -> None:
         self._rules = rules
         self._turn = list(rules)
         self._gathering: dict[str, dict[str, HeldJob]] = {task: {} for task in rules}
-        self._calls: dict[str, SharedCall] = {}  # by each of their jobs
-        self._alone: dict[str, str] = {}  # suspects of a crash, which run by themselves, and their tasks
+        self._calls: dict[str, SharedCall] = {}  # running calls, by the id of each of their jobs
+        self._alone: dict[str, str] = {}  # job id -> task of jobs that may have crashed a child and now run alone
         self._slotless: set[str] = set()
-        self.look_at = inf  # when something may start
+        self.look_at = inf  # when the next batch may start, on the monotonic clock
 
     def __bool__(self) -> bool:
         return bool(self._rules)
@@ -52,24 +52,27 @@ class Batches:
 
     @property
     def slotless(self) -> int:
-        """How many held jobs take no slot: they wait for company, run beside a leader, or in a child of their own."""
+        """Return how many held jobs take no slot: they wait for a batch, follow a leader, or run in their own child."""
         return len(self._slotless)
 
     def in_turn(self) -> list[str]:
-        """The tasks, each time with another one first."""
+        """Return the batch tasks, rotated by one on each call, so that each task is first in turn."""
         self._turn = self._turn[1:] + self._turn[:1]
         return self._turn
 
     def room(self, task: str, calls: int) -> int:
-        """How many jobs to claim for so many calls. While suspects of a crash are here, the rest waits for them."""
+        """Return how many jobs of a task to claim in order to fill `calls` calls.
+
+        Returns 0 while a job of the task runs alone because it may have crashed a child.
+        """
         if task in self._alone.values():
             return 0
         return calls * self._rules[task].size - len(self._gathering[task])
 
-    # -- coming and going
+    # -- adding and removing jobs
 
     def take(self, held: HeldJob) -> bool:
-        """Have a job of a batch task wait for company; False when it runs by itself."""
+        """Add a claimed job to the waiting batch of its task; return False if the job must run alone."""
         job = held.job
         self._slotless.add(job.job_id)
         if job.alone:
@@ -93,10 +96,10 @@ class Batches:
         for waiting in self._gathering.values():
             waiting.clear()
 
-    # -- waiting for company
+    # -- forming calls
 
     def waits(self, held: HeldJob) -> bool:
-        """Whether it still waits for others."""
+        """Return whether a job still waits for its batch to start."""
         return held.job.task in self._rules and held.job.job_id in self._gathering[held.job.task]
 
     def waiting(self) -> Iterator[HeldJob]:
@@ -104,7 +107,10 @@ class Batches:
             yield from waiting.values()
 
     def start(self, now: float, *, hurry: bool) -> list[Assignment]:
-        """The calls to begin now: full ones, and those whose first job waited long enough; in a hurry, all."""
+        """Form and return the calls that start now: full batches, and batches whose first job has waited long enough.
+
+        With `hurry`, all waiting jobs whose start time has come are started.
+        """
         if now < self.look_at and not hurry:
             return []
         self.look_at = inf
@@ -121,6 +127,7 @@ class Batches:
         return calls
 
     def _begin(self, task: str, jobs: list[HeldJob]) -> Assignment:
+        """Move waiting jobs into a running call, and return the assignment of its leader with the others attached."""
         leader, *others = jobs
         self._slotless.discard(leader.job.job_id)
         call = SharedCall(jobs)
@@ -137,12 +144,15 @@ class Batches:
     # -- running
 
     def company(self, held: HeldJob) -> list[HeldJob]:
-        """The jobs of its call that have not ended, itself among them."""
+        """Return the jobs of the same call that have not ended, including `held` itself."""
         call = self._calls.get(held.job.job_id)
         return [held] if call is None else [one for one in call.jobs if one.job.job_id in self._calls]
 
     def cancel(self, held: HeldJob) -> HeldJob | None:
-        """Note that a job is cancelled. Its call goes on, until all of its jobs are: then return its leader."""
+        """Record that a job is cancelled; return the leader to interrupt once all jobs of its call are cancelled.
+
+        Returns None while the call has jobs that are not cancelled: the call continues for them.
+        """
         call = self._calls.get(held.job.job_id)
         if call is None:
             held.cancelled = True
@@ -156,17 +166,17 @@ class Batches:
 
 
 def smallest_timeout(jobs: list[HeldJob]) -> timedelta | None:
-    """How long the call for some jobs may take."""
+    """Return the shortest timeout of some jobs, which limits their shared call; None if none has a timeout."""
     return min((held.job.policy.timeout for held in jobs if held.job.policy.timeout is not None), default=None)
 
 
 def _since_us(held: HeldJob) -> int:
-    """Since when it has been due, on this process's monotonic clock: mostly since before it was claimed."""
+    """Return when a job became due, in microseconds of this process's monotonic clock; usually before its claim."""
     return round(held.claimed_mono * 1e6) + held.job.run_at_us - held.job.claimed_at_us
 
 
 def _within_frames(jobs: list[HeldJob]) -> Iterator[list[HeldJob]]:
-    """Cut a call in pieces whose arguments fit into a frame; mostly it is one."""
+    """Split the jobs of a call into parts of at most `CALL_BYTES` of arguments; usually there is only one part."""
     piece: list[HeldJob] = []
     size = 0
     for held in jobs:

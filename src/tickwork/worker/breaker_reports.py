@@ -1,7 +1,8 @@
-"""What turnstiles are told when attempts under them have ended.
+"""Report ended attempts to circuit breakers, and release limits that a handler's own transaction freed.
 
-The store lets others through by itself when it stores an end. It does not know what failures mean to a breaker, and it
-cannot act for an end that a handler's own transaction stored.
+When the store finishes an attempt, it admits the next jobs of the limit itself. It does not know which endings count
+as failures for a breaker, and it does not admit jobs when a handler's own transaction stored the ending. The worker
+reports both.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _FAILED = {
 def breaker_ends(
     task: str, flow: Flow | None, job_id: JobId, how: AttemptState, *, is_probe: bool
 ) -> list[tuple[LimitKey, JobId, bool]]:
-    """What breakers are to be told of an attempt that ended so: they count failures, and wait for probes.
+    """Return the reports to breakers about an ended attempt, as (limit key, job id, failed).
 
-    Released attempts tell them nothing.
+    A breaker counts failures and waits for the ends of probes, so the list is empty for a success that was no probe,
+    for released attempts, and for jobs without limits.
     """
     failed = _FAILED.get(how)
     if flow is None or failed is None or not (failed or is_probe):
@@ -36,7 +38,7 @@ def breaker_ends(
 
 
 class BreakerReports:
-    """Gathers what is to be told, and tells it. What could not be told is told the next time."""
+    """Buffer of reports to breakers and of freed limit keys. Reports that could not be stored are kept for a retry."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -44,11 +46,11 @@ class BreakerReports:
         self._freed: list[LimitKey] = []
 
     def ended(self, job: Claimed, how: AttemptState) -> None:
-        """An attempt ended so."""
+        """Buffer the report of an ended attempt."""
         self._ends += breaker_ends(job.task, job.flow, job.job_id, how, is_probe=job.is_probe)
 
     def freed(self, job: Claimed) -> None:
-        """The end of an attempt was stored in somebody's own transaction."""
+        """Buffer the limit keys of a job whose end was stored by its handler's own transaction."""
         if job.flow is not None:
             self._freed += [LimitKey(slot.limit, slot.key) for slot in job.flow.slots]
 
@@ -57,6 +59,7 @@ class BreakerReports:
         self._freed.clear()
 
     def tell(self) -> None:
+        """Store the buffered reports, and admit jobs under the freed limit keys."""
         if self._ends:
             self._store.end_probes(self._ends)
             self._ends = []

@@ -1,4 +1,4 @@
-"""What a worker hears of its handlers, and what it answers."""
+"""Process the messages that child processes and handler threads send to the worker, and answer their requests."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tickwork.worker.ipc.protocol import AskReply, AttemptEnd, ChildDied, FromEx
 from tickwork.worker.prefetch import Prefetch
 
 _log = logging.getLogger("tickwork.worker")
-KILL_GRACE_S = 1.5  # a child may end its own overdue attempt, before it is killed
+KILL_GRACE_S = 1.5  # time for a child to end its own overdue attempt before the supervisor kills it
 
 
 class ChildEvents:
-    """Takes in the messages of handlers. `listen` needs no store; `answer_asks` does."""
+    """Handles the messages of executors. `listen` makes no store calls; `answer_asks` does."""
 
     def __init__(
         self,
@@ -48,17 +48,18 @@ class ChildEvents:
         self._asks: deque[tuple[AttemptRunner, protocol.Ask]] = deque()
 
     def listen(self) -> None:
-        """Take in what was said since the last time."""
+        """Process all messages that have arrived since the last call."""
         self._inbox.extend(self._pools.poll())
         while self._inbox:
             self._hear(*self._inbox.popleft())
 
     def clear(self) -> None:
-        """Forget what was said and not taken in."""
+        """Discard the messages and requests that were not processed."""
         self._inbox.clear()
         self._asks.clear()
 
     def _hear(self, source: AttemptRunner, message: FromExecutor | ChildDied) -> None:
+        """Dispatch one message by its type."""
         match message:
             case protocol.AttemptsEnded(ends):
                 for end in ends:
@@ -85,6 +86,7 @@ class ChildEvents:
                 assert_never(message)
 
     def _note(self, message: protocol.Wrote | protocol.Progressed) -> None:
+        """Buffer log text or progress of an attempt, unless its job is not held by that claim any more."""
         job_id, claim = JobId(message.job_id), ClaimId(message.claim)
         if self._held.attempt(job_id, claim) is None:
             return
@@ -95,6 +97,7 @@ class ChildEvents:
             notes.progress[job_id] = Progress(job_id, claim, message.fraction, message.note)
 
     def _hear_start(self, start: protocol.Started) -> None:
+        """Mark the jobs of a call as begun, and set the time at which its process is killed if it overruns."""
         held = self._held.attempt(start.job_id, start.claim)
         if held is not None:
             for one in self._held.company(start.job_id):
@@ -105,21 +108,25 @@ class ChildEvents:
             self._held.kill_at(kill_at, start.job_id, start.claim)
 
     def kill_holder(self, job_id: str) -> None:
-        """Kill the process that runs a job, and give back the jobs beside it; what it had said until then counts."""
+        """Kill the process that runs a job, and release the other jobs of that process.
+
+        Messages that the process sent before it died are processed first.
+        """
         beside = self._pools.kill_holder(job_id)
         self.listen()
         self._endings.release(beside)
 
     def _hear_stuck(self, stuck: protocol.Stuck) -> None:
-        """An attempt does not let itself be ended: kill its process. What ran beside it is not to blame."""
+        """Kill the process of an attempt that cannot be interrupted, end the attempt, and release the other jobs."""
         beside = self._pools.kill_holder(stuck.job_id)
-        self.listen()  # what they wrote and how others ended just before
+        self.listen()  # process output and ends that were sent just before the kill
         if self._held.attempt(stuck.job_id, stuck.claim) is not None:
             for job in [held.job for held in self._held.company(stuck.job_id)]:
                 self._hear_end(AttemptEnd(job.job_id, job.claim, stuck.kind, stuck.began, error=stuck.error))
         self._endings.release(beside)
 
     def _hear_end(self, end: AttemptEnd) -> None:
+        """Pass the end of an attempt to the finisher, unless its job is not held by that claim any more."""
         held = self._held.attempt(end.job_id, end.claim)
         if held is None:
             return
@@ -133,16 +140,20 @@ class ChildEvents:
             self._endings.end(held, end.ending(), waited, end.took)
 
     def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
+        """End the attempts of a process that died as crashed; release those that may begin only once and have not."""
         for job_id in job_ids:
             company = self._held.company(job_id)
             for held in company:
                 if held.job.policy.on_lost == "fail" and not held.begun and not alone:
-                    self._endings.end(held, Released(), 0.0)  # it waited behind others, and may still begin
+                    self._endings.end(held, Released(), 0.0)  # it was queued in the child, and has not begun
                 else:
                     self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
 
     def answer_asks(self) -> None:
-        """Store and give what handlers ask for: states, places, secrets. While the store does not answer, they wait."""
+        """Answer the requests of handlers: save or load a state, give a map index, open a secret.
+
+        A request stays queued when the store raises, and is answered by the next call.
+        """
         while self._asks:
             source, ask = self._asks[0]
             answer = self._answer(ask, JobId(ask.job_id))
@@ -150,6 +161,7 @@ class ChildEvents:
             source.send(answer)
 
     def _answer(self, ask: protocol.Ask, job_id: JobId) -> AskReply:
+        """Return the reply to one request; not accepted if the job is not held by that claim any more."""
         held = self._held.attempt(job_id, ask.claim)
         if held is None:
             return AskReply(ask.request, False, None)
@@ -163,12 +175,15 @@ class ChildEvents:
         return AskReply(ask.request, self._store.save_state(job_id, ClaimId(ask.claim), ask.state), None)
 
     def _open_secret(self, ask: protocol.Ask, job: Claimed) -> AskReply:
-        """The value of a secret, if the job may use it: as it was claimed, whatever its process says of itself."""
+        """Return the reply with the value of a secret, if the job may use the secret.
+
+        The permission is checked with the task, queue and run of the claimed job, never with data from its process.
+        """
         try:
             value = self._secret((ask.state or b"").decode(), SecretUse(job.task, job.queue, job.run))
         except StoreError:
             raise
-        except Exception as error:  # whatever is wrong with the secret or the key is the attempt's to tell
+        except Exception as error:  # an invalid secret or key is an error of this attempt, not of the worker
             why = (
                 str(error) if isinstance(error, TickworkError) else f"the secret does not open: {type(error).__name__}."
             )

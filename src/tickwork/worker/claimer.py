@@ -1,4 +1,4 @@
-"""How a worker comes by jobs: claims for its free slots, and starts what it claimed when its time has come."""
+"""Claim jobs for the free slots of a worker, and start each claimed job when its run time has come."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from tickwork.worker.prefetch import BATCH, Prefetch
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")
-BATCH_CLAIM = 1000  # one claim for batches brings at most so many
-LEAST_GROWS = 1.02  # with each claim, what one takes at least may have become so much more
-UNSURE_LOOK_S = 1.0  # how often to look for what a claim took that was not answered
-OWN_LOOK_LEASES = 10  # the time, in leases, between two looks for attempts whose stored end the store has lost
-UNSURE_S = 20.0  # for at least so long after the store answers again: a late claim takes no longer
-UNKNOWN_LOOK_S = 5.0  # how often to look for jobs that nobody here can run
-UNKNOWN_SHARE = 50  # or less often, where that takes more than this part of the time
+BATCH_CLAIM = 1000  # the limit of jobs in one claim for a batch task
+LEAST_GROWS = 1.02  # growth of the recorded shortest claim duration per claim, so that it adapts to a slower store
+UNSURE_LOOK_S = 1.0  # interval of checks for jobs of a claim whose reply was lost
+OWN_LOOK_LEASES = 10  # interval, in leases, of checks for attempts whose stored end the store has lost
+UNSURE_S = 20.0  # least duration of the checks after the store answers again; a delayed claim commits within it
+UNKNOWN_LOOK_S = 5.0  # least interval of checks for due jobs that this worker has no task for
+UNKNOWN_SHARE = 50  # such a check takes at most 1/50 of the time
 
 
 class Claimer:
-    """Claims jobs and hands them out. Between claims it knows when there may be more."""
+    """Claims jobs and submits them to the pools. Computes when the next claim is worthwhile."""
 
     def __init__(
         self,
@@ -74,47 +74,54 @@ class Claimer:
         self._batches_first = False
         self._supplies: dict[Sequence[str], ClaimBackoff] = {(task.name,): ClaimBackoff(scarce=True) for task in tasks}
         self._supplies |= {self._shared: ClaimBackoff(), self._solo: ClaimBackoff()}
-        self._least_s = inf  # what a claim takes at least
+        self._least_s = inf  # the shortest duration of a claim
         self._unknown_at = 0.0
         self._unknown: set[str] = set()
         self._next_due: float | None = None
         self._look_again: float | None = None
-        self._is_unsure = False  # a claim was not answered: we may hold more than we know
+        self._is_unsure = False  # a claim was not answered: the store may count attempts as ours that we do not know
         self._unsure_until: float | None = None  # set when the store answers again
         self._unsure_at = 0.0
-        self._own_at: float | None = None  # when to look for such attempts though every claim was answered
+        self._own_at: float | None = None  # when to check for unknown attempts even if every claim was answered
 
     @property
     def free(self) -> int:
-        """How many slots are free; below zero when more is held."""
+        """Return the number of free slots; negative when prefetched jobs are held beyond the slots."""
         return self._pace.slots - self._held.load
 
     def gathers(self, now: float) -> bool:
-        """Return whether ends wait for others, which they do while a prefetched job is there for the next free slot."""
+        """Return whether to delay storing ends, so that one transaction stores more of them.
+
+        Ends are delayed only while a prefetched job is ready for the next free slot.
+        """
         prefetched = self._pace.prefetch() > 0 and self.free < 0
         return prefetched and len(self._endings) > 0 and round(self._pace.gather_until() - now, 6) > 0
 
     def clear(self) -> None:
-        """What an earlier lease of ours may hold is not ours to give back any more."""
+        """Stop looking for unknown attempts of an earlier lease, which this worker may not give back any more."""
         self._is_unsure = False
 
     def times(self, now: float) -> list[float]:
-        """When to claim again, as far as the last claims could tell; not before ends were gathered."""
+        """Return the times at which to claim again, as far as the last claims can tell.
+
+        While ends are delayed for a common transaction, the end of that delay is the only one.
+        """
         if self.gathers(now):
             return [self._pace.gather_until()]
         times = [] if self._look_again is None else [self._look_again]
         if self._next_due is not None:
-            # Without a free slot nothing is claimed ahead of its time: to ask earlier would be to ask without end.
+            # Without a free slot no job is claimed before its run time, so an earlier wake-up would loop without effect.
             times.append(self._next_due - (AHEAD_LIMIT.total_seconds() / 2 if self.free > 0 else 0.0))
         return times
 
     # -- claiming
 
     def claim(self, now: float) -> int:
-        """Claim for free slots, and ahead where jobs are short; return how many were taken.
+        """Claim jobs for the free slots, and prefetch where jobs are short; return how many jobs were claimed.
 
-        What has ended is stored with it, in one transaction: a busy worker pays for one commit where it would for two.
-        Who claims first has all the room. Batches are first after a claim that left them none, so nobody starves.
+        Pending ends are stored in the same transaction, so a busy worker commits once instead of twice. Single calls
+        and batches compete for the slots, and the first to claim may take all of them. Batches go first after each
+        round in which single calls went first and claimed jobs, so that neither starves.
         """
         self._look_again = None
         ahead = 0 if self._pools.stalled() else self._pace.ahead()
@@ -134,14 +141,17 @@ class Claimer:
         return calls[0] + batched[0]
 
     def _may_prefetch(self) -> bool:
-        """Whether to prefetch: with the ends of others or for free slots, and never for its own sake.
+        """Return whether a claim may prefetch: only if it also stores ends or fills free slots.
 
-        Where some jobs need a process of their own, and so a free slot, others must not be held in their stead.
+        A worker with solo tasks never prefetches: a prefetched job would take the free slot that a solo job needs.
         """
         return not self._solo and (self.free > 0 or len(self._endings) > 0)
 
     def _claim_calls(self, ahead: int, now: float) -> tuple[int, float | None]:
-        """Claim jobs that are called one by one."""
+        """Claim jobs of tasks without batches; return how many, and when the next one is due.
+
+        The count is 0 unless a claim returned as many jobs as it asked for (see `_claim_of`).
+        """
         took, due = self._claim_of(self._shared, min(BATCH, self.free + ahead), max(0, self.free), now)
         if self._solo:
             room = min(self._pools.solo_room(), self.free)
@@ -150,13 +160,16 @@ class Claimer:
         return took, due
 
     def _claim_batches(self, ahead: int, now: float) -> tuple[int, float | None]:
-        """Claim for batches: a call takes one slot, so as many jobs as fill the free ones."""
+        """Claim jobs of batch tasks; return how many, and when the next one is due.
+
+        A call takes one slot, so the limit is the number of jobs that fill a call in each free slot.
+        """
         took, dues = 0, []
         for task in self._held.batches.in_turn():
             batches, free = self._held.batches, self.free
             room, slots = batches.room(task, max(free, min(1, free + ahead))), batches.room(task, max(0, free))
             more = part = 1
-            while room > 0 and more == part:  # all that a batch can have is claimed before it is formed
+            while room > 0 and more == part:  # claim all jobs that fit before the batch is formed
                 part = min(room, BATCH_CLAIM)
                 more, due = self._claim_of((task,), part, max(0, slots), now)
                 took, room, slots = took + more, room - part, slots - part
@@ -165,7 +178,12 @@ class Claimer:
         return took, min((due for due in dues if due is not None), default=None)
 
     def _claim_of(self, tasks: Sequence[str], room: int, slots: int, now: float) -> tuple[int, float | None]:
-        """Claim up to `room` jobs, and up to `slots` of those that limits or needs hold: these are not taken ahead."""
+        """Claim up to `room` jobs of some tasks, and start those that are due.
+
+        `slots` bounds the jobs that have needs or a rate limit, which are never prefetched. Returns the number of
+        claimed jobs if the claim was full, otherwise 0, and when the next job is due. Returns (1, None), so that the
+        worker ticks again at once, if the store refused the claim because the lease is over.
+        """
         if room <= 0 or not tasks or self._lease.worker is None:
             return 0, None
         supply = self._supplies[tasks]
@@ -175,7 +193,7 @@ class Claimer:
         claims = self._exchange(self._lease.worker, tasks, room, slots)
         if claims is None:
             return 1, None
-        replied = self._clock.monotonic()  # the store took its time
+        replied = self._clock.monotonic()  # not `now`: the store call may have been slow
         self._stop_superseded(claims.jobs)
         self._held.take(claims.jobs, replied)
         for job in [one for one in claims.jobs if one.flaw is not None]:
@@ -194,12 +212,12 @@ class Claimer:
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
 
     def _stop_superseded(self, jobs: Sequence[Claimed]) -> None:
-        """Stop the earlier attempts of jobs that this worker still holds and was given again.
+        """Stop the earlier attempts of jobs that this worker still holds and has claimed again.
 
-        That happens when the store has lost the earlier claim: a backup was restored, or a failover lost commits.
+        This happens when the store has lost the earlier claim: a backup was restored, or a failover lost commits.
         """
         for job in jobs:
-            if job.job_id not in self._held:  # also when the process of another one was killed just now
+            if job.job_id not in self._held:  # it may have ended when an earlier iteration killed its process
                 continue
             text = "Job %s was claimed again while it runs here; its earlier attempt is stopped."
             _log.warning(text, job.job_id, extra=naming(job))
@@ -212,7 +230,11 @@ class Claimer:
             self._endings.release([held.job.job_id for held in company if held.job.job_id in self._held])
 
     def _exchange(self, worker: WorkerId, tasks: Sequence[str], room: int, slots: int) -> Claims | None:
-        """Store endings and claim; None: the lease is over, and it is known by now whether it is lost."""
+        """Store pending ends and claim jobs, in one transaction.
+
+        Returns None if the store refused the claim because the lease is over; the lease is then renewed or known to be
+        lost. Raises StoreError.
+        """
         window = AHEAD_LIMIT if self.free > 0 else timedelta(0)
         offer, supply = self._held.left_of(self._options.offer.of_worker(worker)), self._supplies[tasks]
         batch = self._endings.batch()
@@ -221,7 +243,7 @@ class Claimer:
         reach = LimitedCapacity(min(room, slots), offer, supply.search(began), min(room, self._pace.prefetch()))
         try:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
-        except StoreError:  # it may have been carried out all the same, or may still be
+        except StoreError:  # the store may have committed the claim, or may still commit it later
             self._unsure_at = self._clock.monotonic()
             self._is_unsure, self._unsure_until = True, None
             raise
@@ -237,24 +259,24 @@ class Claimer:
         return done.claims
 
     def _renew(self, worker: WorkerId) -> None:
-        """Find out whether the lease only ran out, as after a pause, or was lost to a reaper with all it covers."""
+        """Renew the lease; records whether it had only expired, as after a pause, or was reclaimed by a reaper."""
         sent = self._clock.monotonic()
         self._lease.renewed(worker, sent, self._store.renew_lease(worker, self._lease.duration))
 
     def _queues(self) -> list[str]:
-        """The queues in a random order in which heavier ones come first more often; nobody starves."""
+        """Return the queues in a weighted random order, so that every queue comes first at times."""
         if len(self._options.queues) == 1:
             return [self._options.queues[0][0]]
         drawn = sorted(self._options.queues, key=lambda one: -(self._rng.random() ** (1 / one[1])))
         return [queue for queue, _ in drawn]
 
     def start_due(self, now: float, *, hurry: bool) -> None:
-        """Start what is due, and the batches that have waited for company long enough; in a hurry, all of them."""
+        """Start the jobs that are due, and the batches that are full or have waited long enough; with `hurry`, all."""
         self._start_calls(now)
         self._start_batches(now, hurry=hurry)
 
     def _start_calls(self, now: float) -> None:
-        """Start what is due, unless the lease ran out: a claim may have been answered that late."""
+        """Start the jobs that are due, unless the lease ran out: the reply of a claim may come after that."""
         due = self._held.start_due(now) if self._lease.left(now) > 0 else []
         self._count_starts([held.job.queue for held in due], now)
         for alone in (False, True):
@@ -263,9 +285,9 @@ class Claimer:
                 self._pools.submit(batch, alone)
 
     def start_exclusive(self, now: float) -> None:
-        """Start a job that must run alone, once nothing else is held and all ends are stored.
+        """Start a job that must run alone, once no other job is held and all ends are stored.
 
-        That it begins is stored first: from then on, a loss of this worker is the job's own fault.
+        The start is stored first. If the worker is lost afterwards, the loss is charged to this job.
         """
         held = self._held.exclusive_due(now) if self._lease.left(now) > 0 else None
         if held is None or len(self._endings):
@@ -274,7 +296,7 @@ class Claimer:
         if not self._store.begin_alone(job.job_id, job.claim):
             self._held.forget(job.job_id)  # it was reclaimed
             return
-        if self._lease.left(self._clock.monotonic()) <= 0:  # the store took its time
+        if self._lease.left(self._clock.monotonic()) <= 0:  # the store call may have been slow
             self._endings.end(held, Released(), 0.0)
             return
         text = "Job %s runs alone: its last %d attempts were lost with their workers."
@@ -284,25 +306,27 @@ class Claimer:
         self._pools.submit([held.assignment()], True)
 
     def _start_batches(self, now: float, *, hurry: bool) -> None:
-        """Begin the calls whose time has come; a draining worker waits for no company."""
+        """Start the calls of batches that are full or have waited long enough; with `hurry`, all waiting jobs."""
         calls = self._held.batches.start(now, hurry=hurry) if self._lease.left(now) > 0 else []
         self._count_starts([one.queue for call in calls for one in (call, *call.company)], now)
         for call in calls:
             self._pools.submit([call], False)  # each in a frame of its own
 
     def _count_starts(self, queues: list[str], now: float) -> None:
+        """Count started jobs for the retry budgets of their queues."""
         if queues:
             for queue, count in Counter(queues).items():
                 self._retries.started(queue, count, now)
 
-    # -- what went wrong
+    # -- recovery
 
     def give_back_unknown(self, now: float) -> None:
-        """Give back attempts that the store counts as this worker's and that it does not hold: no reaper would.
+        """Release attempts that the store assigns to this worker but that the worker does not hold.
 
-        A claim whose answer was lost took them. A server that was stopped may carry out such a claim when it goes on,
-        so the time to look for them is counted from its next answer. Or their end was stored, and the store has lost
-        it (a restored backup, a failover); for those it looks every few minutes.
+        No reaper reclaims them while the worker renews its lease. They have two causes. The reply of their claim was
+        lost: a server that was stopped may still commit the claim when it resumes, so the checks, one in
+        `UNSURE_LOOK_S` seconds, continue for a while after its next answer. Or their end was stored and the store has
+        lost it (a restored backup, a failover): the worker checks for these every `OWN_LOOK_LEASES` leases.
         """
         look_at = now + OWN_LOOK_LEASES * self._lease.duration.total_seconds()
         self._own_at = look_at if self._own_at is None else self._own_at
@@ -322,7 +346,7 @@ class Claimer:
             self._is_unsure = now <= self._unsure_until
 
     def _look_for_unknown(self, now: float) -> None:
-        """Say once of each task that stands in our queues and that we cannot run, so that nobody has to wonder."""
+        """Log a warning, once per task, about due jobs in our queues whose task this worker does not have."""
         if now < self._unknown_at:
             return
         began = self._clock.monotonic()

@@ -1,6 +1,6 @@
-"""How attempts ended, until it is stored, and what their handlers wrote.
+"""Decide what happens to jobs whose attempts have ended, and store the ends with their logs and progress.
 
-Storing an ending twice is harmless, since an attempt can only be closed once; so what was not stored for sure is kept.
+An end is kept until the store has confirmed it. Storing an end twice is harmless, because an attempt is closed once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tickwork.worker.held_jobs import HeldJob, HeldJobs
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")
-NOTES_S = 0.5  # logs and progress are stored this often while handlers run
+NOTES_S = 0.5  # the interval at which logs and progress are stored while handlers run
 FINISH_BATCH = 500
 ONCE_KEPT = 10_000
 _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
@@ -35,7 +35,7 @@ _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 @dataclass(slots=True)
 class PendingNotes:
-    """What handlers said that need not be stored at once."""
+    """Logs and progress of handlers that are not stored yet."""
 
     logs: list[NewLog] = field(default_factory=list)
     progress: dict[str, Progress] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class PendingNotes:
 
 
 class Finisher:
-    """Decides what becomes of jobs whose attempts end, and has it stored."""
+    """Decides the transitions of jobs whose attempts have ended, and stores them in batches."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class Finisher:
         self._nudge_scheduler = nudge_scheduler
         self._tally = tally
         self._unstored: list[Finish] = []  # decided, and not yet stored
-        self._runs: set[str] = set()  # those of them that schedules may wait for
+        self._runs: set[str] = set()  # ids of unstored jobs that a schedule made; the schedule may wait for their end
         self.turnstiles = BreakerReports(store)
         self._notes_at = 0.0
         self.notes = PendingNotes()
-        # Attempts that may not begin again, should the store lose their end (see Claiming.give_back_unknown).
+        # Attempts that may not begin again if the store loses their end (see `Claimer.give_back_unknown`).
         self._begun_once: deque[tuple[JobId, ClaimId]] = deque(maxlen=ONCE_KEPT)
 
     def __len__(self) -> int:
@@ -79,7 +79,11 @@ class Finisher:
         return iter(self._unstored)
 
     def end(self, held: HeldJob, ending: Ending, waited: float, took: float | None = None) -> None:
-        """An attempt has ended so; it is held no longer. `took`: its handler ran so long, `waited` after its claim."""
+        """Decide the transition of a job whose attempt has ended, queue it for storing, and stop holding the job.
+
+        `waited` is the time in seconds from the claim to the start of the handler, and `took` its run time; None if
+        the handler did not report one.
+        """
         job = held.job
         self._held.forget(job.job_id)
         if held.begun and job.policy.on_lost == "fail":
@@ -99,7 +103,7 @@ class Finisher:
         self._unstored.append(Finish(job.job_id, job.attempt, job.claim, transition, *about, progress))
 
     def ended_elsewhere(self, held: HeldJob, waited: float, took: float) -> None:
-        """An attempt has succeeded, and its handler's own transaction has stored that."""
+        """Stop holding a job whose success was already stored by its handler's own transaction."""
         if self._tally is not None:
             self._count(self._tally, held.job, AttemptState.SUCCEEDED, waited, took)
         self._held.forget(held.job.job_id)
@@ -109,24 +113,25 @@ class Finisher:
             self._nudge_scheduler()
 
     def count_refused(self, count: int) -> None:
-        """Count connections that the database server refused to handlers."""
+        """Add to the metric of database connections that were refused to handlers."""
         if self._tally is not None:
             self._tally.add(metrics_table.CONNECTIONS_REFUSED, (), count)
 
     def _count(self, tally: Counters, job: Claimed, state: AttemptState, waited: float, took: float | None) -> None:
+        """Update the metrics of attempts, wait times and run times."""
         tally.add(metrics_table.ATTEMPTS, (job.queue, job.task, state.value))
         if took is not None:
             tally.spread(metrics_table.WAIT, (job.queue,), max(0, job.claimed_at_us - job.run_at_us) / 1e6 + waited)
             tally.spread(metrics_table.RUN, (job.queue, job.task), took)
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Give back jobs that had to stop for no fault of theirs."""
+        """Release jobs, and the other jobs of their calls, that had to stop for no fault of their own."""
         for job_id in job_ids:
             for held in self._held.company(job_id):
                 self.end(held, Released(begun=held.begun), 0.0)
 
     def give_back(self, unknown: Sequence[OpenAttempt]) -> None:
-        """Give back attempts that are ours for the store alone."""
+        """Release attempts that the store assigns to this worker but that the worker does not hold."""
         self._store.finish_attempts([self._released(one) for one in unknown])
 
     def _released(self, one: OpenAttempt) -> Finish:
@@ -135,7 +140,7 @@ class Finisher:
         return Finish(one.job_id, one.attempt, one.claim, transition, 0, one.run, one.step)
 
     def clear(self) -> None:
-        """Forget everything: none of it is ours any more."""
+        """Discard everything that is not stored: the lease was lost, and with it the right to store it."""
         self._unstored.clear()
         self._runs.clear()
         self.turnstiles.clear()
@@ -144,24 +149,24 @@ class Finisher:
     # -- storing
 
     def settle(self) -> None:
-        """Store how attempts ended, with what they wrote, in one transaction a batch."""
+        """Store all pending ends with their logs, in one transaction per batch of `FINISH_BATCH`."""
         while self._unstored:
             batch = self.batch()
             self.settled(batch, self._store.finish_attempts(batch, self.last_words(batch)))
 
     def batch(self) -> list[Finish]:
-        """The endings that are to be stored next."""
+        """Return the next batch of ends to store."""
         return self._unstored[:FINISH_BATCH]
 
     def last_words(self, batch: Sequence[Finish]) -> list[NewLog]:
-        """What the attempts of a batch wrote and is not stored yet."""
+        """Return the logs of a batch's attempts that are not stored yet."""
         if not self.notes.logs:
             return []
         ids = {finish.job_id for finish in batch}
         return [log for log in self.notes.logs if log.job_id in ids]
 
     def settled(self, batch: Sequence[Finish], accepted: set[JobId]) -> None:
-        """The first endings are stored, or were refused."""
+        """Drop a batch that the store has processed, and log the ends that it did not accept."""
         del self._unstored[: len(batch)]
         if self.notes.logs:
             ids = {finish.job_id for finish in batch}
@@ -171,13 +176,14 @@ class Finisher:
         self._report(batch, accepted)
 
     def _tell_scheduler(self, batch: Sequence[Finish]) -> None:
-        """Runs of schedules have ended: what waits for that need not wait for the scheduler's next look."""
+        """Wake the scheduler if a stored end belongs to a schedule, whose next occurrence may wait for it."""
         stored = self._runs.intersection(finish.job_id for finish in batch)
         if stored:
             self._runs -= stored
             self._nudge_scheduler()
 
     def _report(self, finishes: Sequence[Finish], accepted: set[JobId]) -> None:
+        """Log superseded attempts and jobs that failed for good."""
         for finish in finishes:
             if finish.job_id not in accepted:
                 text = "Attempt %d of job %s was superseded; its result was dropped."
@@ -188,7 +194,7 @@ class Finisher:
                 _log.warning(text, finish.job_id, finish.attempt, told, extra=naming(finish))
 
     def store_notes(self, now: float) -> None:
-        """Store what handlers wrote so far, now and then."""
+        """Store the logs and progress of running handlers, at most once in `NOTES_S` seconds."""
         if now - self._notes_at < NOTES_S:
             return
         self._notes_at = now

@@ -1,4 +1,4 @@
-"""What a worker serves, and what it needs of whoever runs its handlers."""
+"""The options of a worker, and the interface of the pools (threads or child processes) that run its handlers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tickwork.worker.ipc.protocol import AskReply, Assignment, ChildDied, FromEx
 
 
 class AttemptRunner(Protocol):
-    """Whoever runs an attempt, so that it can be answered."""
+    """The thread pool or child process that runs an attempt, as the receiver of replies."""
 
     def send(self, message: AskReply) -> None: ...
 
 
 class HandlerPools(Protocol):
-    """Where handlers run. Implemented on threads and child processes, and by the simulator in virtual time."""
+    """The pools that run handlers. Implemented with threads and child processes, and by the simulator."""
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None: ...
 
@@ -26,19 +26,19 @@ class HandlerPools(Protocol):
     def interrupt(self, job_id: str, claim: int, reason: str) -> None: ...
 
     def kill_holder(self, job_id: str) -> list[str]:
-        """End the process that runs a job; return the jobs that ran beside it and died with it."""
+        """Kill the process that runs a job; return the ids of the other jobs that it held."""
 
     def kill_all(self) -> None:
-        """End every handler at once, and run none any more."""
+        """Stop every handler at once, and start no new ones."""
 
     def abandon(self) -> None:
-        """End every handler at once; nothing more is heard of them, and new ones can be run."""
+        """Stop every handler at once and drop its messages; new handlers can be started."""
 
     def stop_running(self) -> None:
-        """Tell every handler to stop; what that ends is given back. May be called from any thread."""
+        """Tell every handler to stop; the attempts that end are released. May be called from any thread."""
 
     def kill_running(self) -> None:
-        """Kill every process that still runs a handler; its jobs are given back. May be called from any thread."""
+        """Kill every process that still runs a handler; its jobs are released. May be called from any thread."""
 
     def solo_room(self) -> int: ...
 
@@ -47,17 +47,17 @@ class HandlerPools(Protocol):
     def stalled(self) -> bool: ...
 
     def filenos(self) -> list[int]:
-        """Descriptors that are readable when `poll` has news."""
+        """Return the descriptors that are readable when `poll` has messages."""
 
     def unsent(self) -> list[int]:
-        """Those of them that `poll` has more to write to, as soon as they take it."""
+        """Return those of these descriptors that have unsent data, which `poll` writes when they are writable."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What a worker serves, and what it has for jobs that need something (see core/placement/needs.py).
+    """The options of a worker: its queues, slots, and the resources for jobs with needs (see core/placement/needs.py).
 
-    Queues come with weights: the order in which they are asked is drawn by them.
+    Each queue has a weight; each claim reads the queues in a weighted random order.
     """
 
     queues: tuple[tuple[str, float], ...] = (("default", 1.0),)

@@ -1,6 +1,6 @@
-"""What a worker tells probes and Prometheus, on a port of its own: /healthz, /readyz, /metrics.
+"""Serve the health and metrics endpoints of a worker on its own port: /healthz, /readyz, /metrics.
 
-Ready means that its lease was renewed lately, not that its process is there.
+Ready means that the lease was renewed recently, not only that the process exists.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tickwork.store.base import ConnectionCounts
 from tickwork.worker.heartbeat import Lease
 
 _log = logging.getLogger("tickwork.worker")
-_WAIT_S = 5.0  # for a request that was begun
-MOST = 16  # connections at once, each of which has a thread; probes need one or two
+_WAIT_S = 5.0  # the socket timeout of a connection
+MOST = 16  # the limit of open connections, each of which has a thread; probes need one or two
 
 
 class WorkerHealth:
-    """What this worker says of itself."""
+    """The answers of the health and metrics endpoints of one worker."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class WorkerHealth:
         self._tally = tally
         self._clock = clock
         self._connections = connections
-        self._refused = 0  # of those that the tally has
+        self._refused = 0  # refused connections of this process that the metric already includes
 
     def answer(self, path: str) -> tuple[int, bytes]:
-        """The status and text for a path."""
+        """Return the HTTP status and body for a path."""
         match path:
             case "/healthz":
                 return 200, b"ok\n"
@@ -70,7 +70,7 @@ class WorkerHealth:
 
 
 class _Server(ThreadingHTTPServer):
-    """Closes the oldest connection when there are too many, and says nothing of clients that go away."""
+    """An HTTP server that closes the oldest of more than `MOST` connections, and does not log disconnected clients."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -87,7 +87,7 @@ class _Server(ThreadingHTTPServer):
             if isinstance(oldest, socket.socket):
                 del self._open[oldest]
                 with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread then reads end-of-file, and closes the socket
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
@@ -101,7 +101,10 @@ class _Server(ThreadingHTTPServer):
 
 
 def serve_health(where: str, health: WorkerHealth) -> ThreadingHTTPServer:
-    """Answer on `PORT` of this machine, or on `ADDRESS:PORT`, from a thread. Raises InvalidInput."""
+    """Start a thread that serves the endpoints on `PORT` of the loopback address, or on `ADDRESS:PORT`.
+
+    Raises InvalidInput if it cannot listen there.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _WAIT_S

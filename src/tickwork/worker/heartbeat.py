@@ -1,7 +1,7 @@
-"""Keeps a worker's lease alive, from a thread of its own.
+"""Renew the lease of a worker from a separate thread, and read requests to quiet or stop the worker.
 
-One row is renewed for each worker, however many jobs it runs. The worker counts its lease from the moment that the
-request was sent, so that it stops before the store would let another one begin.
+The heartbeat renews one row per worker, however many jobs the worker runs. The worker counts its lease from the moment
+that the request was sent, so that it stops its handlers before the store lets another worker start the jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tickwork.store.base import Store
 
 
 class Lease:
-    """Until when a worker may believe that its attempts are its own, on its monotonic clock."""
+    """The lease of a worker, on its monotonic clock. Its attempts are its own only until the lease ends."""
 
     def __init__(self, duration: timedelta, heartbeat: timedelta | None = None) -> None:
         self.duration = duration
@@ -25,13 +25,13 @@ class Lease:
         self.lost = False
 
     def begin(self, worker: WorkerId, sent: float) -> None:
-        """A new lease was granted to a newly registered worker."""
+        """Start the lease of a newly registered worker; `sent` is when the registration was sent."""
         self.worker, self.until, self.lost = worker, sent + self.duration.total_seconds(), False
 
     def renewed(self, worker: WorkerId, sent: float, granted: bool) -> None:
-        """Take the store's answer to a renewal that was sent then; one of an earlier registration is ignored.
+        """Record the store's reply to a renewal that was sent at `sent`; ignore it for an earlier registration.
 
-        Heartbeat and claims renew from threads of their own, so an older renewal may be answered last.
+        The heartbeat and the claims renew from different threads, so the reply to an older renewal may arrive last.
         """
         if self.worker != worker:
             return
@@ -41,12 +41,12 @@ class Lease:
             self.lost = True
 
     def left(self, now: float) -> float:
-        """Seconds until it ends, less a margin for whatever takes long on the way."""
+        """Return the seconds until the lease ends, less a safety margin of a tenth of its duration."""
         return self.until - self.duration.total_seconds() / 10 - now
 
 
 class Heartbeat:
-    """Renews the lease in time, and tells the worker when somebody wants something else of it."""
+    """The service that renews the lease, and calls `told` when an operator's request to the worker changes."""
 
     def __init__(self, store: Store, lease: Lease, told: Callable[[Ask | None], None] = lambda asked: None) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The jobs that a worker holds, kept so that a tick costs as much as has changed, however many there are."""
+"""Track the jobs that a worker has claimed. The cost of a tick depends on changes, not on the number of held jobs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tickwork.worker.ipc.protocol import Assignment
 
 
 class HeldJob(msgspec.Struct):
-    """A job that this worker holds: claimed, and running or about to."""
+    """A job that this worker has claimed and that is running or waits to be started."""
 
     job: Claimed
     claimed_mono: float
     start_at: float
     cancelled: bool = False
-    begun: bool = False  # its handler was called; known of jobs that may begin only once, and of those with a limit
+    begun: bool = False  # the handler was called; reported only for jobs that may begin only once or have a timeout
 
     def assignment(self) -> Assignment:
-        """What a child is told to run it."""
+        """Return the message that tells a child to run the job."""
         job, policy = self.job, self.job.policy
         timeout_s = None if policy.timeout is None else policy.timeout.total_seconds()
         what = (
@@ -47,17 +47,17 @@ class HeldJob(msgspec.Struct):
 
 
 class HeldJobs:
-    """Held jobs by id, those of them that wait for their time, and when to kill those that may not run for ever."""
+    """The held jobs of a worker by id, with the jobs that wait to start and the kill times of jobs with a timeout."""
 
     def __init__(self, batches: Mapping[str, Batch]) -> None:
         self.batches = Batches(batches)
         self._batched = frozenset(batches)
         self._held: dict[str, HeldJob] = {}
         self._waiting: dict[str, HeldJob] = {}
-        self._exclusive: dict[str, HeldJob] = {}  # those that wait until nothing else is held
-        self._apart: set[str] = set()  # these, and the one of them that runs
-        self._needing: dict[str, Needs] = {}  # what those take that need something
-        self._kills: list[tuple[float, str, int]] = []  # a heap; what is not held any more is left in it for a while
+        self._exclusive: dict[str, HeldJob] = {}  # jobs that must run alone and wait until no other job is held
+        self._apart: set[str] = set()  # ids of these jobs, and of the exclusive job that runs
+        self._needing: dict[str, Needs] = {}  # the needs of held jobs, by job id
+        self._kills: list[tuple[float, str, int]] = []  # a heap; entries of ended jobs are removed later
 
     def __len__(self) -> int:
         return len(self._held)
@@ -70,20 +70,20 @@ class HeldJobs:
 
     @property
     def load(self) -> int:
-        """How many slots they take or will take."""
+        """Return how many slots the held jobs take or will take."""
         return len(self._held) - self.batches.slotless
 
     def left_of(self, offer: Offer) -> Offer:
-        """What is left of an offer beside the jobs that are held."""
+        """Return what remains of an offer of resources after the needs of the held jobs."""
         return free(offer, self._needing.values()) if self._needing else offer
 
     def company(self, job_id: str) -> list[HeldJob]:
-        """The jobs of the call that a job leads: mostly itself alone; none when it is not held."""
+        """Return the jobs of a job's call: usually only the job itself; an empty list if it is not held."""
         held = self._held.get(job_id)
         return [] if held is None else self.batches.company(held)
 
     def timeout(self, held: HeldJob) -> timedelta | None:
-        """How long the call that runs it may take."""
+        """Return the timeout of the call that runs a job: the shortest of its jobs; None if none has one."""
         return smallest_timeout(self.batches.company(held))
 
     def attempt(self, job_id: str, claim: int) -> HeldJob | None:
@@ -92,9 +92,9 @@ class HeldJobs:
         return held if held is not None and held.job.claim == claim else None
 
     def take(self, jobs: Sequence[Claimed], now: float) -> None:
-        """Hold claimed jobs.
+        """Add claimed jobs; `now` is when the reply of the claim arrived.
 
-        The store read its clock before its reply came, so a wait that is counted from the reply cannot be too short.
+        The store read its clock before that, so a wait that is counted from the reply is never too short.
         """
         for job in jobs:
             held = HeldJob(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
@@ -108,6 +108,7 @@ class HeldJobs:
                 self._waiting[job.job_id] = held
 
     def forget(self, job_id: str) -> None:
+        """Stop holding a job. Raises KeyError if it is not held."""
         held = self._held.pop(job_id)
         self._waiting.pop(job_id, None)
         if self._apart:
@@ -127,10 +128,10 @@ class HeldJobs:
         self._kills.clear()
         self.batches.clear()
 
-    # -- those whose time has not come
+    # -- jobs that wait to start
 
     def starts(self, held: HeldJob) -> bool:
-        """Whether it is still to be started."""
+        """Return whether a held job has not been started yet."""
         job_id = held.job.job_id
         return job_id in self._waiting or job_id in self._exclusive or self.batches.waits(held)
 
@@ -138,56 +139,57 @@ class HeldJobs:
         return [held.start_at for held in (*self._waiting.values(), *self._next_exclusive())]
 
     def reckon(self, store_us: int, now: float) -> None:
-        """Count the waits anew from a look at the store's clock, whose reply came just now.
+        """Recompute the start times from a reading of the store's clock, `store_us`, whose reply came at `now`.
 
-        The reply of a claim comes after its commit, which may take a while; that of a mere look comes at once.
+        The reply of a claim comes after its commit, which may be slow. The reply of a clock reading comes at once, so
+        it gives a better estimate.
         """
         for held in chain(self._waiting.values(), self.batches.waiting()):
             held.start_at = min(held.start_at, now + max(0, held.job.run_at_us - store_us) / 1e6)
             held.claimed_mono = min(held.claimed_mono, now - (store_us - held.job.claimed_at_us) / 1e6)
 
     def start_due(self, now: float) -> list[HeldJob]:
-        """Those whose time has come; from here on they count as started."""
+        """Return the waiting jobs that are due, and mark them as started."""
         due = [held for held in self._waiting.values() if held.start_at <= now]
         for held in due:
             del self._waiting[held.job.job_id]
         return due
 
-    # -- those that run alone
+    # -- jobs that run alone
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether a job is held that must be the only one: nothing else is claimed until it has ended."""
+        """Return whether a held job must run alone; no other jobs are claimed until it has ended."""
         return bool(self._apart)
 
     def _next_exclusive(self) -> list[HeldJob]:
-        """The job that may start alone: the first of those, once nothing else is held."""
+        """Return the first job that must run alone, once all held jobs are such jobs; otherwise an empty list."""
         alone = self._exclusive and len(self._exclusive) == len(self._held)
         return [next(iter(self._exclusive.values()))] if alone else []
 
     def exclusive_due(self, now: float) -> HeldJob | None:
-        """Return the job that is to start alone now."""
+        """Return the job that must run alone and can start now, or None."""
         return next((held for held in self._next_exclusive() if held.start_at <= now), None)
 
     def start_exclusive(self, held: HeldJob) -> None:
-        """From here on it counts as started."""
+        """Mark a job that must run alone as started."""
         del self._exclusive[held.job.job_id]
 
-    # -- those that may not run for ever
+    # -- jobs with a timeout
 
     def kill_at(self, time: float, job_id: str, claim: int) -> None:
-        """Have an attempt in `overdue` once its time is up, unless it has ended."""
-        if len(self._kills) > 2 * len(self._held) + 100:  # short jobs with long limits would pile up
+        """Set the time after which `overdue` returns an attempt, unless it has ended."""
+        if len(self._kills) > 2 * len(self._held) + 100:  # short jobs with long timeouts would fill the heap
             self._kills = [one for one in self._kills if self.attempt(*one[1:]) is not None]
             heapify(self._kills)
         heappush(self._kills, (time, job_id, claim))
 
     def next_kill(self) -> float | None:
-        """When to look for overdue ones; perhaps too early, never too late."""
+        """Return when to check for overdue attempts next: possibly too early, never too late. None: never."""
         return self._kills[0][0] if self._kills else None
 
     def overdue(self, now: float) -> list[HeldJob]:
-        """Those that should have ended by now."""
+        """Remove the kill times that have passed, and return the held jobs that they belong to."""
         found: list[HeldJob] = []
         while self._kills and (self._kills[0][0] < now or self.attempt(*self._kills[0][1:]) is None):
             _, job_id, claim = heappop(self._kills)

@@ -1,8 +1,8 @@
-"""Stops handlers before the lease of their worker ends, whatever the other threads of the worker wait for.
+"""Stop handlers before the lease of their worker ends, even while the worker's other threads are blocked.
 
-The worker's tick stops handlers, too, but it also calls the store, and such a call may take as long as its deadline
-allows: a silent connection, a stalled disk. This service makes no call of the store, waits for nothing but time, and
-runs on a thread of its own. So no handler runs on beyond the lease while its process runs at all.
+The worker's tick stops handlers, too, but it also calls the store, and a call may block until its deadline: a silent
+connection, a stalled disk. This service makes no store calls, waits only for time, and runs on its own thread. So no
+handler outlives the lease, as long as the worker process itself is scheduled.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Protocol
 from tickwork.worker.heartbeat import Lease
 
 _log = logging.getLogger("tickwork.worker")
-LOOKS = 10  # in the length of a lease
-LAST_LOOKS = 40  # and after its handlers were told to stop
-KILL_SHARE = 20  # so much of a lease before its end, whatever did not stop is killed
+LOOKS = 10  # checks per lease duration
+LAST_LOOKS = 40  # the same, after the handlers were told to stop
+KILL_SHARE = 20  # handlers that did not stop are killed 1/20 of the lease duration before its end
 
 
 class StoppableHandlers(Protocol):
-    """Where handlers run; a part of `Pools` that may be called from any thread."""
+    """The part of `HandlerPools` that may be called from any thread."""
 
     def stop_running(self) -> None: ...
 
@@ -27,7 +27,7 @@ class StoppableHandlers(Protocol):
 
 
 class LeaseWatch:
-    """A service. It has handlers stopped when the lease runs out, and killed when they do not stop before its end."""
+    """The service that stops handlers when the lease runs out, and kills those that do not stop before its end."""
 
     def __init__(self, lease: Lease, pools: StoppableHandlers) -> None:
         self._lease = lease
@@ -35,6 +35,7 @@ class LeaseWatch:
         self._kill_at: float | None = None  # set when handlers were told to stop
 
     def tick(self, now: float) -> float:
+        """Check the lease, and stop or kill handlers if it runs out; return the seconds until the next check."""
         lease, length = self._lease, self._lease.duration.total_seconds()
         left = lease.left(now)
         if lease.worker is None or (left > 0 and not lease.lost):

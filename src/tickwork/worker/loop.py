@@ -1,7 +1,7 @@
-"""Ticks a worker: waits until there may be something to do, and sees it through its end.
+"""The main loop of a worker: tick, wait for the next event, drain and release jobs at shutdown.
 
-It is called by the store (somebody enqueued), by handlers (one ended), by signals and by `stop`. None of these calls is
-relied on: a wait never lasts longer than the worker said.
+The loop is woken by the store (jobs were enqueued), by handlers (an attempt ended), by signals and by `stop`. It does
+not rely on any of them: a wait never lasts longer than the worker's tick allowed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tickwork.worker.worker import Worker
 _log = logging.getLogger("tickwork.worker")
 LONGEST_S = 5.0
 PAUSE_S = 1.0
-LAST_TRIES_S = 5.0  # when leaving, the store is tried for so long
+LAST_TRIES_S = 5.0  # at shutdown, how long to retry releasing jobs while the store fails
 
 
 class WorkerLoop:
-    """Runs on one thread until it is stopped; `stop` may be called from anywhere, also from a signal handler."""
+    """The loop that ticks a worker on one thread. `stop` may be called from any thread and from signal handlers."""
 
     def __init__(
         self,
@@ -53,13 +53,16 @@ class WorkerLoop:
         os.set_blocking(self._writable, False)
 
     def stop(self, *, now: bool = False) -> None:
-        """Take no more jobs, let those that run finish within the grace, give back the rest, and end."""
+        """Claim no more jobs, let running jobs finish within the grace period, release the rest, and end.
+
+        With `now`, the grace period is zero.
+        """
         until = self._clock.monotonic() + (0.0 if now else self._grace_s)
         self._give_up_at = until if self._give_up_at is None else min(self._give_up_at, until)
         self.call()
 
     def obey(self, asked: Ask | None) -> None:
-        """Do what somebody asked of this worker through the store: be quiet, stop, or go on."""
+        """Carry out a request to this worker that was stored by an operator: be quiet, stop, or (None) go on."""
         _log.warning("Somebody asks this worker to %s.", asked or "go on")
         self._worker.quiet = asked == "quiet"
         if asked == "stop":
@@ -67,12 +70,15 @@ class WorkerLoop:
         self.call()
 
     def call(self) -> None:
-        """Have the worker look around."""
+        """Wake the loop, so that it ticks at once."""
         with suppress(BlockingIOError):
             os.write(self._writable, b"!")
 
     def run(self) -> None:
-        """Tick until stopped. Errors of the store are waited out; raises WorkerError when nothing can be run."""
+        """Tick until stopped, with a backoff after errors of the store.
+
+        Raises WorkerError when the worker can run nothing, for example because the user's code does not load.
+        """
         try:
             self._tick()
             while not self._over():
@@ -81,7 +87,7 @@ class WorkerLoop:
             self._leave()
 
     def _tick(self) -> None:
-        """Tick once, and wait until there may be more to do."""
+        """Tick once, and wait for the next event or for as long as the tick allows."""
         try:
             if self._give_up_at is not None and not self._draining:
                 self._draining = True
@@ -91,7 +97,7 @@ class WorkerLoop:
         except WorkerError:
             raise
         except Exception as error:
-            # Only for this long: handlers are still to be ended in time. And not less, however much they have to say.
+            # No longer, because handlers must still be stopped in time; no shorter, whatever messages handlers send.
             patience = self._worker.patience(self._clock.monotonic())
             self._pause(min(self._backoff.failed(error), PAUSE_S, patience, self._left()))
         else:
@@ -99,22 +105,24 @@ class WorkerLoop:
                 self._wait(min(wait, self._left()))
 
     def _over(self) -> bool:
+        """Return whether the loop ends: the worker was stopped and is idle, or the grace period is over."""
         if self._give_up_at is None:
             return False
         return self._clock.monotonic() >= self._give_up_at or (self._draining and not self._worker.busy)
 
     def _left(self) -> float:
-        """How long it may go on."""
+        """Return the longest time to wait, in seconds: what remains of the grace period, or `LONGEST_S`."""
         return LONGEST_S if self._give_up_at is None else max(0.0, self._give_up_at - self._clock.monotonic())
 
     def _pause(self, seconds: float) -> None:
-        """Wait, unless this loop is told to stop."""
+        """Wait for some seconds, or until the loop is woken by `call`."""
         poll = select.poll()
         poll.register(self._readable, select.POLLIN)
         poll.poll(seconds * 1000)
         self._clear_calls()
 
     def _wait(self, seconds: float) -> None:
+        """Wait for some seconds, or until `call`, the store or a handler wakes the loop."""
         poll = select.poll()
         writing = set(self._unsent())
         for descriptor in (self._readable, self._waiter.fileno(), *self._filenos()):
@@ -132,7 +140,7 @@ class WorkerLoop:
                 pass
 
     def _leave(self) -> None:
-        """Give back what still runs. If the store does not answer, its jobs are reclaimed when the lease runs out."""
+        """Stop and release the running jobs. If the store does not answer, a reaper reclaims them after the lease."""
         until = self._clock.monotonic() + LAST_TRIES_S
         while True:
             try:
@@ -154,7 +162,7 @@ class WorkerLoop:
 
 
 def _polled(poll: select.poll, seconds: float, clock: Clock) -> list[tuple[int, int]]:
-    """Poll for so long. The kernel counts milliseconds and rounds up: what is left of the last one is slept."""
+    """Poll for some seconds. `poll` takes whole milliseconds, so a remainder below one is slept with `select`."""
     until = clock.monotonic() + seconds
     ready = poll.poll(int(seconds * 1000))
     left = until - clock.monotonic()

@@ -1,4 +1,4 @@
-"""The two ways to run handlers, behind the one face that a worker knows."""
+"""The two implementations of `HandlerPools`: child processes only, or threads with child processes for solo tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.worker.run.thread_pool import ThreadPool
 
 
 class ChildPools:
-    """For `tickwork worker`: everything runs in child processes, and can be killed."""
+    """The pools of `tickwork worker`: every handler runs in a child process, and can be killed."""
 
     def __init__(self, children: ChildPool) -> None:
         self._children = children
@@ -32,7 +32,7 @@ class ChildPools:
 
 
 class LocalPools:
-    """For `app.worker()`: threads of this process, and child processes for CPU-bound tasks."""
+    """The pools of `app.worker()`: threads of this process, and child processes for CPU-bound tasks."""
 
     def __init__(
         self, local: ThreadPool, children: ChildPool, solo_tasks: frozenset[str], slots: int, clock: Clock
@@ -42,11 +42,12 @@ class LocalPools:
         self._solo_tasks = solo_tasks
         self._slots = slots
         self._clock = clock
-        self._here: set[tuple[str, int]] = set()  # the attempts on our threads
+        self._here: set[tuple[str, int]] = set()  # the attempts on threads of this process
         self._moved_at = 0.0
         self._recalled = False
 
     def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
+        """Run attempts of solo tasks in child processes, and all others on threads."""
         apart = [one for one in assignments if one.task in self._solo_tasks]
         here = [one for one in assignments if one.task not in self._solo_tasks]
         if here and not self._here:
@@ -57,6 +58,7 @@ class LocalPools:
             self._children.submit(apart, alone)
 
     def poll(self) -> list[tuple[AttemptRunner, FromExecutor | ChildDied]]:
+        """Return the messages of the threads and the children since the last call."""
         news: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
         for message in self._local.poll():
             if isinstance(message, AttemptsEnded):
@@ -72,7 +74,7 @@ class LocalPools:
         self._children.interrupt(job_id, claim, reason)
 
     def kill_holder(self, job_id: str) -> list[str]:
-        """Only a child can be killed; a thread is given up by its executor, which says so itself."""
+        """Kill the child that runs a job. A thread cannot be killed: its executor abandons it and reports the end."""
         return self._children.kill_holder(job_id)
 
     def kill_all(self) -> None:
@@ -92,14 +94,14 @@ class LocalPools:
         self._children.stop_running()
 
     def kill_running(self) -> None:
-        """Only children can be killed: a thread that does not stop is given up by its executor, and goes on."""
+        """Kill the children that run handlers. A thread that does not stop is abandoned by its executor and runs on."""
         self._children.kill_running()
 
     def solo_room(self) -> int:
         return self._children.solo_room()
 
     def tend(self, now: float) -> None:
-        """Recall what stands behind slow work, as children do."""
+        """Recall attempts that wait behind slow ones on the threads, and tend the children, which do the same."""
         if now - self._moved_at > STALLED_S and not self._recalled and len(self._here) > self._slots:
             self._recalled = True
             self._local.recall()

@@ -1,12 +1,12 @@
-"""Lines up the retries of each queue, so that they come due no faster than the queue's budget allows.
+"""Delay the retries of each queue, so that they come due no faster than the queue's retry budget allows.
 
-A worker knows what it started and what failed of it, so it keeps the budget by itself: nothing is read or written for
-it. When an attempt fails, its retry takes a place in the second in which it would be due, and waits as it would without
-a budget; or where that second is full, in the first one after it that has a place left. So a retry with a long wait is
-not in the way of those with short ones.
+A worker knows which jobs it started and which failed, so it keeps the budget in memory, without reading or writing the
+store. When an attempt fails, its retry is counted in the second in which it would be due, and keeps its normal delay.
+If that second is full, the retry moves to the first later second with capacity. So a retry with a long delay does not
+postpone retries with short ones.
 
-What is lined up is known to this worker alone. When it is lost, so is the line: the jobs have their times, and those of
-other workers are lined up beside them.
+Only this worker knows its counts. They are lost with it, but the jobs keep their stored times. Each worker schedules
+its retries independently of the others.
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ from tickwork.core.limits.retry_budget import RetryBudget, retries_a_second, sta
 from tickwork.core.limits.sliding_counter import SlidingCounter
 
 _SECOND_US = 1_000_000
-LONGEST_S = 3600  # nothing is put off by more; it is also the longest wait of a retry unless a task says otherwise
+LONGEST_S = 3600  # the longest postponement; also the default cap of the retry delay
 BUDGET = RetryBudget()
 
 
 class QueueRetryBudgets:
-    """The lines of all queues that a worker serves. Times are its monotonic clock's."""
+    """The retry budgets of all queues that a worker serves, on its monotonic clock."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._lines: dict[str, _QueueBudget] = {}
 
     def started(self, queue: str, count: int, now: float) -> None:
-        """Jobs of a queue have started."""
+        """Count jobs of a queue that have started; the budget is a share of the starts."""
         line = self._line(queue)
         line.starts = started(BUDGET, line.starts, count, round(now * 1e6))
 
     def delay(self, queue: str, wanted: timedelta, now: float) -> timedelta:
-        """Return how long a retry waits that would be due after `wanted`; what is far off waits as it wants to."""
+        """Return the delay of a retry whose normal delay is `wanted`, and count it in the budget.
+
+        A delay of more than `LONGEST_S` seconds is returned unchanged and not counted.
+        """
         if wanted.total_seconds() > LONGEST_S:
             return wanted
         now_us = round(now * 1e6)
@@ -50,16 +53,19 @@ class QueueRetryBudgets:
 
 
 class _QueueBudget:
-    """What started lately in a queue, and how many places are taken in each second to come."""
+    """The recent starts of a queue, and the number of retries that come due in each future second."""
 
     def __init__(self) -> None:
         self.starts = SlidingCounter()
         self._taken: dict[int, int] = {}
-        self._onward: dict[int, int] = {}  # from seconds that were full to where to look on
+        self._onward: dict[int, int] = {}  # full second -> a later second at which to continue the search
         self._cleared = 0
 
     def place_us(self, due_us: int, now_us: int, rng: Random) -> int:
-        """Take a place at an instant or after it. When all of the longest line is taken, chance finds one in it."""
+        """Reserve capacity for a retry at `due_us` or later; return its time in microseconds.
+
+        If no second has capacity within `LONGEST_S`, returns a random time in that range.
+        """
         self._clear(now_us // _SECOND_US)
         places = retries_a_second(BUDGET, self.starts, now_us)
         wanted = due_us // _SECOND_US
@@ -71,6 +77,7 @@ class _QueueBudget:
         return due_us if second == wanted else second * _SECOND_US + taken * _SECOND_US // places
 
     def _first_with_room(self, second: int, places: int) -> int:
+        """Return the first second with capacity, from `second` on; remembers the result for the full seconds before."""
         full = []
         while second in self._onward or self._taken.get(second, 0) >= places:
             full.append(second)
@@ -80,7 +87,7 @@ class _QueueBudget:
         return second
 
     def _clear(self, now_s: int) -> None:
-        """Forget the seconds that have passed."""
+        """Remove the seconds that have passed."""
         if now_s == self._cleared:
             return
         self._cleared = now_s

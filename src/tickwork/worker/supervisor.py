@@ -1,6 +1,6 @@
-"""`tickwork worker`: one supervisor, which never runs user code, and children that do.
+"""Run `tickwork worker`: a supervisor process, which never runs user code, and child processes that run it.
 
-The children are started first: they load the user's code and say which tasks are in it and which store it is meant for.
+The children are started first. They load the user's code and report its tasks and its store settings.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ OpenStore = Callable[[dict[str, str | None]], Store]
 
 @dataclass(frozen=True, slots=True)
 class SupervisorOptions:
-    """What `tickwork worker` was asked for. No queues: those that its tasks name. `slots` are those of all processes,
-    when there are as many as there may be.
+    """The options of `tickwork worker`.
+
+    Empty `queues` mean the queues that the tasks name. `slots` is the total over all child processes when the pool has
+    its maximum size.
     """
 
     target: str
@@ -57,7 +59,7 @@ class SupervisorOptions:
     slots: int = SLOTS
     processes: AutoscaleRange = field(default_factory=lambda: read_processes(min(SLOTS, usable_cpus())))
     grace: timedelta = GRACE
-    lease: timedelta | None = None  # else that of the settings
+    lease: timedelta | None = None  # None: the lease of the settings
     limits: ChildLimits = field(default_factory=ChildLimits)
     shell: bool = False
     run_as: str | None = None
@@ -71,9 +73,9 @@ def supervise(
     started: Callable[[Hello, Store], None],
     nursery: ForkServer | None = None,
 ) -> None:
-    """Run a worker until it is told to stop: the first SIGTERM or SIGINT drains it, the second stops it now.
+    """Run a worker until it is stopped: the first SIGTERM or SIGINT drains it, the second stops it at once.
 
-    Without a nursery that was forked in time, its children are born in one that is started.
+    `nursery` is a fork server that was forked before the caller started threads; if it is None, one is started.
     """
     clock, rule = SystemClock(), options.processes
     pools: dict[str, str] = {}
@@ -123,12 +125,15 @@ def supervise(
 
 
 def queues_of(hello: Hello) -> tuple[tuple[str, float], ...]:
-    """The queues that tasks go to unless told otherwise, and the default one, all alike."""
+    """Return the default queues of all tasks, and `default`, with equal weights."""
     return tuple((name, 1.0) for name in sorted({"default", *(task.queue for task in hello.tasks)}))
 
 
 def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
-    """Read `mail`, `mail:3` and the like. None at all: the queues that the tasks name, and `default`."""
+    """Parse queues such as `mail` and `mail:3` into names and weights. Raises InvalidInput.
+
+    An empty result means the queues that the tasks name, and `default`.
+    """
     queues = []
     for text in texts:
         name, _, weight = text.partition(":")
@@ -144,7 +149,7 @@ def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssembly:
-    """What the loops of a worker share; they are put together here, for a process of its own and for the user's."""
+    """The shared parts of a worker, and the assembly of its loops, for `tickwork worker` and for `app.worker()`."""
 
     store: Store
     lease: Lease
@@ -162,9 +167,9 @@ class WorkerAssembly:
         grace: timedelta,
         elasticity: Autoscaler | None = None,
     ) -> tuple[WorkerLoop, Runner, Nudge]:
-        """Make the worker's loop, and start the services that every worker runs beside it.
+        """Create the worker's loop, and start the services that every worker runs.
 
-        The last of the answer has the scheduler look at once.
+        Returns the loop, the runner of the services, and a function that wakes the scheduler.
         """
         self.store.answer_within(self.lease.duration / 3)
         waiter = self.store.waiter()
@@ -208,6 +213,7 @@ class WorkerAssembly:
 
 
 def _obey_signals(loop: WorkerLoop) -> None:
+    """Drain the worker at the first SIGTERM or SIGINT, and stop it at the second."""
     asked = 0
 
     def stop(number: int, frame: object) -> None:

@@ -1,8 +1,8 @@
-"""Keep a worker's slots busy: claim jobs, hand them out, and store how they end. `tick(now)` returns how long to wait.
+"""The worker: claim jobs, submit them to the pools, and store their ends. `tick(now)` returns how long to wait.
 
-Everything that touches the store, or decides what becomes of a job, happens in `tick`, on one thread. Handlers run
-elsewhere (see `HandlerPools`) and report by messages. A tick that fails half-way is repeated: ends that were not stored
-are kept, and storing one twice is harmless, because an attempt can be closed only once.
+All store calls and all decisions about jobs happen in `tick`, on one thread. Handlers run elsewhere (see
+`HandlerPools`) and report by messages. A tick that fails half-way is repeated: ends that were not stored are kept, and
+storing an end twice is harmless, because an attempt is closed only once.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from tickwork.worker.prefetch import Prefetch
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")
-POLL_S = 5.0  # how often to look without being called, when the store can call
-POLL_ONLY_S = 0.5  # and when it cannot
+POLL_S = 5.0  # the poll interval when the store can notify the worker
+POLL_ONLY_S = 0.5  # the poll interval when it cannot
 CANCEL_LOOK_S = 1.0
-LEASE_LOOK_S = 1.0  # how often to look whether a lease that ran out was renewed after all
+LEASE_LOOK_S = 1.0  # how often to check whether a lease that ran out was renewed after all
 NO_BATCHES: Mapping[str, Batch] = {}
 
 
 class Worker:
-    """Claims, hands out, settles. `tick` never runs user code and never blocks on a handler."""
+    """Claims jobs, submits them to the pools and stores their ends. `tick` never runs or waits for user code."""
 
     def __init__(
         self,
@@ -100,39 +100,41 @@ class Worker:
         )
         self._elasticity = elasticity
         self._cancels_at = 0.0
-        self.called = True  # somebody may have brought work or a cancellation since the last tick
+        self.called = True  # the store notified us of new jobs or cancellations since the last tick
         self.draining = False
-        self.quiet = False  # somebody wants it to claim nothing for a while
+        self.quiet = False  # an operator asked this worker to claim nothing for a while
 
     # -- the loop
 
     def tick(self, now: float) -> float:
-        """Do what there is to do, and return how many seconds nothing more will have to be done."""
+        """Do all work that is due, and return the seconds until the next tick is needed.
+
+        Steps that need no store come first: they must be done in time even while the store does not answer.
+        """
         if self._lease.worker is None or self._lease.lost:
             self._register(now)
         called, self.called = self.called, False
-        # First what needs no store: it must be done in time, also while the store does not answer.
         owning = self._lease.left(now) > 0
-        if not owning:  # before children are heard: one that became free must not begin what waits for it
+        if not owning:  # before messages are read: a child that became free must not begin a job that waits for it
             self._let_go("the worker could not renew its lease in time")
         self._hearing.listen()
         self._kill_overdue(now)
         self._pools.tend(now)
         self._claiming.start_due(now, hurry=self.draining)
         self._hearing.answer_asks()
-        self._look_for_cancels(now, False)  # now and then, whatever becomes of the claim
+        self._look_for_cancels(now, False)  # at its interval, even if the claim below fails
         self._claiming.give_back_unknown(now)
-        self._endings.turnstiles.tell()  # before others are claimed that it may concern
+        self._endings.turnstiles.tell()  # before the claim, whose jobs may be under the same breakers
         took, claims = 0, owning and self._claims
         gathers = claims and self._claiming.gathers(now)
         if claims and not gathers:
             self._resize()
             took = self._claiming.claim(now)
-        self._look_for_cancels(now, called)  # now, since who is called mostly has new jobs to claim
+        self._look_for_cancels(now, called)  # after the claim, since most notifications announce new jobs
         if not gathers:
             self._endings.settle()
         self._endings.store_notes(now)
-        now = self._clock.monotonic()  # the store took its time
+        now = self._clock.monotonic()  # the store calls may have been slow
         self._claiming.start_due(now, hurry=self.draining)
         self._claiming.start_exclusive(now)
         return 0.0 if took else self._wait(now)
@@ -143,11 +145,11 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether it holds jobs, or endings that are not stored."""
+        """Return whether the worker holds jobs, or ends that are not stored."""
         return bool(self._held or self._endings)
 
     def patience(self, now: float) -> float:
-        """How long it may be left alone even while the store does not answer: until a handler has to be ended."""
+        """Return the seconds until a handler must be stopped or killed, which bounds every wait; infinity if none."""
         kill_at = self._held.next_kill()
         times = [] if kill_at is None else [kill_at - now]
         left = self._lease.left(now)
@@ -158,15 +160,15 @@ class Worker:
         return max(0.0, min(times, default=inf))
 
     def drain(self) -> None:
-        """Take no more jobs; what runs goes on."""
+        """Claim no more jobs; running jobs continue."""
         self.draining = True
         if self._lease.worker is not None:
             self._store.drain_worker(self._lease.worker)
 
     def release(self) -> None:
-        """End whatever still runs and give it back, uncharged; then leave."""
+        """Kill all handlers, release their jobs without charging an attempt, and deregister the worker."""
         self._pools.kill_all()
-        self._hearing.listen()  # what had ended just before
+        self._hearing.listen()  # ends that were sent just before the kill
         for held in self._held:
             self._endings.end(held, Released(begun=held.begun), 0.0)
         self._endings.settle()
@@ -176,7 +178,7 @@ class Worker:
             self._lease.worker = None
 
     def _resize(self) -> None:
-        """Have more or fewer children, if there may be, and slots as they are."""
+        """Let the autoscaler resize the pool of children, and adopt the resulting number of slots."""
         if self._elasticity is None:
             return
         left = self._held.left_of(self._options.offer.of_worker(self._lease.worker or ""))
@@ -184,7 +186,7 @@ class Worker:
         self._pace.slots = self._elasticity.slots
 
     def _wait(self, now: float) -> float:
-        """How long nothing has to be done unless somebody calls."""
+        """Return the seconds until the next work is due, unless a notification or a message comes first."""
         owning = self._lease.left(now) > 0
         times = [now + (self._poll_s() if owning else min(self._poll_s(), LEASE_LOOK_S))]
         if owning and self._claims:
@@ -200,7 +202,7 @@ class Worker:
     # -- the lease
 
     def _register(self, now: float) -> None:
-        """Become known under a new name. Whatever an earlier one of ours held is not ours any more."""
+        """Register this worker in the store under a new id. After a lost lease, drop all jobs of the earlier id."""
         if self._lease.lost:
             _log.warning(
                 "The lease of worker %s was lost; its %d jobs were dropped.", self._lease.worker, len(self._held)
@@ -224,7 +226,7 @@ class Worker:
         self._nudge_scheduler()
 
     def _declare(self) -> None:
-        """Store what the code says of limits and schedules. Should that not be possible, tasks are run all the same."""
+        """Store the limits, dags and schedules of the code. If schedules are invalid, log that and run tasks anyway."""
         if rules := declared_rules(self._definitions):
             self._store.declare_limits(rules)
         for graph in self._graphs:
@@ -237,7 +239,7 @@ class Worker:
             _log.error("The schedules of this worker's code were not stored: %s", error)
 
     def _let_go(self, cause: str) -> None:
-        """Stop every handler before the store may give its job to somebody else."""
+        """Stop every handler before the store may give its job to another worker."""
         for held in self._held:
             if self._goes_on(held):
                 held.cancelled = True
@@ -245,19 +247,21 @@ class Worker:
                 self._pools.interrupt(held.job.job_id, held.job.claim, "stop")
 
     def _goes_on(self, held: HeldJob) -> bool:
-        """Return whether its handler was started and was not told to stop."""
+        """Return whether the handler of a held job was started and was not told to stop."""
         return not held.cancelled and not self._held.starts(held)
 
     def _drop_all(self) -> None:
+        """Kill all handlers and discard all state of the lost lease."""
         self._pools.abandon()
         self._hearing.clear()
         self._held.clear()
         self._endings.clear()
         self._claiming.clear()
 
-    # -- ending what should not go on
+    # -- cancellations and timeouts
 
     def _look_for_cancels(self, now: float, called: bool) -> None:
+        """Read cancellation requests from the store, if notified or at the interval, and interrupt their handlers."""
         due = round(now - self._cancels_at, 6) >= CANCEL_LOOK_S
         if not self._held or self._lease.worker is None or not (called or due):
             return
@@ -277,10 +281,10 @@ class Worker:
         if not overdue:
             return
         beside = [job_id for leader in overdue for job_id in self._pools.kill_holder(leader.job.job_id)]
-        self._hearing.listen()  # what they wrote and how others ended just before
-        for leader in overdue:  # all of them first: one must not be given back uncharged because another one was killed
+        self._hearing.listen()  # output and ends that were sent just before the kill
+        for leader in overdue:  # before `beside` is released: it may contain overdue jobs, which are charged
             if self._held.attempt(leader.job.job_id, leader.job.claim) is None:
-                continue  # it had ended just before
+                continue  # it ended just before the kill
             timeout = self._held.timeout(leader)
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
             ending = TimedOut(f"it ran for more than its timeout{limit}; its process was killed")

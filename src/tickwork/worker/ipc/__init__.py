@@ -1,1 +1,1 @@
-"""What a supervisor and its children share: messages, memory and streams."""
+"""Communication between a supervisor and its child processes: messages, shared memory and standard streams."""

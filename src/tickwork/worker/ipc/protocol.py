@@ -1,7 +1,7 @@
-"""What a worker and the executors that run its handlers say to each other.
+"""The messages between a worker and the executors that run its handlers, and their framing.
 
-Between processes these travel as msgpack frames over a socket pair; within one process as they are. Payloads stay
-bytes: only the executor decodes them. A message names an attempt by its job and the claim that began it.
+Between processes, messages are sent as msgpack frames over a socket pair; within a process, as objects. Payloads stay
+bytes: only the executor decodes them. A message identifies an attempt by its job id and its claim.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, 
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import check
 
-FRAME_LIMIT = 1024 * 1024 * 1024  # for one step with many results; others are sent in frames of FRAME_ENOUGH
+FRAME_LIMIT = 1024 * 1024 * 1024  # only a step with many results needs more than FRAME_ENOUGH
 FRAME_ENOUGH = 16 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 
@@ -29,11 +29,10 @@ Asked = Literal["state", "place", "secret"]
 
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True):
-    """One attempt to make. `claimed_mono` is when its claim came back, on the monotonic clock that processes share.
+    """An attempt to run. `claimed_mono` is when the reply of its claim came, on the monotonic clock of the machine.
 
-    `company`: attempts that are made in the same call, of a task with batches. The time limit is then the call's.
-    `spot` is that of a job which sticks to a process. `tells_start`: its beginning is told, also without
-    a time limit.
+    `company`: the other attempts of the same call of a batch task; the timeout then applies to the call. `spot`
+    assigns the job to a process if the job has a sticky key. `tells_start`: send `Started` even without a timeout.
     """
 
     job_id: str
@@ -64,7 +63,7 @@ class RunAttempts(msgspec.Struct, frozen=True, array_like=True, tag="run"):
 
 
 def runs_of(jobs: Iterable[Assignment]) -> Iterator[RunAttempts]:
-    """Attempts in as many messages as they need, so that no frame gets much too large."""
+    """Split attempts into messages, so that no frame has more than about `FRAME_ENOUGH` bytes of arguments."""
     part: list[Assignment] = []
     size = 0
     for job in jobs:
@@ -78,7 +77,7 @@ def runs_of(jobs: Iterable[Assignment]) -> Iterator[RunAttempts]:
 
 
 class Interrupt(msgspec.Struct, frozen=True, array_like=True, tag="interrupt"):
-    """End an attempt: `cancel` asks first and insists later, `stop` insists."""
+    """End an attempt. `cancel` lets a plain handler stop by itself first; `stop` interrupts it at once."""
 
     job_id: str
     claim: int
@@ -92,18 +91,18 @@ class AskReply(msgspec.Struct, frozen=True, array_like=True, tag="answer"):
 
 
 class Recall(msgspec.Struct, frozen=True, array_like=True, tag="recall"):
-    """Give back what has not been started."""
+    """Return the attempts that were not started."""
 
 
 class Quit(msgspec.Struct, frozen=True, array_like=True, tag="quit"):
-    """Nothing more comes; leave when what runs has ended."""
+    """Exit when the running attempts have ended; no more messages follow."""
 
 
 ToExecutor = RunAttempts | Interrupt | AskReply | Recall | Quit
 
 
 class AttemptEnd(msgspec.Struct, frozen=True, array_like=True):
-    """How an attempt ended. `settled`: its handler's own transaction has stored that already."""
+    """The end of an attempt. `settled`: the handler's own transaction has already stored it."""
 
     job_id: str
     claim: int
@@ -117,7 +116,7 @@ class AttemptEnd(msgspec.Struct, frozen=True, array_like=True):
     took: float = 0.0
 
     def ending(self) -> Ending:
-        """The same, as `decide` takes it."""
+        """Return this end as an `Ending`, the type that `decide` takes."""
         after = None if self.after_s is None else timedelta(seconds=self.after_s)
         match self.kind:
             case "succeeded":
@@ -135,11 +134,11 @@ class AttemptEnd(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """A child has loaded the user's code: which tasks and schedules it found, and which store they are meant for.
+    """The first message of a child that has loaded the user's code: its tasks, schedules, dags and store settings.
 
-    `batches`: how those tasks take their jobs that take many in one call. `graphs` are its dags as they are stored, for
-    the JSON inside of them is no msgpack, and `flaws` what is wrong with others. `hidden`: passwords that are masked in
-    everything that is stored of any attempt.
+    `batches`: the rules of the batch tasks. `graphs`: the dags in their stored encoding, because they contain JSON that
+    msgpack cannot encode. `flaws`: error messages about invalid dags. `hidden`: passwords, which are masked in all
+    stored data of attempts.
     """
 
     settings: dict[str, str | None]
@@ -163,9 +162,9 @@ class AttemptsEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
 
 
 class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
-    """Sent before a handler is called, of attempts that have a time limit or may begin only once.
+    """Sent before a handler is called, for attempts that have a timeout or may begin only once.
 
-    The supervisor enforces the limit where the child cannot, and does not run an attempt again that began.
+    The supervisor enforces the timeout if the child cannot, and never reruns an attempt of the second kind that began.
     """
 
     job_id: str
@@ -174,7 +173,7 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
 
 
 class Stuck(msgspec.Struct, frozen=True, array_like=True, tag="stuck"):
-    """An attempt does not end although it was told to; only killing the process helps."""
+    """An attempt was interrupted and did not end; the supervisor must kill the process."""
 
     job_id: str
     claim: int
@@ -190,7 +189,7 @@ class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
 
 
 class Wrote(msgspec.Struct, frozen=True, array_like=True, tag="wrote"):
-    """Some output of an attempt. `shared`: it came through a descriptor while other attempts ran, too."""
+    """Output of an attempt. `shared`: it was read from a descriptor while other attempts ran, so it may be theirs."""
 
     job_id: str
     claim: int
@@ -200,7 +199,7 @@ class Wrote(msgspec.Struct, frozen=True, array_like=True, tag="wrote"):
 
 
 class HideSecret(msgspec.Struct, frozen=True, array_like=True, tag="hide"):
-    """An attempt was given a secret, which must not be stored with what comes through the descriptors."""
+    """An attempt received a secret, which the supervisor must mask in output that it reads from the descriptors."""
 
     value: str
 
@@ -213,10 +212,11 @@ class Progressed(msgspec.Struct, frozen=True, array_like=True, tag="progressed")
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
-    """Store `state` for later attempts, or without one, give what an earlier attempt stored. Answered with Answer.
+    """A request of a handler, answered with `AskReply`.
 
-    `what` "place": give which instance of a mapped step it is, a MapPlace as JSON. "secret": give the value of the
-    secret that `state` names; an answer that is not accepted says in `state` why it does not open.
+    `what` "state": store `state` for later attempts, or if it is None, return the state that an earlier attempt stored.
+    "place": return the index of this instance of a mapped step, a `MapIndex` as JSON. "secret": return the value of the
+    secret that `state` names; a reply that is not accepted has the error message in `state`.
     """
 
     request: int
@@ -227,7 +227,7 @@ class Ask(msgspec.Struct, frozen=True, array_like=True, tag="ask"):
 
 
 class ConnectionsRefused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
-    """The database server refused connections to handlers because it had none left."""
+    """The database server refused connections to handlers because its connection limit was reached."""
 
     count: int
 
@@ -250,7 +250,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class ChildDied(msgspec.Struct, frozen=True):
-    """A child process is gone, with these attempts in it. Made by the pool, never sent."""
+    """A child process died while it held these attempts. Created by the pool, never sent."""
 
     job_ids: list[str]
     error: str
@@ -258,25 +258,25 @@ class ChildDied(msgspec.Struct, frozen=True):
 
 
 def encode(message: ToExecutor | FromExecutor) -> bytes:
-    """A message as a frame."""
+    """Return a message as a frame."""
     return frame(message)
 
 
 def frame(message: msgspec.Struct) -> bytes:
-    """Four bytes of length, then msgpack."""
+    """Return a struct as a frame: four bytes of length (big-endian), then msgpack."""
     body = _encoder.encode(message)
     check(len(body) <= FRAME_LIMIT, f"A frame of {len(body)} bytes is too long.")
     return _LENGTH.pack(len(body)) + body
 
 
 class FrameReader:
-    """Cuts what arrives on a socket into frames."""
+    """Splits the bytes that arrive on a socket into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take in some bytes and give the frames that are now complete."""
+        """Add received bytes, and yield the contents of the frames that are now complete."""
         self._buffer += data
         start = 0
         while len(self._buffer) - start >= _LENGTH.size:
@@ -295,7 +295,7 @@ from_executor = msgspec.msgpack.Decoder(FromExecutor)
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a stream, with room for a burst of results."""
+    """Return the two ends of a stream socket, with buffers for a burst of results."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)

@@ -1,9 +1,9 @@
-"""Shared memory in which a child process keeps what it runs, for its supervisor to read, also after the child has died.
+"""Shared memory in which a child process records its running attempts; the supervisor can read it after a crash, too.
 
 Each running attempt has an entry: its job, its claim, the number of its open chunk of output, and the text of that
-chunk, which the child has not sent yet. The supervisor looks at the entries when bytes arrive on the child's
-descriptors, to learn whose they are and between which chunks they belong, and after the child's death, to store text
-that was never sent. An entry costs a few writes to memory for each attempt, and no message.
+chunk, which the child has not sent yet. The supervisor reads the entries when bytes arrive on the child's descriptors,
+to attribute them to attempts and to order them between chunks, and after the child's death, to store text that was
+never sent. An entry costs a few memory writes per attempt, and no message.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SIZE = _TEXTS_AT + ENTRIES * TEXT_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class RunningAttempt:
-    """An attempt that runs in a child. What is read from the descriptors now belongs after its chunk `chunk`."""
+    """An attempt that runs in a child. Output that is read from the descriptors now follows its chunk `chunk`."""
 
     job_id: str
     claim: int
@@ -48,13 +48,13 @@ class RunningAttempt:
 
     @property
     def key(self) -> tuple[str, int]:
-        """The attempt, without how far it is."""
+        """Return the job id and claim of the attempt."""
         return self.job_id, self.claim
 
 
 @dataclass(frozen=True, slots=True)
 class UnsentText:
-    """Text of an attempt that its child did not send."""
+    """The text of an attempt's open chunk, which its child did not send."""
 
     job_id: str
     claim: int
@@ -63,25 +63,25 @@ class UnsentText:
 
 
 class BoardReader:
-    """The supervisor's side."""
+    """The supervisor's side of the shared memory of one child."""
 
     def __init__(self) -> None:
         self.descriptor = _shared_memory()
         self._memory = mmap.mmap(self.descriptor, SIZE)
 
     def close_descriptor(self) -> None:
-        """Close the descriptor once the child has it; the memory stays."""
+        """Close the descriptor after the child has received it; the memory stays mapped."""
         os.close(self.descriptor)
 
     def close(self) -> None:
         self._memory.close()
 
     def count_read(self) -> None:
-        """Say that bytes are about to be read from the child's pipes: open chunks end here."""
+        """Count a read of the child's pipes, before it happens; it makes the child end its open chunks."""
         _READS.pack_into(self._memory, 0, _READS.unpack_from(self._memory, 0)[0] + 1)
 
     def running(self) -> list[RunningAttempt]:
-        """The attempts that run now."""
+        """Return the attempts that have an entry now."""
         return [
             RunningAttempt(job_id.decode("ascii", "replace"), claim, chunk if length else chunk - 1)
             for job_id, claim, chunk, length in self._entries()
@@ -89,11 +89,11 @@ class BoardReader:
         ]
 
     def has_others(self) -> bool:
-        """Whether attempts run that have no entry."""
+        """Return whether attempts run that have no entry."""
         return bool(_HEAD.unpack_from(self._memory, 0)[2])
 
     def unsent(self) -> list[UnsentText]:
-        """The text of open chunks. Bytes that are no UTF-8, cut by the child's death, are replaced."""
+        """Return the text of open chunks. Bytes that are not UTF-8, truncated by the child's death, are replaced."""
         found = []
         for index, (job_id, claim, chunk, length) in enumerate(self._entries()):
             if claim and 0 < length <= TEXT_LIMIT:
@@ -108,7 +108,10 @@ class BoardReader:
 
 
 class Board:
-    """The child's side. `pipes` are the other ends of its descriptors 1 and 2, to see whether they are empty."""
+    """The child's side of the shared memory.
+
+    `pipes` are the read ends of its descriptors 1 and 2, with which the child checks whether they are empty.
+    """
 
     def __init__(self, descriptor: int, pipes: Sequence[int]) -> None:
         self._memory = mmap.mmap(descriptor, SIZE)
@@ -122,11 +125,11 @@ class Board:
         os.register_at_fork(after_in_child=self._be_forked)
 
     def _be_forked(self) -> None:
-        """In a process that a handler forked: the entries are not ours to change."""
+        """Stop using the entries, in a process that a handler forked: they belong to its parent."""
         self._forked = True
 
     def enter(self, job_id: str, claim: int) -> AttemptEntry | None:
-        """Give an attempt that begins an entry; None when there are too many."""
+        """Return a new entry for an attempt that begins; None if all entries are in use."""
         try:
             entry = self._free.pop()
         except IndexError:
@@ -140,7 +143,7 @@ class Board:
         return entry
 
     def leave(self, entry: AttemptEntry | None) -> None:
-        """An attempt has ended, and everything that it wrote was sent."""
+        """Free the entry of an attempt that has ended and whose output was sent. None: it had no entry."""
         if self._forked:
             return
         if entry is None:
@@ -154,11 +157,11 @@ class Board:
         _COUNTS.pack_into(self._memory, 8, self._used, max(0, self._without))
 
     def reads(self) -> int:
-        """How often the supervisor has read from the pipes."""
+        """Return how often the supervisor has read from the pipes."""
         return int(_READS.unpack_from(self._memory, 0)[0])
 
     def drain(self) -> bool:
-        """Wait until the pipes are empty, but not for long; True when they were not."""
+        """Wait until the pipes are empty, for at most `DRAIN_S` seconds; return True if they were not empty at first."""
         try:
             if self._forked or not self._is_anything_in():
                 return False
@@ -171,7 +174,7 @@ class Board:
 
 
 class AttemptEntry:
-    """One attempt's place on the board."""
+    """The entry of one attempt in the shared memory."""
 
     __slots__ = ("_at", "_board", "_chunk", "_length", "_memory", "_reads", "index")
 
@@ -185,16 +188,19 @@ class AttemptEntry:
         self._reads = 0
 
     def begin(self, job_id: str, claim: int) -> None:
-        """It is this attempt's from now on."""
+        """Assign the entry to an attempt."""
         self._chunk, self._length = 1, 0
         _ENTRY.pack_into(self._memory, self._at, job_id.encode(), claim, 1, 0)
 
     def ends_chunk(self) -> bool:
-        """Whether bytes came through the descriptors since the open chunk began: what follows belongs behind them."""
+        """Return whether the supervisor has read from the descriptors since the open chunk began.
+
+        The chunk must then end, because later text follows the bytes that were read.
+        """
         return self._board.drain() or (self._length > 0 and self._board.reads() != self._reads)
 
     def append(self, text: str) -> None:
-        """Add to the open chunk. Text that does not fit is about to be sent anyway."""
+        """Append to the open chunk. Text that does not fit is dropped here; the child is about to send it anyway."""
         data = text.encode("utf-8", "replace")
         if self._length + len(data) > TEXT_LIMIT:
             return
@@ -206,7 +212,7 @@ class AttemptEntry:
         self._write()
 
     def sent(self, chunk: int) -> None:
-        """The open chunk was sent; the next one has this number, and is empty."""
+        """Record that the open chunk was sent; the next chunk has number `chunk` and is empty."""
         if self._length or chunk != self._chunk:
             self._chunk, self._length = chunk, 0
             self._write()
@@ -219,7 +225,7 @@ class AttemptEntry:
 
 
 def _watch(pipes: Sequence[int]) -> Callable[[], object]:
-    """Something to ask whether anything is in some pipes, from any thread: each attempt asks it at its end."""
+    """Return a function that tells whether some pipes have data; any thread may call it, each attempt does at its end."""
     if sys.platform != "linux":
         return lambda: any(map(waiting_bytes, pipes))
     watched = select.epoll()
@@ -229,12 +235,12 @@ def _watch(pipes: Sequence[int]) -> Callable[[], object]:
 
 
 def waiting_bytes(pipe: int) -> int:
-    """How many bytes are in a pipe."""
+    """Return the number of bytes in a pipe."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, _NONE), sys.byteorder)
 
 
 def _shared_memory() -> int:
-    """A descriptor of memory without a name."""
+    """Return a descriptor of anonymous shared memory."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tickwork-board")
     else:

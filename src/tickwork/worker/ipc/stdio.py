@@ -1,4 +1,4 @@
-"""The standard streams of a child process: pipes behind its descriptors, and the worker's console besides."""
+"""Redirect the standard streams of a child process: pipes as descriptors 1 and 2, and the console for sys.stdout."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, TextIO
 
 @dataclass(frozen=True, slots=True)
 class StandardStreams:
-    """Streams of the descriptors 1 and 2, which are pipes to the supervisor."""
+    """The streams of the descriptors 1 and 2, which are pipes to the supervisor."""
 
     out: TextIO
     err: TextIO
 
     def flush(self) -> None:
-        """Pass on what waits in their buffers."""
+        """Flush the buffers of both streams."""
         try:
             self.out.flush()
             self.err.flush()
@@ -27,10 +27,10 @@ class StandardStreams:
 
 
 def take_pipes(out: int, err: int) -> StandardStreams:
-    """Put pipes behind the descriptors 1 and 2. sys.stdout and sys.stderr write to what was there before.
+    """Replace the descriptors 1 and 2 by pipes; sys.stdout and sys.stderr keep writing to the console.
 
-    So whatever took sys.stderr at its import, a log handler say, writes to the console alone, and its records are not
-    in the log twice. C code and processes that are started write to the pipes.
+    A log handler that took sys.stderr at import therefore writes to the console only, and its records are not in the
+    job's log twice. C code and started processes write to the pipes.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
@@ -40,7 +40,7 @@ def take_pipes(out: int, err: int) -> StandardStreams:
 
 
 def _behind(descriptor: int, pipe: int, stream: Any) -> TextIO:
-    """Put a pipe behind a descriptor and return its stream; the console takes the place of `stream`."""
+    """Replace a descriptor by a pipe and return its new stream; `stream` is replaced by one of the old descriptor."""
     try:
         saved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     except OSError:  # it is closed
