@@ -110,7 +110,7 @@ class Claimer:
             return [self._pace.gather_until()]
         times = [] if self._look_again is None else [self._look_again]
         if self._next_due is not None:
-            # Without a free slot no job is claimed before its run time, so an earlier wake-up would loop without effect.
+            # Without a free slot no job is claimed before its run time: an earlier wake-up would loop without effect.
             times.append(self._next_due - (AHEAD_LIMIT.total_seconds() / 2 if self.free > 0 else 0.0))
         return times
 

@@ -23,11 +23,11 @@ from functools import partial
 
 from tickwork.clock import SystemClock
 
-ENTRIES = 512  # attempts beyond these, of async tasks, run without an entry
+ENTRIES = 512  # further attempts, of async tasks, run without an entry
 TEXT_LIMIT = 16 * 1024  # bytes of an open chunk: 4,096 characters of 4 bytes
-DRAIN_S = 0.25  # a child waits at most so long until its supervisor has read what is in its pipes
+DRAIN_S = 0.25  # the longest time that a child waits for its supervisor to read its pipes
 _DRAIN_LOOK_S = 0.0002
-_NONE = bytes(4)  # room for a count
+_NONE = bytes(4)  # a buffer for a count
 _HEAD = struct.Struct("=QII")  # reads by the supervisor, entries in use, attempts without an entry
 _COUNTS = struct.Struct("=II")
 _ENTRY = struct.Struct("=36sqII")  # job, claim (0: free), number of the open chunk, bytes of its text
@@ -161,7 +161,7 @@ class Board:
         return int(_READS.unpack_from(self._memory, 0)[0])
 
     def drain(self) -> bool:
-        """Wait until the pipes are empty, for at most `DRAIN_S` seconds; return True if they were not empty at first."""
+        """Wait until the pipes are empty, for at most `DRAIN_S` seconds; return True if they had data."""
         try:
             if self._forked or not self._is_anything_in():
                 return False
@@ -225,7 +225,7 @@ class AttemptEntry:
 
 
 def _watch(pipes: Sequence[int]) -> Callable[[], object]:
-    """Return a function that tells whether some pipes have data; any thread may call it, each attempt does at its end."""
+    """Return a function that tells whether some pipes have data. Each attempt calls it at its end, on any thread."""
     if sys.platform != "linux":
         return lambda: any(map(waiting_bytes, pipes))
     watched = select.epoll()

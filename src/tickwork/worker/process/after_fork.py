@@ -1,7 +1,7 @@
-"""Makes a forked process look like one that was started anew, and end like one.
+"""After-fork cleanup: make a forked process look like a newly started one, and exit like one.
 
-What a fork brings along from its parent (signal handlers, log handlers, descriptors, `__main__`, the script's folder on
-sys.path) is not the business of the user's code that is loaded after it.
+A fork inherits signal handlers, log handlers, descriptors, `__main__` and the script's folder on sys.path from its
+parent. The user's code that the child loads must not see them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Any, NoReturn
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 
-# What a signal did before we took it over, as signal.getsignal tells it.
+# The handlers that signals had before the fork server replaced them, as returned by signal.getsignal.
 Handlers = Mapping[signal.Signals, Any]
 
 
 def forget_parent(keep: Iterable[int]) -> None:
-    """Let go of what was the parent's, except these descriptors and the standard streams, of which stdin is empty."""
+    """Drop what was inherited from the parent, except the `keep` descriptors and the standard streams; empty stdin."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     _close_all_but({0, 1, 2, *keep})
@@ -39,34 +39,35 @@ def forget_parent(keep: Iterable[int]) -> None:
     logging.captureWarnings(False)
     sys.excepthook, threading.excepthook = sys.__excepthook__, threading.__excepthook__
     if not sys.flags.safe_path:
-        del sys.path[0]  # the folder of the script, or the current one
+        del sys.path[0]  # the folder of the script, or the current folder
 
 
 def _renew_streams() -> None:
+    """Reset the state of sys.stdin and sys.stdout to that of a new process."""
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115  # it lives as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=sys.stdin.errors)  # the two begin alike, and our commands change only the first
+        sys.stdout.reconfigure(errors=sys.stdin.errors)  # initially equal; our commands change only that of stdout
 
 
 def _forget_exits() -> None:
-    """Have nothing registered for the exit but what the standard library has from the first."""
+    """Remove all exit functions except those that the standard library registers by itself."""
     atexit._clear()
     atexit.register(logging.shutdown)
     finalizers: Any = weakref.finalize
     finalizers._registry.clear()
-    finalizers._registered_with_atexit = False  # the next one is, again
+    finalizers._registered_with_atexit = False  # so that the next finalizer registers the exit function again
 
 
 def _close_all_but(keep: set[int]) -> None:
-    for descriptor in map(int, os.listdir("/dev/fd")):  # their limit may be a billion, and open are rarely ten
+    for descriptor in map(int, os.listdir("/dev/fd")):  # not up to the limit, which may be a billion
         if descriptor not in keep:
-            with suppress(OSError):  # that of the listing itself is closed by now
+            with suppress(OSError):  # the descriptor of the listing itself is already closed
                 os.close(descriptor)
 
 
 def put_back(handlers: Handlers) -> None:
-    """Have signals do what they do in a new process: those that were ignored before are, the others do the usual."""
+    """Set signal handlers as in a new process: ignored if they were ignored before, otherwise the default."""
     signal.set_wakeup_fd(-1)
     for number, handler in handlers.items():
         if handler == signal.SIG_IGN:
@@ -76,20 +77,20 @@ def put_back(handlers: Handlers) -> None:
 
 
 def take_no_signals(numbers: Sequence[signal.Signals]) -> None:
-    """Let these signals do nothing here, and the usual in whatever this process starts or forks.
+    """Make signals have no effect in this process, but their usual effect in processes that it starts or forks.
 
-    A `multiprocessing.Pool` ends its forks with SIGTERM and waits for them. One that comes while a fork is on its way
-    waits until the fork can be ended by it.
+    `multiprocessing.Pool` ends its forks with SIGTERM and waits for them. A signal that arrives during a fork is
+    blocked until the forked process has its usual handlers.
     """
 
     def nothing(*_: object) -> None:
-        """Not SIG_IGN, which a program that is started would inherit."""
+        """Do nothing. SIG_IGN is no alternative, because a started program would inherit it."""
 
     usual = {number: signal.signal(number, nothing) for number in numbers}
     before = threading.local()  # the mask of a thread that forks
 
     def hold() -> None:
-        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # first, should we be interrupted in between
+        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())  # in a step of its own, in case of an interruption
         signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
     def release() -> None:
@@ -97,7 +98,7 @@ def take_no_signals(numbers: Sequence[signal.Signals]) -> None:
 
     def release_fork() -> None:
         for number, handler in usual.items():
-            if signal.getsignal(number) is nothing:  # and not what the user's code has set since
+            if signal.getsignal(number) is nothing:  # leave a handler that the user's code has set since
                 signal.signal(number, handler)
         release()
 
@@ -105,9 +106,9 @@ def take_no_signals(numbers: Sequence[signal.Signals]) -> None:
 
 
 def be_called(name: str, arguments: list[str]) -> None:
-    """Go by a name of our own: in sys.argv, and where the system can (Linux) in the lists that `ps` and `top` show.
+    """Set the name of this process: in sys.argv, and on Linux in the lists of `ps` and `top`.
 
-    There is no script, so `__main__` is empty.
+    There is no script, so `__main__` becomes an empty module.
     """
     sys.argv = [name, *arguments]
     sys.orig_argv = [sys.executable, *sys.argv]
@@ -117,7 +118,7 @@ def be_called(name: str, arguments: list[str]) -> None:
 
 
 def signal_when_parent_dies(number: signal.Signals) -> None:
-    """Ask the kernel for a signal when the process that forked us dies, where it can (Linux)."""
+    """Ask the kernel to send a signal to this process when its parent dies. Linux only, elsewhere without effect."""
     _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number))
 
 
@@ -127,12 +128,12 @@ def _prctl(option: int, value: Any) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End as the interpreter does, but without a step up the stack, which was begun by the process that forked us.
+    """Exit as the interpreter does, but without returning up the stack, whose frames belong to the parent.
 
-    Threads are waited for, what was registered for the exit is called, and what was written is flushed.
+    Waits for threads, calls the exit functions and flushes the standard streams.
     """
     try:
-        threading._shutdown()  # type: ignore[attr-defined]  # as multiprocessing ends its forks
+        threading._shutdown()  # type: ignore[attr-defined]  # multiprocessing does the same in its forks
         atexit._run_exitfuncs()
     finally:
         for stream in filter(None, (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)):

@@ -1,7 +1,7 @@
-"""A child process of a worker: loads the user's code, runs attempts, and says how they end.
+"""The main program of a worker's child process: load the user's code, run attempts, and report their ends.
 
-It is forked by the nursery and leads a process group of its own, so that it can be killed together with whatever its
-handlers start.
+The fork server forks it. It leads a process group of its own, so that it can be killed together with the processes
+that its handlers start.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from tickwork.worker.tasks.builtin import add_builtin
 from tickwork.worker.tasks.shell import add_shell
 from tickwork.worker.tasks.sleep import add_sleep
 
-BATCH = 64  # so many ends travel in one frame at most
-MOMENT_S = 0.001  # an end waits so long for others while more work is at hand
+BATCH = 64  # the limit of ends in one frame
+MOMENT_S = 0.001  # how long an end is delayed to be sent with others while more work is queued
 
 
 class Outbox:
-    """Sends to the supervisor. Ends are gathered for a moment while more work is at hand, else sent at once."""
+    """Sends messages to the supervisor. Batches ends for `MOMENT_S` while more work is queued."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -64,12 +64,13 @@ class Outbox:
         self._stirred = threading.Event()
 
     def send(self, message: FromExecutor) -> None:
-        """Send a message, after the ends that came before it."""
+        """Send a message, after the ends that are still batched."""
         with self._lock:
             self._send_ends()
             self._transmit(message)
 
     def ended(self, ends: Sequence[AttemptEnd], idle: bool) -> None:
+        """Batch some ends; send the batch if the executor is idle or the batch is full."""
         with self._lock:
             first = not self._ends
             self._ends += ends
@@ -83,7 +84,7 @@ class Outbox:
         self._stirred.set()
 
     def keep_flushing(self, executor: Executor) -> None:
-        """Send what was gathered, a moment after the first of it came."""
+        """Send output and batched ends, `MOMENT_S` after the first of them. Runs for ever, on a thread of its own."""
         while True:
             self._stirred.wait()
             self._stirred.clear()
@@ -93,13 +94,13 @@ class Outbox:
                 self._send_ends()
 
     def _send_ends(self) -> None:
-        # A handler that is interrupted just here sends them twice, which is harmless, rather than not at all.
+        # An interruption between the two lines sends the ends twice, which is harmless. The other order may lose them.
         if self._ends:
             self._transmit(AttemptsEnded(self._ends))
             self._ends = []
 
     def _transmit(self, message: FromExecutor) -> None:
-        """Send, or end this process: one whose link is gone, or that a handler forked, must not live on unheard."""
+        """Send a message, or exit if the connection is lost or this process was forked by a handler."""
         if os.getpid() != self._pid:
             os._exit(0)
         try:
@@ -109,10 +110,10 @@ class Outbox:
 
 
 class ChildOptions(msgspec.Struct, frozen=True):
-    """What a child runs, and how.
+    """The options of a child process.
 
-    `target` is the user's code. `memory_mb` is a hard cap, 0 for none. With `shell` there are the tasks `shell` and
-    `@sleep` too; the commands of `shell` run as the user `run_as`, if it is one.
+    `target` is the user's code. `memory_mb` is a hard cap; 0 means none. `shell` adds the tasks `shell` and `@sleep`.
+    The commands of `shell` run as the system user `run_as`, or if it is None, as the user of the worker.
     """
 
     target: str
@@ -123,16 +124,17 @@ class ChildOptions(msgspec.Struct, frozen=True):
 
 
 def main(descriptors: Sequence[int], options: ChildOptions) -> None:
-    """Load the code, say hello, and serve until the supervisor goes.
+    """Load the code, send `Hello`, and run attempts until the supervisor closes the connection.
 
-    `descriptors`: a socket to it, the pipes for our descriptors 1 and 2, their other ends, and the memory of the board.
+    `descriptors`: the socket to the supervisor, the write ends of the pipes for descriptors 1 and 2, their read ends,
+    and the shared memory.
     """
     descriptor, out, err, *pipes, memory = descriptors
     streams, board = take_pipes(out, err), Board(memory, pipes)
     as_json = wants_json()
     consoles = Consoles(streams.out, streams.err, as_json=as_json)
     signal_when_parent_dies(signal.SIGKILL)
-    take_no_signals((signal.SIGINT, signal.SIGTERM))  # Ctrl-C is the supervisor's to handle
+    take_no_signals((signal.SIGINT, signal.SIGTERM))  # the supervisor handles Ctrl-C
     faulthandler.enable(file=2)
     if options.memory_mb:
         resource.setrlimit(resource.RLIMIT_DATA, (options.memory_mb << 20, options.memory_mb << 20))
@@ -181,11 +183,11 @@ def _serve(
             for frame in frames.feed(data):
                 if not _obey(executor, outbox, to_executor.decode(frame)):
                     return
-    os.killpg(0, signal.SIGKILL)  # the supervisor is gone: nothing that we do would be accepted
+    os.killpg(0, signal.SIGKILL)  # the supervisor is gone, and no result would be accepted
 
 
 def _obey(executor: Executor, outbox: Outbox, message: protocol.ToExecutor) -> bool:
-    """Do what the supervisor says; False when it says to leave."""
+    """Carry out a message of the supervisor; return False if it tells the child to exit."""
     match message:
         case protocol.RunAttempts(jobs):
             executor.run(jobs)
@@ -201,7 +203,7 @@ def _obey(executor: Executor, outbox: Outbox, message: protocol.ToExecutor) -> b
 
 
 def hello(app: DagRegistry) -> Hello:
-    """What a worker needs to know of an app. A dag that is not valid is told of, and stops nobody."""
+    """Return the `Hello` message of an app. An invalid dag is reported in `flaws` and does not raise."""
     graphs, flaws = [], []
     for dag in app.dags.values():
         try:

@@ -1,7 +1,7 @@
-"""The supervisor's side of its child processes: who runs what, who died, whom to kill.
+"""The supervisor's pool of child processes: start them, distribute attempts, detect deaths, kill and replace children.
 
-General children run several attempts at a time. A solo child runs one: CPU-bound tasks, and jobs that may have killed a
-child before and are now tried alone.
+General children run several attempts at a time. A solo child runs one: attempts of CPU-bound tasks, and jobs that may
+have crashed a child before and are now retried alone.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ from tickwork.worker.process.output_attribution import OutputAttribution
 from tickwork.worker.process.output_pipes import ChildOutput, OutputReader
 
 _log = logging.getLogger("tickwork.worker")
-LOAD_LIMIT_S = 60.0  # the user's code may take so long to import
-STALLED_S = 0.2  # a child that ended nothing for so long gives back what it has not begun
+LOAD_LIMIT_S = 60.0  # the time limit for importing the user's code
+STALLED_S = 0.2  # a child that ended no attempt for this long is asked to return those that it has not begun
 MEMORY_LOOK_S = 1.0
 QUIT_S = 2.0
-RESPAWN_S = 0.25  # after a child that did not even load; doubled each time
+RESPAWN_S = 0.25  # the wait before replacing a child that failed to load; doubled each time
 LOAD_TRIES = 5
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
 class ChildLimits:
-    """What a child may use before it is replaced. `memory_mb` is a hard cap, the others take effect between jobs."""
+    """The limits of a child process. `memory_mb` is a hard cap; at the others, the child is replaced between jobs."""
 
     max_jobs: int | None = None
     recycle_mb: int | None = None
@@ -72,7 +72,7 @@ class ChildLimits:
 
 @dataclass(eq=False)
 class Child:
-    """One child process and what it holds."""
+    """A child process, its connection, and the attempts that it holds."""
 
     name: str
     process: ForkedChild
@@ -92,12 +92,12 @@ class Child:
     moved_at: float = 0.0
     recalled: bool = False
     silent: bool = False  # its end of the socket is closed
-    fenced: bool = False  # it was killed because the lease ended: what it ran is not to blame
-    interrupted: set[str] = field(default_factory=set)  # jobs that it was told to stop
-    lock: threading.RLock = field(default_factory=threading.RLock)  # sending and killing, also by the lease's watch
+    fenced: bool = False  # it was killed because the lease ended, so its attempts are released, not charged
+    interrupted: set[str] = field(default_factory=set)  # ids of jobs that it was told to stop or cancel
+    lock: threading.RLock = field(default_factory=threading.RLock)  # for sending and killing, also by `LeaseWatch`
 
     def send(self, message: ToExecutor) -> None:
-        """Queue a message and send what the socket takes; a child that does not read must not stop its supervisor."""
+        """Queue a message, and send as much as the socket takes without blocking the supervisor."""
         with self.lock:
             self.unsent += encode(message)
             self.flush()
@@ -109,28 +109,28 @@ class Child:
                 del self.unsent[:sent]
 
     def kill(self) -> None:
-        """Kill it with everything that its handlers started."""
+        """Kill the child with all processes that its handlers started."""
         self.process.kill()
 
     def fence(self) -> None:
-        """Kill it at once, from any thread, because the lease of its worker ends."""
+        """Kill the child at once because the worker's lease ends. May be called from any thread."""
         with self.lock:
             self.fenced = True
             self.process.kill_now()
 
     def release(self) -> None:
-        """Have nothing more to do with it, which has ended."""
+        """Release the resources of a child that has ended."""
         with self.lock:
             self.connection.close()
             self.process.release()
 
 
 Share = tuple[int, Child, list[Assignment]]
-"""What a child holds, and what it is about to be given."""
+"""The number of attempts that a child holds, the child, and the attempts to send to it."""
 
 
 class _NoRunner:
-    """Said something on behalf of a child that does not exist yet."""
+    """The source of messages about attempts that no child holds yet."""
 
     def send(self, message: AskReply) -> None:
         raise InvariantBroken("nobody asked.")
@@ -142,7 +142,8 @@ _NOBODY = _NoRunner()
 class ChildPool:
     """A pool of child processes.
 
-    All calls come from the one thread that ticks the worker, except `stop_running` and `kill_running`.
+    Not thread-safe: only the thread that ticks the worker may call it. `stop_running` and `kill_running` are safe from
+    any thread.
     """
 
     def __init__(
@@ -166,11 +167,11 @@ class ChildPool:
         self._clock = clock
         self._limits = limits
         self._shell = shell
-        self._run_as = run_as  # the user whom the commands of jobs run as
-        self._nursery = nursery  # else one is started for the first child
+        self._run_as = run_as  # the system user that the commands of jobs run as
+        self._nursery = nursery  # None: a fork server is started for the first child
         self._children: list[Child] = []
-        self._waiting: deque[Assignment] = deque()  # for a solo child
-        self._homeless: list[Assignment] = []  # for a general child, while there is none
+        self._waiting: deque[Assignment] = deque()  # attempts that wait for a solo child
+        self._homeless: list[Assignment] = []  # attempts that wait for a general child, while none exists
         self._last_words: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
         self._missing: list[str] = []  # targets of general children that did not load
         self._failed_loads = 0
@@ -181,7 +182,10 @@ class ChildPool:
     # -- starting and ending
 
     def start(self) -> Hello | None:
-        """Start the general children and wait until they have loaded the user's code; return what the first said."""
+        """Start the general children and wait until they have loaded the user's code; return the first one's `Hello`.
+
+        Returns None if the pool has no general children. Raises WorkerError if a child does not load.
+        """
         children = [self._spawn(target, solo=False) for target in self._general]
         until = self._clock.monotonic() + LOAD_LIMIT_S
         while any(child.hello is None for child in children):
@@ -197,6 +201,7 @@ class ChildPool:
         return children[0].hello if children else None
 
     def _spawn(self, target: str, *, solo: bool) -> Child:
+        """Fork a child, through a new fork server if the last one was lost."""
         ours, theirs = socket_pair()
         ours.setblocking(False)
         if self._nursery is None or self._nursery.lost:
@@ -217,12 +222,15 @@ class ChildPool:
         return child
 
     def _free_name(self) -> str:
-        """The first number that no child has: one in the place of another gets its name, and so what stuck to it."""
+        """Return the lowest number that no child has as a name.
+
+        The replacement of a child gets its name, and with it the jobs that are sticky to that name.
+        """
         taken = {child.name for child in self._children}
         return next(name for name in map(str, itertools.count(1)) if name not in taken)
 
     def resize(self, count: int) -> None:
-        """Have so many general children. Those that are too many take no more work, and leave when theirs has ended."""
+        """Start or retire general children until there are `count`. A retiring child finishes its work and exits."""
         serving = [child for child in self._children if not child.solo and not child.retiring]
         while self._missing and len(serving) + len(self._missing) > count:
             self._missing.pop()
@@ -233,11 +241,11 @@ class ChildPool:
             child.retiring = True
 
     def loaded(self) -> int:
-        """How many general children have loaded the code and take work."""
+        """Return how many general children have loaded the code and take work."""
         return sum(1 for child in self._children if not child.solo and not child.retiring and child.hello is not None)
 
     def stop(self) -> None:
-        """End every child, and everything that its handlers left running."""
+        """Stop every child, and kill all processes that its handlers left running."""
         for child in self._children:
             child.send(Quit())
         until = self._clock.monotonic() + QUIT_S
@@ -250,14 +258,14 @@ class ChildPool:
             self._nursery.close()
 
     def kill_all(self) -> None:
-        """Kill every child now; what waits for one is not begun any more."""
+        """Kill every child now, and discard the attempts that wait for a child."""
         self._waiting.clear()
         self._homeless.clear()
         for child in list(self._children):
             self._end(child)
 
     def abandon(self) -> None:
-        """Kill every child that runs something, and have others in their place."""
+        """Kill and replace every child that holds attempts, and discard the messages about them."""
         self._waiting.clear()
         self._homeless.clear()
         for child in [child for child in self._children if child.held]:
@@ -266,7 +274,7 @@ class ChildPool:
         self._last_words.clear()
 
     def _end(self, child: Child) -> None:
-        """Kill a child; what it had said until then is heard."""
+        """Kill a child; keep the messages that it sent before, for the next `poll`."""
         child.kill()
         child.process.wait()
         self._last_words += [(child, message) for message in self._left_by(child)]
@@ -278,14 +286,14 @@ class ChildPool:
         child.release()
 
     def stop_running(self) -> None:
-        """Have all children stop what they run, and give it back."""
+        """Tell all children to stop their attempts, which are then released."""
         for child in tuple(self._children):
             for one in () if child.fenced else tuple(child.held.values()):
                 child.interrupted.add(one.job_id)
                 child.send(Interrupt(one.job_id, one.claim, "stop"))
 
     def kill_running(self) -> None:
-        """Kill the children that run something, as far as is known here. The next `poll` tells what that ended."""
+        """Kill the children that hold attempts. The next `poll` reports these attempts as returned."""
         for child in tuple(self._children):
             if child.held:
                 child.fence()
@@ -293,9 +301,9 @@ class ChildPool:
     # -- work
 
     def submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
-        """Hand out attempts: to a child of their own where they need one, else to the least busy children.
+        """Assign attempts to children: to a solo child where they need one, otherwise to the least busy child.
 
-        Those that stick go to the same child as before, unless others have much less to do.
+        Attempts with a sticky key go to the same child as before, unless another child is much less busy.
         """
         shares: list[Share] = [(len(one.held), one, []) for one in self._serving()]
         for assignment in assignments:
@@ -311,16 +319,17 @@ class ChildPool:
         self._start_waiting()
 
     def _share_for(self, assignment: Assignment, shares: list[Share]) -> Share:
+        """Return the child to assign an attempt to: the child of its sticky key if not overloaded, else the idlest."""
         idlest = min(shares, key=_load)
         if assignment.spot is None or len(shares) == 1:
             return idlest
         home = home_of(assignment.spot, (child.name for _, child, _ in shares))
         theirs = next(share for share in shares if share[1].name == home)
-        spare = 0 if _load(idlest) < self._slots else _load(idlest)  # where all are full, it may have some more
+        spare = 0 if _load(idlest) < self._slots else _load(idlest)  # if all are full, allow one more load of slots
         return theirs if _load(theirs) < spare + self._slots else idlest
 
     def _serving(self) -> list[Child]:
-        """The general children that take work: those that have loaded the code, if any has."""
+        """Return the general children that take work: those that have loaded the code, or all if none has."""
         serving = [child for child in self._children if not child.solo and not child.retiring]
         return [child for child in serving if child.hello is not None] or serving
 
@@ -332,7 +341,7 @@ class ChildPool:
             child.send(message)
 
     def _start_waiting(self) -> None:
-        """Give waiting attempts a solo child each, as far as there may be some."""
+        """Assign waiting attempts to solo children, one each, up to the limit of solo children."""
         while self._waiting:
             child = self._idle_solo(self._target_of(self._waiting[0].task), self._waiting[0].spot)
             if child is None:
@@ -340,6 +349,7 @@ class ChildPool:
             self._hand(child, [self._waiting.popleft()])
 
     def _idle_solo(self, target: str, spot: int | None) -> Child | None:
+        """Return an idle or new solo child for a target, preferably that of a sticky key; None if all are busy."""
         solos = [child for child in self._children if child.solo]
         idle = [child for child in solos if not child.held and not child.retiring]
         loaded = [child for child in idle if child.target == target]
@@ -348,17 +358,18 @@ class ChildPool:
         if self._clock.monotonic() < self._spawn_at:
             return None
         if len(solos) >= self._solo_limit and idle:
-            self._end(idle[0])  # it has loaded other code, and stands in the way
+            self._end(idle[0])  # it has loaded another target, and the limit of solo children is reached
         elif len(solos) >= self._solo_limit:
             return None
         return self._spawn(target, solo=True)
 
     def solo_room(self) -> int:
-        """How many more attempts could run in a child of their own right now."""
+        """Return how many more attempts could start in a solo child now."""
         busy = sum(1 for child in self._children if child.solo and child.held)
         return max(0, self._solo_limit - busy - len(self._waiting))
 
     def interrupt(self, job_id: str, claim: int, reason: str) -> None:
+        """Tell a job's child to stop or cancel it; report the job as returned if it still waits for a child."""
         child = self._holder(job_id)
         if child is not None:
             child.interrupted.add(job_id)
@@ -370,7 +381,7 @@ class ChildPool:
                 self._last_words.append((_NOBODY, Returned([job_id])))
 
     def kill_holder(self, job_id: str) -> list[str]:
-        """Kill the child that runs a job; return the other jobs that it held."""
+        """Kill and replace the child that holds a job; return the ids of the other jobs that it held."""
         child = self._holder(job_id)
         if child is None:
             return []
@@ -381,30 +392,33 @@ class ChildPool:
     def _holder(self, job_id: str) -> Child | None:
         return next((child for child in self._children if job_id in child.held), None)
 
-    # -- news
+    # -- messages from children
 
     def filenos(self) -> list[int]:
-        """What is readable when there is news. A child that has closed its end is heard of from the nursery."""
+        """Return the descriptors that are readable when `poll` has messages.
+
+        A child that has closed its socket is left out; the fork server reports its end.
+        """
         said = [child.connection.fileno() for child in self._children if not child.silent]
         said.append(self._reader.fileno())
         return said if self._nursery is None else [*said, self._nursery.fileno()]
 
     def unsent(self) -> list[int]:
-        """Descriptors of children that have not yet read everything that was said to them."""
+        """Return the sockets of children that have unsent messages."""
         return [child.connection.fileno() for child in self._children if child.unsent]
 
     def poll(self) -> list[tuple[AttemptRunner, FromExecutor | ChildDied]]:
-        """What the children said since the last time, and which of them died."""
+        """Return the messages of the children since the last call, with a `ChildDied` for each one that died."""
         news: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
         if self._nursery is not None and not self._children:
-            self._nursery.hear()  # else nobody would notice that it is lost
+            self._nursery.hear()  # without children, only this call detects that the fork server was lost
         self._reader.heard()
         for child in list(self._children):
             child.flush()
             news += [(child, message) for message in self._received(child)]
             code = child.process.poll()
             if code is not None:
-                child.kill()  # what its handlers started must not outlive it
+                child.kill()  # processes that its handlers started must not outlive it
                 news += [(child, message) for message in self._left_by(child)]
                 news.append((child, self._died(child, code)))
         self._start_waiting()
@@ -412,17 +426,17 @@ class ChildPool:
         return news
 
     def _left_by(self, child: Child) -> Iterator[FromExecutor]:
-        """What a child that is gone had said and written."""
+        """Yield the remaining messages and output of a child that has ended."""
         child.output.drain()
         yield from self._received(child)
         yield from self._held_of(child, child.credit.flush())
         yield from self._held_of(child, child.credit.recovered(child.output.board.unsent()))
 
     def _received(self, child: Child) -> Iterator[FromExecutor]:
-        """What a child said and what came through its descriptors, in the order that logs have.
+        """Yield the messages of a child and the output from its descriptors, in the order in which logs store them.
 
-        Pieces are taken between two looks at the socket: the first brings no end of an attempt whose output is missing
-        here, the second every secret that an attempt was given before it wrote.
+        The output is taken between two reads of the socket. The first read returns no end of an attempt whose output
+        is missing here; the second returns every secret that an attempt received before it wrote the output.
         """
         messages = list(self._messages(child))
         pieces = child.output.take()
@@ -444,13 +458,14 @@ class ChildPool:
         yield from self._held_of(child, child.credit.credit(pieces))
 
     def _held_of(self, child: Child, chunks: Iterable[Wrote]) -> Iterator[Wrote]:
-        """Those chunks that are of attempts which a child holds."""
+        """Yield the chunks that belong to attempts which the child holds."""
         for chunk in chunks:
             held = child.held.get(chunk.job_id)
             if held is not None and held.claim == chunk.claim:
                 yield chunk
 
     def _messages(self, child: Child) -> Iterator[FromExecutor]:
+        """Yield the messages that can be read from a child's socket without blocking."""
         while True:
             try:
                 data = child.connection.recv(1 << 18)
@@ -459,12 +474,13 @@ class ChildPool:
             if not data:
                 child.silent = True
                 if child.process.returncode is None:
-                    child.kill()  # it closed its end: nothing more can be said to it, or heard of it
+                    child.kill()  # without its socket, it cannot be controlled any more
                 return
             for frame in child.frames.feed(data):
                 yield from_executor.decode(frame)
 
     def _note(self, child: Child, message: FromExecutor) -> None:
+        """Update the state of a child by one of its messages."""
         match message:
             case Hello():
                 child.hello = message
@@ -485,6 +501,7 @@ class ChildPool:
                 pass
 
     def _died(self, child: Child, code: int) -> ChildDied | Returned:
+        """Remove and replace a child that ended; return the message about its attempts."""
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         self._forget(child)
         unloaded = child.hello is None and bool(self._general)
@@ -497,10 +514,7 @@ class ChildPool:
         return ChildDied(list(child.held), error, len(child.held) == 1)
 
     def _keep_unstarted(self, child: Child) -> None:
-        """Keep the jobs of a child that died while it loaded for another one, but for those that were interrupted.
-
-        It had begun none of them.
-        """
+        """Requeue the jobs of a child that died while it loaded, except interrupted ones; it had begun none of them."""
         unstarted = [one for one in child.held.values() if one.job_id not in child.interrupted]
         for one in unstarted:
             del child.held[one.job_id]
@@ -510,15 +524,15 @@ class ChildPool:
             self._homeless += unstarted
 
     def _replace(self, child: Child) -> None:
-        """Have another one in the place of a general child: at once, unless that one did not even load.
+        """Start the replacement of a general child: at once, or after a delay if the child failed to load.
 
-        One that retires has its successor already, or has none.
+        A retiring child is not replaced: its replacement was started when it began to retire, or none is wanted.
         """
         if child.retiring:
             return
         if child.hello is None:
             self._spawn_at = self._clock.monotonic() + RESPAWN_S * 2**self._failed_loads
-            if child.process.returncode != NOT_BORN:  # for want of memory, say: that is not the code's fault
+            if child.process.returncode != NOT_BORN:  # a failed fork, such as for lack of memory, is no load failure
                 self._failed_loads += 1
         if not child.solo and child.hello is not None:
             self._spawn(child.target, solo=False)
@@ -529,9 +543,10 @@ class ChildPool:
     # -- housekeeping
 
     def tend(self, now: float) -> None:
-        """Recall what stands behind slow work, and retire children that have done or grown enough.
+        """Recall attempts that wait behind slow ones, and retire children that reached their job or memory limit.
 
-        Raises WorkerError when the user's code does not load any more: a worker that can run nothing must not go on.
+        Raises WorkerError when the user's code failed to load `LOAD_TRIES` times in a row, because the worker could
+        run nothing.
         """
         self._respawn(now)
         look = now - self._looked_at > MEMORY_LOOK_S
@@ -545,10 +560,11 @@ class ChildPool:
             self._retire_if_due(child, look, now)
 
     def stalled(self) -> bool:
-        """Whether a child was asked to give back work and has ended nothing since."""
+        """Return whether a child was asked to return attempts and has ended none since."""
         return any(child.recalled for child in self._children)
 
     def _respawn(self, now: float) -> None:
+        """Start the replacements of children that failed to load, once their delay is over."""
         if not self._missing or now < self._spawn_at:
             return
         if self._failed_loads >= LOAD_TRIES:
@@ -560,17 +576,19 @@ class ChildPool:
         self.submit(homeless)
 
     def _retire_if_due(self, child: Child, look: bool, now: float) -> None:
+        """Replace a child that reached a limit; tell a retiring child to exit when it is idle, and kill it if late."""
         if not child.retiring and self._used_up(child, look):
-            child.name = ""  # its successor's
+            child.name = ""  # the replacement takes the name
             self._replace(child)
             child.retiring = True
         if child.retiring and not child.held and child.leaves_by is None:
             child.leaves_by = now + QUIT_S
             child.send(Quit())
         if child.leaves_by is not None and child.leaves_by < now:
-            child.kill()  # a thread that a handler left behind keeps it
+            child.kill()  # a thread that a handler left running prevents its exit
 
     def _used_up(self, child: Child, look: bool) -> bool:
+        """Return whether a child has reached its job limit or, if `look`, its memory limit for recycling."""
         jobs, megabytes = self._limits.max_jobs, self._limits.recycle_mb
         if jobs is not None and child.done >= jobs:
             return True
@@ -578,6 +596,7 @@ class ChildPool:
 
 
 def _memory_mb(pid: int | None) -> float:
+    """Return the resident memory of a process in MiB; 0 if it cannot be read."""
     try:
         with open(f"/proc/{pid}/statm") as file:
             return int(file.read().split()[1]) * _PAGE_SIZE / (1 << 20)

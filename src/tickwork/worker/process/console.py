@@ -1,8 +1,8 @@
-"""What tasks write, on the worker's own console: no line of it can pass for a record of the worker.
+"""Show the output of tasks on the worker's console, so that no line can be mistaken for a log record of the worker.
 
-As text, each line begins with the job that wrote it, or with the process, and what does not print is spelled out. With
-TICKWORK_LOG_FORMAT=json each line is an object of its own. So lines are written when they are whole. The log of an
-attempt, which the store has, keeps what was written as it was.
+As text, each line begins with the job or the process that wrote it, and unprintable characters are escaped. With
+TICKWORK_LOG_FORMAT=json, each line is a JSON object. Output is therefore written in whole lines. The attempt's log in
+the store keeps the output unchanged.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tickwork.core.terminal_escape import clean_log
 from tickwork.observe.json_log import output_line
 from tickwork.worker.run.capture import LOG_LIMIT, OutputSink, current_sink, is_forked
 
-LINE_LIMIT = 16 * 1024  # characters; longer lines are written in pieces
+LINE_LIMIT = 16 * 1024  # characters; longer lines are split
 MOMENT_S = 0.05
-MOMENT_LIMIT = 128 * 1024  # characters that are shown of a child in a moment
-LINE_COST = 60  # characters that take as long as to make a line
+MOMENT_LIMIT = 128 * 1024  # characters that are shown of a child in each interval of `MOMENT_S`
+LINE_COST = 60  # the cost of formatting a line, in characters
 STREAMS = {1: "stdout", 2: "stderr"}
 _PLAIN = "\x1b[0m"
 
 
 class LineMaker:
-    """Makes lines of a console from lines that tasks wrote."""
+    """Formats lines that tasks wrote as lines of the console."""
 
     def __init__(self, stream: int, pid: Callable[[], int | None], *, as_json: bool, colours: bool) -> None:
         self._stream = STREAMS[stream]
@@ -39,7 +39,7 @@ class LineMaker:
         self._colours = colours
 
     def made(self, text: str, about: Mapping[str, Any]) -> str:
-        """Return a line with its end. `about` says whose it is: `job_id` and more."""
+        """Return a formatted line with its line end. `about` describes the job: `job_id` and other fields."""
         if self._as_json:
             return output_line(text, self._stream, self._pid(), about) + "\n"
         who = about.get("job_id") or f"child {self._pid()}"
@@ -48,13 +48,16 @@ class LineMaker:
 
 
 class LineBuffer:
-    """Cuts what is written into lines, without their ends."""
+    """Splits written text into lines, without their line ends."""
 
     def __init__(self) -> None:
         self._rest = ""
 
     def add(self, text: str, begun: Callable[[str], int]) -> list[str]:
-        """Return the lines that are whole now. `begun` says how much at the end of a text is not to be cut off."""
+        """Add text and return the lines that are complete.
+
+        `begun` returns how many characters at the end of a text may begin a secret; a long line is not split there.
+        """
         *lines, self._rest = (self._rest + text).split("\n")
         lines = [piece for line in lines for piece in _pieces(line)]
         if len(self._rest) > LINE_LIMIT:
@@ -64,7 +67,7 @@ class LineBuffer:
         return lines
 
     def end(self) -> list[str]:
-        """Return what is left, if it does not end a line."""
+        """Return the remaining incomplete line, if any, and clear the buffer."""
         rest, self._rest = self._rest, ""
         return list(_pieces(rest)) if rest else []
 
@@ -75,7 +78,7 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 class _Writer:
-    """Who writes to a console: an attempt, or what runs for none (without a `sink`)."""
+    """The state of one writer to a console: of an attempt, or of code that runs for no attempt (`sink` is None)."""
 
     __slots__ = ("about", "begun", "buffer", "size")
 
@@ -83,7 +86,7 @@ class _Writer:
         self.buffer = LineBuffer()
         self.about: Mapping[str, Any] = {} if sink is None else sink.about()
         self.begun = _never if sink is None else sink.begun
-        self.size = 0  # of the lines that were made
+        self.size = 0  # of the lines that were formatted, in characters
 
 
 def _never(text: str) -> int:
@@ -91,10 +94,10 @@ def _never(text: str) -> int:
 
 
 class Console(io.TextIOBase):
-    """Stands in for sys.stdout or sys.stderr of a child, before anything of the user's has seen them.
+    """Replacement of sys.stdout or sys.stderr in a child, installed before the user's code is loaded.
 
-    It shows as much of an attempt as its log keeps. What is asked of it besides writing text is asked of `descriptor`,
-    whose lines the supervisor makes.
+    Shows as much of an attempt's output as its log keeps. Operations other than writing text go to `descriptor`, whose
+    output the supervisor formats.
     """
 
     def __init__(self, raw: TextIO, descriptor: TextIO, stream: int, *, as_json: bool) -> None:
@@ -122,14 +125,14 @@ class Console(io.TextIOBase):
         return known
 
     def put(self, line: str) -> None:
-        """Write a line that is made already."""
+        """Write a line that is already formatted."""
         with self._lock:
             self._show(line)
 
     def end(self, sink: OutputSink) -> None:
         """Write what an attempt has left without the end of a line."""
         if not self._writers:
-            return  # as after most attempts
+            return  # most attempts leave nothing
         with self._lock:
             writer = self._writers.pop(sink, None)
             if writer is not None and writer.size <= LOG_LIMIT:
@@ -146,7 +149,7 @@ class Console(io.TextIOBase):
                 return
 
     def _show(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # a full disk or a closed pipe behind the worker
+        with suppress(OSError, ValueError):  # the worker's output is on a full disk or a closed pipe
             self._raw.write(text)
 
     def flush(self) -> None:
@@ -175,7 +178,7 @@ class Console(io.TextIOBase):
 
 
 class JsonRecords(logging.Handler):
-    """Writes records of a child as JSON, with secrets of the attempt masked."""
+    """Log handler that writes records of a child as JSON, with the secrets of the attempt masked."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -187,7 +190,7 @@ class JsonRecords(logging.Handler):
 
 
 class Consoles:
-    """The consoles of a child process, in the place of sys.stdout and sys.stderr."""
+    """The two `Console` objects of a child process, which replace sys.stdout and sys.stderr."""
 
     def __init__(self, out: TextIO, err: TextIO, *, as_json: bool) -> None:
         """`out` and `err` are the streams of the descriptors."""
@@ -203,10 +206,11 @@ class Consoles:
 
 
 class PassedOnOutput:
-    """What a child wrote to its descriptors, as its supervisor shows it. `show` writes to the supervisor's own.
+    """Shows output from a child's descriptors on the supervisor's console; `show` writes to a descriptor.
 
-    `pid` is asked for when the child has written: then it is born. In each moment so much is shown as costs the
-    supervisor little, and of the rest how much it was: a task that floods its output must not hold up its worker.
+    `pid` is called only after the child has written, because calling it waits until the child is forked. At most
+    `MOMENT_LIMIT` characters are shown per `MOMENT_S`, and the rest is only counted, so that a task that floods its
+    output does not slow down the worker.
     """
 
     def __init__(
@@ -229,24 +233,25 @@ class PassedOnOutput:
         self._left_out = 0
 
     def _refill(self, now: float) -> None:
-        """Begin a moment, in which so much is shown."""
+        """Begin a new interval with a full budget of characters."""
         self._until, self._room = now + MOMENT_S, MOMENT_LIMIT
         self._tell_left_out()
 
     def _tell_left_out(self) -> None:
+        """Show how many characters were omitted."""
         left_out, self._left_out = self._left_out, 0
         if left_out:
             made = self._makers[2].made(f"... {left_out:,} characters are in the logs of attempts alone", {})
             self._show(2, made.encode())
 
     def write(self, stream: int, text: str, job_id: str | None) -> None:
-        """Show text, which is masked. `job_id` says whose it is, where one attempt alone can have written it."""
+        """Show text, which is already masked. `job_id` is None if several attempts may have written it."""
         if self._owners[stream] != job_id:
             self._end(stream)
             self._owners[stream] = job_id
         if (now := self._monotonic()) >= self._until:
             self._refill(now)
-        # A line costs as much as some characters, however short it is.
+        # Each line costs as much as `LINE_COST` characters, however short it is.
         shown = text[: max(0, self._room)]
         while shown and len(shown) + LINE_COST * shown.count("\n") > self._room:
             shown = shown[: len(shown) // 2]
@@ -255,7 +260,7 @@ class PassedOnOutput:
         self._put(stream, self._buffers[stream].add(shown, _never))
 
     def end(self) -> None:
-        """Show what is left without the end of a line."""
+        """Show incomplete lines, and how many characters were omitted."""
         for stream in STREAMS:
             self._end(stream)
         self._tell_left_out()

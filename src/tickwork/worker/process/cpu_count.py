@@ -1,4 +1,4 @@
-"""How many processors this process may use: those that it may run on, and no more than its control group pays for."""
+"""Count the CPUs that this process may use, by its CPU affinity and by the quota of its control group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GROUPS = Path("/proc/self/cgroup")
 
 
 def usable_cpus(root: Path = _ROOT, groups: Path = _GROUPS) -> int:
-    """Return the number of processors by CPU affinity and by the quota of the control group, at least 1."""
+    """Return the number of usable CPUs: the smaller of the CPU affinity and the control group quota, at least 1."""
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS
@@ -21,9 +21,9 @@ def usable_cpus(root: Path = _ROOT, groups: Path = _GROUPS) -> int:
 
 
 def cgroup_quota(root: Path, groups: Path) -> float | None:
-    """Return the smallest quota of this process's group and those above it, in processors; None when there is none.
+    """Return the smallest CPU quota of this process's control group and its ancestors, in CPUs; None if unlimited.
 
-    Both versions of control groups are read. Inside a container its own group may be mounted as the root.
+    Reads both versions of control groups. In a container, the process's own group may be mounted as the root.
     """
     quotas = []
     for line in _lines(groups):
@@ -37,7 +37,7 @@ def cgroup_quota(root: Path, groups: Path) -> float | None:
 
 
 def _upwards(root: Path, path: str) -> list[Path]:
-    """The folder of a group and of those above it."""
+    """Return the folders of a group and of its ancestors."""
     folder = root / path.lstrip("/")
     return [folder, *(parent for parent in folder.parents if parent.is_relative_to(root))]
 
@@ -53,7 +53,7 @@ def _quota_v1(folder: Path) -> float | None:
 
 
 def _ratio(quota: str, period: str) -> float | None:
-    """A quota as a number of processors; "max" and -1 mean that there is none."""
+    """Return a quota as a number of CPUs; None for "max" and -1, which mean no quota."""
     if not quota.isdecimal() or not period.isdecimal() or int(period) == 0:
         return None
     return int(quota) / int(period)

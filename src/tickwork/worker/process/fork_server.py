@@ -1,11 +1,12 @@
-"""The supervisor's side of the nursery, the process that forks its children and outlives it by a moment.
+"""The supervisor's client of the fork server, the process that forks the child processes of a worker.
 
-`tickwork worker` forks its nursery early, while it has one thread and has opened nothing, so that the two and all
-children share the memory of what was imported. In a process where that is not sure, the user's own say, or when the
-first nursery was killed, a new interpreter becomes the nursery. Either way children are born in the same manner.
+`tickwork worker` forks the fork server early, while it has one thread and no open resources, so that both and all
+children share the memory of imported modules. Where that is not certain, for example in the user's own process, or
+after the first fork server was killed, a new interpreter is started as the fork server. Children are created in the
+same way in both cases.
 
-A nursery that is killed takes its children with it. They count as killed, and whoever needs a child starts another
-nursery.
+If the fork server is killed, its children are killed with it and count as killed. The next request for a child then
+starts a new fork server.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ from tickwork.worker.process.fork_server_main import (
 from tickwork.worker.process.hide_environment import forget_variables
 
 _log = logging.getLogger("tickwork.worker")
-ANSWER_S = 30.0  # a nursery that says nothing for so long, though it is waited for, is killed
+ANSWER_S = 30.0  # a fork server that does not answer within this time is killed
 QUIT_S = 5.0
 _PROGRAM = "import sys, tickwork.app; from tickwork.worker.process.fork_server_main import main; main(sys.argv[1:])"
 _clock = SystemClock()
 
 
 def fork_nursery(forget: Callable[[], None]) -> ForkServer | None:
-    """Fork a nursery of this process, or return None where that is not safe: another thread may hold a lock.
+    """Fork this process into a fork server; return None if the process has other threads, which may hold locks.
 
-    Everything that children need is imported by now. `forget` is called in the nursery, to let go of what is the
-    caller's own. Nothing that the caller has begun goes on there, or is ended there.
+    The caller must have imported everything that children need. `forget` is called in the fork server, to drop the
+    caller's resources. The caller's stack is not unwound there: no `finally` or `with` block of it runs.
     """
     if not _is_alone():
         return None
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        stream.flush()  # else both would write what waits in it
-    gc.freeze()  # a collection writes to what it looks at, and so copies the pages that are shared
+        stream.flush()  # otherwise both processes would write the buffered text
+    gc.freeze()  # a garbage collection writes to objects, which would copy the shared memory pages
     parent, (ours, theirs) = os.getpid(), _pair()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, MINDED)  # until the nursery has handlers of its own
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, MINDED)  # until the fork server has installed its handlers
     try:
         pid = os.fork()
         if pid == 0:
@@ -74,6 +75,7 @@ def fork_nursery(forget: Callable[[], None]) -> ForkServer | None:
 
 
 def _be_nursery(ours: socket.socket, theirs: socket.socket, parent: int, forget: Callable[[], None]) -> NoReturn:
+    """Run the fork server in the forked process. Never returns."""
     try:
         os.setsid()
         ours.close()
@@ -88,7 +90,7 @@ def _be_nursery(ours: socket.socket, theirs: socket.socket, parent: int, forget:
 
 
 def _is_alone() -> bool:
-    """Whether this process has one thread, those that Python does not know of included (Linux)."""
+    """Return whether this process has only one thread. On Linux this includes threads that Python did not start."""
     try:
         return len(os.listdir("/proc/self/task")) == 1
     except OSError:
@@ -96,7 +98,7 @@ def _is_alone() -> bool:
 
 
 def start_nursery() -> ForkServer:
-    """Start a nursery as a new interpreter."""
+    """Start a fork server as a new interpreter."""
     ours, theirs = _pair()
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), str(os.getpid())],
@@ -121,7 +123,7 @@ def _end_program(process: subprocess.Popen[bytes]) -> None:
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a stream, with numbers that are not those of the standard streams, though these may be closed."""
+    """Return two connected sockets whose descriptors are above 2, even if standard streams are closed."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -129,22 +131,23 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 
 class ForkServer:
-    """A nursery that was asked for. All calls come from one thread at a time, except `hear`."""
+    """The connection to a fork server. Calls must come from one thread at a time, except `hear`."""
 
     def __init__(self, connection: socket.socket, pid: int, end: Callable[[], None]) -> None:
         self.pid = pid
         self.lost = False
         self._connection = connection
-        self._end = end  # kills and reaps it
+        self._end = end  # kills and reaps the fork server
         self._frames = FrameReader()
         self._children: dict[int, ForkedChild] = {}
         self._count = 0
         self._hearing = threading.Lock()
 
     def spawn(self, descriptors: Sequence[int], what: ChildOptions) -> ForkedChild:
-        """Have a child made that gets these descriptors. It is there soon, and sees the world as we do now.
+        """Request a child process, with some descriptors and the caller's current environment and folder.
 
-        Except for the vault's key, which no child gets: the worker opens secrets for it.
+        Returns before the child is forked. The environment excludes the vault's key: the worker opens secrets for its
+        children.
         """
         self._count += 1
         offspring = ForkedChild(self, self._count)
@@ -155,11 +158,12 @@ class ForkServer:
         return offspring
 
     def release(self, number: int) -> None:
-        """Let what is left of a child be killed, and its number be given to others."""
+        """Kill what remains of a child's process group, and reap the child, which frees its process id."""
         if self._children.pop(number, None) is not None:
             self._send(Release(number))
 
     def _send(self, message: ToNursery, descriptors: Sequence[int] = ()) -> None:
+        """Send a message and descriptors to the fork server; mark it as lost if it does not exist any more."""
         if self.lost:
             return
         data = frame(message)
@@ -170,17 +174,18 @@ class ForkServer:
             self._lose()
 
     def fileno(self) -> int:
-        """Readable when a child was born or has ended; negative when the nursery is lost."""
+        """Return a descriptor that is readable when a child was forked or has ended; -1 if the fork server is lost."""
         return self._connection.fileno()
 
     def hear(self, within_s: float = 0.0) -> bool:
-        """Take in what the nursery has said, or says within so long; False when that is nothing."""
+        """Process the messages of the fork server, waiting up to `within_s` for one; return False if there was none."""
         if self.lost or (within_s > 0 and not self._says_within(within_s)):
             return self.lost
         with self._hearing:
-            return self._take_in() or within_s > 0  # another thread may have taken in what it said
+            return self._take_in() or within_s > 0  # another thread may have processed the message already
 
     def _take_in(self) -> bool:
+        """Read and process messages without blocking; return False if there were none."""
         if self.lost:
             return True
         try:
@@ -208,7 +213,10 @@ class ForkServer:
         return bool(poll.poll(seconds * 1000))
 
     def _lose(self) -> None:
-        """It is gone. Its children are killed by the kernel, or will be by whoever finds that they ended."""
+        """Mark the fork server as lost and all its children as killed.
+
+        On Linux the kernel kills the children; elsewhere the pool kills them when it finds that they have ended.
+        """
         self.lost = True
         self._connection.close()
         self._end()
@@ -216,12 +224,12 @@ class ForkServer:
             child.returncode = -signal.SIGKILL if child.returncode is None else child.returncode
 
     def give_up(self) -> None:
-        """Kill a nursery that does not answer."""
+        """Kill a fork server that does not answer."""
         _log.error("The process that starts child processes did not answer for %.0f s.", ANSWER_S)
         self._lose()
 
     def close(self) -> None:
-        """Let it kill what was not released, and end."""
+        """Shut the fork server down; it kills the children that were not released."""
         if self.lost:
             return
         self._connection.shutdown(socket.SHUT_WR)
@@ -236,7 +244,7 @@ class ForkServer:
 
 
 class ForkedChild:
-    """A child as its nursery tells of it; it is used like a `subprocess.Popen`."""
+    """A child process of the fork server, with an interface like `subprocess.Popen`."""
 
     def __init__(self, nursery: ForkServer, number: int) -> None:
         self.returncode: int | None = None
@@ -246,23 +254,24 @@ class ForkedChild:
         self._released = False
 
     def born(self, pid: int) -> None:
+        """Record the process id, which the fork server has reported."""
         self._pid = pid
 
     @property
     def pid(self) -> int | None:
-        """Its process id, which is waited for until it is born. None: it never was."""
+        """Return the process id; waits until the child is forked. None if it was never forked."""
         while self._pid is None and self.returncode is None and not self._released:
             self._await()
         return self._pid
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while the child runs."""
         if self.returncode is None:
             self._nursery.hear()
         return self.returncode
 
     def wait(self, within_s: float | None = None) -> int:
-        """Return its exit code when it has ended. Raises TimeoutError when that takes too long."""
+        """Wait until the child has ended, and return its exit code. Raises TimeoutError after `within_s` seconds."""
         until = None if within_s is None else _clock.monotonic() + within_s
         while self.returncode is None:
             if until is None:
@@ -276,7 +285,7 @@ class ForkedChild:
             self._nursery.give_up()
 
     def kill(self) -> None:
-        """Kill it with everything that its handlers started, also when it has ended itself."""
+        """Kill the child and all processes that its handlers started, even if the child itself has ended."""
         pid = None if self._released else self.pid
         if pid is not None and not self._nursery.lost:
             kill_family(pid)
@@ -284,14 +293,14 @@ class ForkedChild:
             kill_group(pid)
 
     def kill_now(self) -> None:
-        """Kill it without waiting for anything, from any thread."""
+        """Kill the child, without blocking. May be called from any thread."""
         if self._pid is None:
             self._nursery.hear()
         if self._pid is not None and not self._released:
             kill_family(self._pid)
 
     def release(self) -> None:
-        """Have nothing more to do with it."""
+        """Let the fork server reap the child. Must be called after the last use of the process id."""
         self._released = True
         self._nursery.release(self._number)
 
@@ -304,4 +313,4 @@ def _folder() -> bytes:
     try:
         return os.getcwdb()
     except OSError:
-        return b""  # somebody deleted it
+        return b""  # the folder was deleted

@@ -1,11 +1,11 @@
-"""The nursery: a process with one thread that has imported what a child needs, and forks children when it is asked to.
+"""The fork server: a single-threaded process that has imported what a child needs, and forks children on request.
 
-It has run no code of the user's and opened no store, so what a child is born with is what a new interpreter would have
-imported, and the memory of that is shared by all. It outlives its supervisor by a moment, in which it kills the process
-groups of all children, however that one ended: grandchildren included.
+It has run no user code and opened no store, so a child starts with the imports of a new interpreter, and all children
+share their memory. When its supervisor ends, for whatever reason, the fork server kills the process groups of all
+children, including grandchildren, and exits.
 
-A child that has ended stays a zombie until it is released, so neither its number nor that of its group can become
-somebody else's while the supervisor may still send a signal to it.
+A child that has ended stays a zombie until it is released. So the system cannot reuse its process id or group id while
+the supervisor may still send a signal to it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tickwork.worker.process.after_fork import Handlers, be_called, leave, put_b
 from tickwork.worker.process.hide_environment import clear_start_environment
 
 NAME, CHILD_NAME = "tickwork-nurse", "tickwork-child"  # 15 characters are shown at most
-NOT_BORN = 71  # the exit code of a child that could not be forked, as in sysexits.h: an error of the system
+NOT_BORN = 71  # the exit code of a child that could not be forked: EX_OSERR of sysexits.h
 DESCRIPTORS = 6  # of a child: see child.main
-MINDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)  # they wake a nursery, and end none
+MINDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)  # they wake the fork server, and do not end it
 
 
 class Spawn(msgspec.Struct, frozen=True, array_like=True, tag="spawn"):
-    """Fork a child with these options, environment and folder. Its descriptors travel with the first byte."""
+    """Fork a child with these options, environment and folder. Its descriptors are sent with the first byte."""
 
     number: int
     options: child.ChildOptions
@@ -45,7 +45,7 @@ class Spawn(msgspec.Struct, frozen=True, array_like=True, tag="spawn"):
 
 
 class Release(msgspec.Struct, frozen=True, array_like=True, tag="release"):
-    """The supervisor has no more to do with a child: what is left of its group is killed."""
+    """Kill what remains of a child's process group, and reap the child."""
 
     number: int
 
@@ -56,7 +56,7 @@ class Born(msgspec.Struct, frozen=True, array_like=True, tag="born"):
 
 
 class Exited(msgspec.Struct, frozen=True, array_like=True, tag="exited"):
-    """A child has ended; the code is that of `subprocess`: negative for a signal."""
+    """A child has ended; the exit code is as in `subprocess`: negative for a signal."""
 
     number: int
     code: int
@@ -69,15 +69,15 @@ from_nursery = msgspec.msgpack.Decoder(FromNursery)
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Be a nursery that was started as a program: FD PARENT, a socket to the supervisor and its process id."""
+    """Run a fork server that was started as a program. Arguments: the socket to the supervisor, and its process id."""
     descriptor, parent = map(int, arguments)
     clear_start_environment()
-    gc.freeze()  # a collection in a child writes to what it looks at, and so copies the pages that are shared
+    gc.freeze()  # a garbage collection in a child writes to objects, which would copy the shared memory pages
     run(socket.socket(fileno=descriptor), parent)
 
 
 def run(connection: socket.socket, parent: int) -> NoReturn:
-    """Be a nursery until the supervisor is gone. Never returns: what called this may be the supervisor's own stack."""
+    """Run a fork server until the supervisor ends. Never returns, because the caller may be the supervisor's stack."""
     code = 1
     try:
         ForkServerProcess(connection, parent).serve()
@@ -89,19 +89,20 @@ def run(connection: socket.socket, parent: int) -> NoReturn:
 
 
 class ForkServerProcess:
-    """Serves one supervisor."""
+    """The state of a fork server, which serves one supervisor."""
 
     def __init__(self, connection: socket.socket, parent: int) -> None:
         self._connection = connection
         self._parent = parent
         self._frames = FrameReader()
-        self._descriptors: deque[list[int]] = deque()  # received, for requests that are not complete yet
-        self._pids: dict[int, int] = {}  # of the children that were not released
+        self._descriptors: deque[list[int]] = deque()  # received descriptors of requests that are not complete yet
+        self._pids: dict[int, int] = {}  # number -> process id of the children that were not released
         self._running: set[int] = set()
         self._before: Handlers = {number: signal.getsignal(number) for number in MINDED}
         self._woken, self._wake = socket.socketpair()
 
     def serve(self) -> None:
+        """Serve requests until the supervisor ends, then kill all children that were not released."""
         be_called(NAME, [])
         _open_standard_streams()
         self._woken.setblocking(False)
@@ -109,8 +110,8 @@ class ForkServerProcess:
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         for number in MINDED:
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)  # blocked by whoever forked us
-        signal_when_parent_dies(signal.SIGHUP)  # which wakes the loop, though a fork may keep the socket open
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)  # `fork_nursery` has blocked them
+        signal_when_parent_dies(signal.SIGHUP)  # wakes the loop even if another process keeps the socket open
         try:
             while os.getppid() == self._parent and self._listen():
                 self._look()
@@ -119,7 +120,7 @@ class ForkServerProcess:
                 kill_family(pid)
 
     def _listen(self) -> bool:
-        """Wait for a request or a signal, and do what is asked; False when the supervisor is gone."""
+        """Wait for a request or a signal, and carry out requests; return False if the supervisor has ended."""
         ready, _, _ = select.select([self._connection, self._woken], [], [])
         if self._woken in ready:
             with suppress(BlockingIOError):
@@ -147,9 +148,10 @@ class ForkServerProcess:
                     self._running.discard(number)
 
     def _bear(self, request: Spawn, descriptors: list[int]) -> None:
+        """Fork a child, and report its process id, or `NOT_BORN` as its exit code if the fork failed."""
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
-        signal.pthread_sigmask(signal.SIG_BLOCK, MINDED)  # until the child has handlers of its own
+        signal.pthread_sigmask(signal.SIG_BLOCK, MINDED)  # until the child has installed its handlers
         try:
             pid = os.fork()
             if pid == 0:
@@ -167,7 +169,7 @@ class ForkServerProcess:
             _close(descriptors)
 
     def _live(self, request: Spawn, descriptors: list[int]) -> NoReturn:
-        """Be the child, from its first moment to its last."""
+        """Run a forked child until it exits. Never returns."""
         code = 1
         try:
             os.setsid()
@@ -187,7 +189,7 @@ class ForkServerProcess:
             leave(code)
 
     def _look(self) -> None:
-        """Tell of the children that have ended since."""
+        """Report the children that have ended since the last call, without reaping them."""
         for number in list(self._running):
             how = os.waitid(os.P_PID, self._pids[number], os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if how is not None:
@@ -195,7 +197,7 @@ class ForkServerProcess:
                 self._say(Exited(number, how.si_status if how.si_code == os.CLD_EXITED else -how.si_status))
 
     def _say(self, message: FromNursery) -> None:
-        with suppress(OSError):  # a supervisor that is gone is noticed by the loop
+        with suppress(OSError):  # the main loop detects that the supervisor has ended
             self._connection.sendall(frame(message))
 
 
@@ -205,14 +207,14 @@ def _close(descriptors: Iterable[int]) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Have the descriptors 0 to 2 be open, so that none of a child's descriptors is given one of these numbers."""
+    """Open the descriptors 0 to 2 if they are closed, so that no descriptor of a child gets one of these numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
 
 
 def _move_to(request: Spawn) -> None:
-    """Have the environment and the folder of the supervisor, as they are now."""
+    """Set the environment and the current folder to those that the supervisor had when it sent the request."""
     if os.environb != request.environment:
         os.environb.clear()
         os.environb.update(request.environment)
@@ -222,13 +224,13 @@ def _move_to(request: Spawn) -> None:
 
 
 def kill_family(pid: int) -> None:
-    """Kill a child that nobody has reaped, with its group; one that was just born may not have made its group yet."""
-    with suppress(ProcessLookupError, PermissionError):  # some systems refuse to signal what has ended
+    """Kill an unreaped child and its process group. A child that was just forked may not have its group yet."""
+    with suppress(ProcessLookupError, PermissionError):  # some systems refuse to signal a process that has ended
         os.kill(pid, signal.SIGKILL)
     kill_group(pid)
 
 
 def kill_group(group: int) -> None:
-    """Kill what is left of a group."""
+    """Kill the remaining processes of a group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Keeps the environment that a process was started with out of /proc/PID/environ.
+"""Hide the environment that a process was started with from /proc/PID/environ.
 
-That file shows the memory in which the kernel placed the environment at the start, also to the commands of jobs, which
-run as the same user. Forked processes have it too. So a worker overwrites it before it forks anything.
+That file shows the memory in which the kernel placed the initial environment. Commands of jobs run as the same user
+and can read it, and forked processes inherit it. So a worker overwrites this memory before it forks.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from collections.abc import Iterable, Iterator
 
 from tickwork.core.command_env import is_passed
 
-_ENV_START, _ENV_END = 47, 48  # in /proc/PID/stat, behind the name of the program
+_ENV_START, _ENV_END = 47, 48  # indexes of fields in /proc/PID/stat after the name of the program
 
 
 def clear_start_environment() -> None:
-    """Overwrite the values that this process was started with, except those that commands may see (Linux).
+    """Overwrite the initial environment values of this process, except those that commands may see. Linux only.
 
-    The variables keep their values, for this process and for what it starts.
+    The variables keep their values in this process and in processes that it starts.
     """
     start, end = _place()
     if start == end:
         return
     library = _library()
     for name, value in os.environb.items():
-        os.putenv(name, value)  # C code from now on finds a copy of it, elsewhere
+        os.putenv(name, value)  # C code then finds a copy of the value, at another address
     for at, name, size in _values(start, end):
         if not is_passed(os.fsdecode(name)) and not start <= (library.getenv(name) or 0) < end:
             ctypes.memset(at, 0, size)
 
 
 def forget_variables(names: Iterable[str]) -> None:
-    """Take variables out of this process, so that its memory, and that of what it forks, does not have them either."""
+    """Unset variables and erase their values from the memory of this process, and so of processes that it forks."""
     library = _library()
     for name in names:
         if at := library.getenv(os.fsencode(name)):
-            ctypes.memset(at, 0, len(ctypes.string_at(at)))  # it is not freed when it is unset
+            ctypes.memset(at, 0, len(ctypes.string_at(at)))  # unsetting a variable does not free its memory
         os.environ.pop(name, None)
 
 
@@ -47,7 +47,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _place() -> tuple[int, int]:
-    """The addresses between which the environment was placed; equal ones where that is not known."""
+    """Return the start and end address of the initial environment; equal addresses if it is not known."""
     try:
         with open("/proc/self/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -57,7 +57,7 @@ def _place() -> tuple[int, int]:
 
 
 def _values(start: int, end: int) -> Iterator[tuple[int, bytes, int]]:
-    """The address, the name and the size of each value."""
+    """Yield the address, the name and the size of each value."""
     at = start
     for entry in ctypes.string_at(start, end - start).split(b"\0"):
         name, equals, value = entry.partition(b"=")

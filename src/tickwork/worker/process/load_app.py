@@ -1,4 +1,4 @@
-"""Finding the user's app in a module or a file."""
+"""Import the user's app from a module or a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _loading: list[str] = []
 
 
 def refuse_while_loading() -> None:
-    """Raise when the code that calls this runs because a worker's child imports it: it would start workers for ever."""
+    """Raise if a worker's child is importing the calling code, which would start workers recursively."""
     if _loading:
         raise WorkerError(
             f"{_loading[0]} starts a worker while it is imported. Put that part under: if __name__ == '__main__':"
@@ -68,7 +68,7 @@ def _load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise  # the module is there, and something that it imports is not
+            raise  # the module exists, but a module that it imports does not
         raise WorkerError(
             f"there is no module {name!r} in {Path.cwd()} or on PYTHONPATH. Is it a file? Say {name}.py"
         ) from None

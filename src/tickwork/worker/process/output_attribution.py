@@ -1,7 +1,8 @@
-"""Whose output it is that came through a child's descriptors: bytes in, messages with text out.
+"""Attribute output from a child's descriptors 1 and 2 to attempts: bytes in, `Wrote` messages out.
 
-Output belongs to the attempt that ran when it was read. Where several ran, each of them gets it, marked as shared.
-The number of a chunk that a child sends leaves room behind it for what came through the descriptors before the next.
+Output belongs to the attempt that ran when it was read. If several attempts ran, each of them gets it, marked as
+shared. Numbers of chunks that a child sends are multiples of `STRIDE`; the numbers between them are for output that
+was read from the descriptors before the next chunk.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from tickwork.worker.process.output_pipes import STREAMS, OutputPiece
 from tickwork.worker.run.capture import STRIDE, within_limit
 from tickwork.worker.run.mask import SecretMask
 
-SECRETS = 256  # the latest that attempts of a child were given are masked
+SECRETS = 256  # the number of most recent secrets of a child's attempts that are masked
 
 
 @dataclass(slots=True)
 class _AttemptLog:
-    """What is known of one attempt's log."""
+    """The state of one attempt's log."""
 
     sent: int = 0  # number of the last chunk that the child sent
     size: int = 0
-    behind: dict[int, int] = field(default_factory=dict)  # how many pieces came after a chunk
+    behind: dict[int, int] = field(default_factory=dict)  # chunk -> number of pieces that follow it
 
 
 @dataclass(slots=True)
@@ -35,11 +36,11 @@ class _StreamState:
     decoder: object = field(default_factory=lambda: getincrementaldecoder("utf-8")("replace"))
     owners: tuple[RunningAttempt, ...] = ()
     shared: bool = False
-    held: str = ""  # the end of what was read: perhaps the beginning of a secret
+    held: str = ""  # the end of the text that was read, held back because it may begin a secret
 
     @property
     def sole_owner(self) -> str | None:
-        """The job that alone can have written what was read last."""
+        """Return the only job that can have written the last output; None if there are several, or none."""
         return self.owners[0].job_id if len(self.owners) == 1 and not self.shared else None
 
     def decode(self, data: bytes, final: bool = False) -> str:
@@ -47,7 +48,7 @@ class _StreamState:
 
 
 class OutputAttribution:
-    """The output of one child. `console` shows it to whoever looks at the worker."""
+    """Attributes the output of one child; `console` shows it on the worker's console."""
 
     def __init__(self, console: PassedOnOutput) -> None:
         self._console = console
@@ -58,7 +59,7 @@ class OutputAttribution:
         self._mask: SecretMask | None = None
 
     def always_hide(self, values: Sequence[str]) -> None:
-        """Write *** for some values, however many others are hidden later."""
+        """Mask some values permanently; they do not count towards the limit of `SECRETS`."""
         self._always = tuple(values)
         self._renew_mask()
 
@@ -67,7 +68,7 @@ class OutputAttribution:
         self._mask = SecretMask(values) if values else None
 
     def hide(self, value: str) -> None:
-        """Write *** for a value from now on."""
+        """Mask a value from now on; drop the oldest value if there are more than `SECRETS`."""
         is_known = value in self._secrets
         self._secrets.pop(value, None)
         self._secrets[value] = None
@@ -80,7 +81,7 @@ class OutputAttribution:
             self._mask.hide(value)
 
     def sent(self, chunk: Wrote) -> None:
-        """A child has sent a chunk by itself."""
+        """Record a chunk that the child itself has sent."""
         log = self._log(chunk.job_id, chunk.claim)
         log.sent = max(log.sent, chunk.seq // STRIDE)
         log.size += len(chunk.text)
@@ -89,7 +90,7 @@ class OutputAttribution:
         self._logs.pop((job_id, claim), None)
 
     def credit(self, pieces: Iterable[OutputPiece]) -> Iterator[Wrote]:
-        """The text of some pieces, as chunks of the attempts whose it is."""
+        """Yield the text of some pieces as chunks of the attempts that they belong to."""
         for piece in pieces:
             stream = self._streams[piece.stream]
             text = stream.decode(piece.data)
@@ -105,16 +106,16 @@ class OutputAttribution:
             yield from self._chunks(stream.owners, stream.shared, text)
 
     def _goes_on(self, stream: _StreamState, owners: tuple[RunningAttempt, ...], text: str) -> bool:
-        """Whether a secret that an attempt began to write, as it seems, goes on where others run beside it."""
+        """Return whether `text` seems to continue a secret that began in the held text of another set of attempts."""
         if self._mask is None or {one.key for one in stream.owners}.isdisjoint(one.key for one in owners):
             return False
         whole = stream.held + text
         return not self._mask.text(whole).startswith(stream.held) or self._mask.begun(whole) > len(text)
 
     def flush(self, ended: Iterable[tuple[str, int]] | None = None) -> Iterator[Wrote]:
-        """What was held back for attempts that have ended; None: for all.
+        """Yield the text that was held back for attempts that have ended; None means all attempts.
 
-        Where others go on, what one of them may have begun to write is held back for these.
+        If the text also belongs to attempts that still run, it stays held back for these.
         """
         gone = None if ended is None else set(ended)
         for number, stream in self._streams.items():
@@ -134,20 +135,21 @@ class OutputAttribution:
             yield from self._chunks(stream.owners, stream.shared, text)
 
     def recovered(self, unsent: Iterable[UnsentText]) -> Iterator[Wrote]:
-        """The text that a dead child had not sent."""
+        """Yield the text that a dead child had not sent."""
         for one in unsent:
             if one.chunk > self._log(one.job_id, one.claim).sent:
                 text = one.text if self._mask is None else self._mask.text(one.text)
                 yield Wrote(one.job_id, one.claim, one.chunk * STRIDE, storable(text))
 
     def _chunks(self, owners: tuple[RunningAttempt, ...], shared: bool, text: str) -> Iterator[Wrote]:
+        """Yield a text as a chunk for each of its owners, numbered after the owner's current chunk."""
         for owner in owners if text else ():
             log = self._log(owner.job_id, owner.claim)
             kept = within_limit(text, log.size)
             log.size += len(text)
             place = log.behind.get(owner.chunk, 0) + 1
             if kept and place < STRIDE:
-                log.behind = {owner.chunk: place}  # nothing comes behind an earlier one any more
+                log.behind = {owner.chunk: place}  # no more pieces can follow an earlier chunk
                 seq = owner.chunk * STRIDE + place
                 yield Wrote(owner.job_id, owner.claim, seq, storable(kept), shared)
 

@@ -1,9 +1,9 @@
-"""The pipes behind the descriptors 1 and 2 of child processes, read by a thread of their supervisor.
+"""Read the pipes of the descriptors 1 and 2 of child processes, on a thread of the supervisor.
 
-The bytes are in the supervisor as soon as they are written, so they survive the child. The thread also writes what
-the supervisor shows of them on its own descriptors: a console that blocks stops this thread alone, and with it, as
-without us, whatever writes to the console. A child that has died leaves at most what its pipes hold; `drain` reads that
-and never waits for their end, which a process that a handler left behind may keep open.
+Output is read as soon as it is written, so it survives the child. The thread also writes to the supervisor's console,
+so a console that blocks stops only this thread, and the processes that write to the console. After a child's death its
+pipes may still hold output. `drain` reads it and does not wait for end-of-file, because a process that a handler left
+running may keep the pipes open.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tickwork.worker.ipc.shared_memory import BoardReader, RunningAttempt, waiti
 from tickwork.worker.run.capture import LOG_LIMIT
 
 STREAMS = (1, 2)
-TELL_S = 0.05  # the worker is woken at most so often for output
+TELL_S = 0.05  # the least interval at which output wakes the worker
 _READ = 1 << 16
-_DRAIN_READS = 32  # the pipes of a dead child hold less; what still writes to them is not waited for
-_CONSOLE_LIMIT = 1 << 20  # bytes that wait for a console that does not take them; more are dropped
+_DRAIN_READS = 32  # more reads than the pipes of a dead child can need; bounds them if a process still writes
+_CONSOLE_LIMIT = 1 << 20  # bytes buffered for a console that blocks; further output is dropped
 _STOP_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """Bytes that were read from a descriptor, and which attempts ran then. `others`: so did some that have no entry."""
+    """Bytes from a descriptor, and the attempts that ran when they were read; `others`: some more, without an entry."""
 
     stream: int
     data: bytes
@@ -38,7 +38,7 @@ class OutputPiece:
 
 
 class ChildOutput:
-    """The output of one child: its pipes and its board."""
+    """The supervisor's end of the output of one child: its pipes and its shared memory."""
 
     def __init__(self) -> None:
         pipes = [os.pipe() for _ in STREAMS]
@@ -53,27 +53,27 @@ class ChildOutput:
         self._open = set(STREAMS)
 
     def descriptors(self) -> list[int]:
-        """What the child needs: the ends that it writes to, those that it looks at, and its board."""
+        """Return the descriptors for the child: write ends, read ends (to check for data), and shared memory."""
         return [*self._writable, *self._readable.values(), self.board.descriptor]
 
     def hand_over(self) -> None:
-        """The child has its descriptors: close those that are its alone."""
+        """Close the descriptors that only the child needs, after they were sent to it."""
         for pipe in self._writable:
             os.close(pipe)
         self.board.close_descriptor()
 
     def filenos(self) -> dict[int, int]:
-        """The pipes that may have something to read, with their streams."""
+        """Return the pipes that are not at end-of-file, with their streams."""
         return {self._readable[stream]: stream for stream in sorted(self._open)}
 
     def read(self, stream: int) -> bool:
-        """Read once; False when there was nothing."""
+        """Read once from a pipe; return False if it had no data."""
         with self._lock:
             return stream in self._open and self._read(stream)
 
     def _read(self, stream: int) -> bool:
-        # An attempt stays on the board until its output was read: whoever wrote the bytes that are there now is on
-        # the board just after. Those that come meanwhile are left for the next read.
+        # An attempt keeps its entry until its output was read. So the entries, read after the number of waiting bytes,
+        # include every attempt that wrote these bytes. Bytes that arrive meanwhile are left for the next read.
         pipe = self._readable[stream]
         size = waiting_bytes(pipe)
         owners = tuple(self.board.running())
@@ -85,19 +85,19 @@ class ChildOutput:
         if not data:
             self._open.discard(stream)
             return False
-        if self._size <= LOG_LIMIT:  # more would not be kept
+        if self._size <= LOG_LIMIT:  # logs do not keep more
             self._pieces.append(OutputPiece(stream, data, owners, self.board.has_others()))
             self._size += len(data)
         return True
 
     def take(self) -> list[OutputPiece]:
-        """What was read since the last time."""
+        """Return the pieces that were read since the last call."""
         with self._lock:
             pieces, self._pieces, self._size = self._pieces, [], 0
             return pieces
 
     def drain(self) -> None:
-        """Read what is left in the pipes."""
+        """Read the remaining data of the pipes, without waiting for end-of-file."""
         for stream in STREAMS:
             for _ in range(_DRAIN_READS):
                 if not self.read(stream):
@@ -112,13 +112,13 @@ class ChildOutput:
 
 
 class OutputReader:
-    """The thread. `fileno` is readable when children wrote something since `heard` was called."""
+    """The reader thread. `fileno` is readable when children have written output since the last call of `heard`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._outputs: list[ChildOutput] = []
         self._console: deque[tuple[int, bytes]] = deque()
-        self._waiting = 0  # bytes for the console
+        self._waiting = 0  # bytes buffered for the console
         self._lock = threading.Lock()
         self._stopping = False
         self._woken = self._wake = self._news = self._tell = -1
@@ -137,13 +137,13 @@ class OutputReader:
         self._call()
 
     def remove(self, output: ChildOutput) -> None:
-        """Forget a child that is gone, and close its pipes."""
+        """Remove a child that has ended, and close its pipes."""
         with self._lock:
             self._outputs.remove(output)
         output.close()
 
     def show(self, stream: int, data: bytes) -> None:
-        """Write to our own descriptor, soon."""
+        """Queue bytes for a descriptor of this process; the thread writes them."""
         with self._lock:
             if self._waiting > _CONSOLE_LIMIT:
                 return
@@ -159,14 +159,14 @@ class OutputReader:
             _clear(self._news)
 
     def stop(self) -> None:
-        """Show what is left, if the console takes it, and end."""
+        """Write the queued bytes, unless the console blocks, and stop the thread."""
         if self._thread is None:
             return
         self._stopping = True
         self._call()
         self._thread.join(_STOP_S)
         if self._thread.is_alive():
-            return  # it is stuck in the console, and ends with the process
+            return  # the console blocks the thread, which ends with the process
         self._thread, self._stopping = None, False
         for pipe in (self._woken, self._wake, self._news, self._tell):
             os.close(pipe)
@@ -215,7 +215,7 @@ class OutputReader:
                     return
                 stream, data = self._console.popleft()
                 self._waiting -= len(data)
-            with suppress(OSError):  # a full disk or a closed pipe behind the worker
+            with suppress(OSError):  # the worker's output is on a full disk or a closed pipe
                 while data:
                     data = data[os.write(stream, data) :]
 

@@ -1,4 +1,4 @@
-"""One attempt inside an executor, and what its handler sees of it through `current_job()`."""
+"""One attempt in an executor: its state, its output, and the functions behind `current_job()` in its handler."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ EndKind = Literal["timed_out", "cancelled", "released"]
 
 
 class AttemptHost(Protocol):
-    """What an attempt needs of the executor that runs it."""
+    """The interface of the executor that an attempt uses."""
 
     clock: Clock
     emit: Callable[[FromExecutor], None]
     mask: SecretMask | None
-    secret_env: str | None  # the setting: which variables of the environment pass for secrets
+    secret_env: str | None  # the setting that lists the environment variables that jobs may read as secrets
 
     def stir(self, sink: OutputSink) -> None:
-        """Some output waits to be passed on."""
+        """Register a sink that has unsent output."""
 
     def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> AskReply:
-        """Ask the worker to store or give a state, for its place in a map or for a secret; wait for the answer."""
+        """Send a request to the worker and wait for the reply (see `Ask`): a state, the map index, or a secret."""
 
 
 class Attempt:
-    """One attempt that this executor holds: what it is, and how far it is. Its handler's `current_job()` sees it."""
+    """An attempt that an executor holds, and its state. `current_job()` of its handler reads it."""
 
     __slots__ = (
         "args",
@@ -92,20 +92,20 @@ class Attempt:
         self.number = given.attempt
         self.claim = ClaimId(given.claim)
         self.task = task
-        self.company: list[Attempt] = []  # the others of a batch, which begin and end with this one
-        self.leader: Attempt | None = None  # of these others: this one
+        self.company: list[Attempt] = []  # for a leader: the other attempts of its batch call
+        self.leader: Attempt | None = None  # for these other attempts: the leader
         self.lock = threading.Lock()
         self.began = 0.0
         self.thread: int | None = None
         self.future: asyncio.Task[None] | None = None
         self.cancelled = False
         self.reminders: list[TimedCall] = []
-        self.ending: tuple[EndKind, str] | None = None  # why it is being ended from outside
+        self.ending: tuple[EndKind, str] | None = None  # set when it is interrupted: the kind of end and the error
         self.span: AttemptSpan | None = None
-        self.sealed = False  # it has ended, or was given up: nothing more is said of it
+        self.sealed = False  # it has ended or was abandoned, and no further end is reported
         self.sink = OutputSink(self._pass_on, executor.stir, mask=executor.mask, about=self.about)
         self.reported: Progress | None = None
-        self.written: list[NewLog] = []  # what a transactional handler wrote, to be stored in its transaction
+        self.written: list[NewLog] = []  # the output of a transactional handler, to be stored in its transaction
 
     @property
     def key(self) -> tuple[str, int]:
@@ -120,6 +120,7 @@ class Attempt:
         fatal: bool = False,
         settled: bool = False,
     ) -> AttemptEnd:
+        """Return the end of this attempt, with secrets masked in the error."""
         error = None if error is None else self.sink.masked(error)
         if self.span is not None and kind != "succeeded":
             self.span.failed(kind, error)
@@ -127,7 +128,7 @@ class Attempt:
         return AttemptEnd(self.job_id, self.claim, kind, self.began, result, error, after_s, fatal, settled, took)
 
     def everyone(self) -> list[Attempt]:
-        """All attempts that its call is for, in the order of their arguments."""
+        """Return all attempts of the call that this attempt leads, in the order of their arguments."""
         if self.given.company and not self.company:
             self.company = [self._beside(given) for given in self.given.company]
         return [self, *self.company]
@@ -138,25 +139,28 @@ class Attempt:
         return attempt
 
     def each(self, end: Callable[[Attempt], AttemptEnd]) -> list[AttemptEnd]:
-        """The ends of all attempts of its call. Its own comes last: once it is heard, all are."""
+        """Return the ends of all attempts of the call. The leader's end is last: after it, all have been reported."""
         return [end(one) for one in reversed(self.everyone())]
 
     def interrupted(self) -> list[AttemptEnd]:
+        """Return the ends of all attempts of a call that was interrupted."""
         kind, error = self.ending or ("failed", "the handler raised Interrupted by itself")
         return self.each(lambda one: one.end(kind, error=error))
 
     def _pass_on(self, seq: int, text: str) -> None:
+        """Send a chunk of output to the worker, and keep it if it is stored in the handler's transaction."""
         if self.task is not None and self.task.transactional:
             self.written.append(NewLog(JobId(self.job_id), self.claim, seq, text))
         self.executor.emit(Wrote(self.job_id, self.claim, seq, text))
 
     def about(self) -> dict[str, Any]:
-        """What a line of its output in a log as JSON says of it."""
+        """Return the fields that describe this job in JSON log lines."""
         return about_job(CurrentJob(self))
 
-    # -- for its handler
+    # -- the interface for handlers
 
     def stored_secret(self, name: str) -> str | None:
+        """Return a secret of the store, or None if there is none of this name. Raises SecretError and LeaseLost."""
         answer = self.executor.ask(self, name.encode(), "secret")
         if answer.accepted:
             return None if answer.state is None else answer.state.decode("utf-8", "surrogatepass")
@@ -165,6 +169,7 @@ class Attempt:
         raise errors.LeaseLost("this attempt was superseded; no secret is opened for it any more.")
 
     def hide(self, value: str) -> None:
+        """Mask a value in everything that is stored of the attempts of this call."""
         for one in (self.leader or self).everyone():
             one.sink.hide(value)
         self.executor.emit(HideSecret(value))
@@ -207,7 +212,7 @@ class Attempt:
         return from_us(self.given.run_at_us) if tick is None else tick.scheduled_for
 
     def waited_s(self) -> float:
-        """How long it took from its claim to its beginning."""
+        """Return the seconds from the claim to the start of the handler."""
         return max(0.0, self.began - self.given.claimed_mono)
 
     def late_by(self) -> timedelta:
@@ -215,7 +220,7 @@ class Attempt:
         return max(late, timedelta(0))
 
     def progress(self, fraction: float, note: str | None) -> None:
-        shown = None if note is None else self.sink.masked(note)[:NOTE_LIMIT]  # in this order, as for errors
+        shown = None if note is None else self.sink.masked(note)[:NOTE_LIMIT]  # mask first: a cut secret is not found
         self.reported = Progress(JobId(self.job_id), self.claim, fraction, shown)
         self.executor.emit(Progressed(self.job_id, self.claim, fraction, shown))
 

@@ -1,4 +1,4 @@
-"""One call of a batch handler: the arguments of many jobs in, an outcome for each of them out."""
+"""Call a batch handler with the arguments of many jobs, and derive the end of each job from its results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tickwork.worker.run.exception_outcome import failure
 
 
 class BatchCall:
-    """What a handler is called with, and for whom. A job whose argument cannot be read fails, and is left out."""
+    """The arguments of a batch call and its attempts. A job whose arguments cannot be decoded fails and is left out."""
 
     def __init__(self, attempt: Attempt, task: Task[Any, Any], results: LargeResults) -> None:
         self._attempt = attempt
@@ -26,15 +26,16 @@ class BatchCall:
             try:
                 self.arguments.append(task.signature.decode_one(results.whole(one.args)))
                 self._called.append(one)
-            except Exception as error:  # users' classes are made here, which can fail in any way
+            except Exception as error:  # decoding constructs user classes, which may raise anything
                 self._ends[one.job_id] = failure(one, error)
         if self._called:
             set_current_batch([CurrentJob(one) for one in self._called])
 
     def ends(self, returned: Any) -> list[AttemptEnd]:
-        """How each attempt ended, by what the handler returned. Raises InvalidPayload for what is no list of results.
+        """Return the end of each attempt for the list of results that the handler returned.
 
-        An exception among the results is the failure of its job, as if the job's own handler had raised it.
+        An exception in the list fails its job, as if the handler had raised it for this job alone. Raises
+        InvalidPayload if `returned` is not a list of one result per job.
         """
         results = [None] * len(self._called) if returned is None else returned
         if not isinstance(results, list | tuple) or len(results) != len(self._called):

@@ -1,11 +1,11 @@
-"""Catches what a handler prints and logs, and keeps it apart by attempt.
+"""Capture what handlers print and log, separately for each attempt.
 
-sys.stdout, sys.stderr and the root logger are shared by everything in a process, so each write looks up whose it is
-in a context variable. What is caught still goes where it went before: a print is still a print.
+All code of a process shares sys.stdout, sys.stderr and the root logger, so each write looks up its attempt in a context
+variable. Captured output is also written to its original destination.
 
-In a child process the descriptors 1 and 2 are pipes to the supervisor. There, text of an attempt goes to its sink and
-to the worker's console; text of threads without an attempt, and of processes that a handler forked, goes to the
-descriptor, where the supervisor finds out whose it is (see worker/process/output_pipes.py).
+In a child process, the descriptors 1 and 2 are pipes to the supervisor. There, text of an attempt goes to its sink and
+to the worker's console. Text of threads without an attempt, and of processes that a handler forked, goes to the
+descriptor, and the supervisor attributes it to an attempt (see worker/process/output_pipes.py).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from tickwork.worker.run.mask import SecretMask
 
 LOG_LIMIT = 10 * 1024 * 1024  # of an attempt, in characters
 CHUNK = 4096  # more than this is passed on at once, less within a moment
-STRIDE = 1 << 20  # between the numbers of two chunks: room for what came through the descriptors after the first
+STRIDE = 1 << 20  # between the numbers of two chunks; the numbers between are for output from the descriptors
 
 
 def within_limit(text: str, size: int) -> str:
-    """So much of a text as a log keeps that has `size` characters; the first one that is cut ends with a notice."""
+    """Return the part of a text that a log of `size` characters still keeps; the first cut text ends with a notice."""
     room = LOG_LIMIT - size
     if len(text) <= room:
         return text
     notice = f"\n... more than {LOG_LIMIT:,} characters: the rest is not kept\n"
-    return text[:room] + notice if room >= 0 else ""  # below zero there is a notice already
+    return text[:room] + notice if room >= 0 else ""  # below zero, the log already has the notice
 
 
 class OutputSink:
-    """Collects one attempt's text and passes it on in chunks, in order."""
+    """Buffers the output of one attempt and passes it on in numbered chunks."""
 
     def __init__(
         self,
@@ -59,38 +59,39 @@ class OutputSink:
         self._chunk = 1
         self._total = 0
         self.entry: AttemptEntry | None = None
-        self._is_at_start = True  # of a line
-        self._held = ""  # the end of what was written: perhaps the beginning of a secret
-        self._mask = mask  # shared with other sinks until this one hides more
+        self._is_at_start = True  # the next character begins a line
+        self._held = ""  # the end of the written text, held back because it may begin a secret
+        self._mask = mask  # shared with other sinks until `hide` copies it
 
     def hide(self, value: str) -> None:
-        """Write *** for a value from now on."""
+        """Mask a value in this sink from now on."""
         with self._lock:
             self._mask = SecretMask() if self._mask is None else self._mask.copy()
             self._mask.hide(value)
 
     def masked(self, text: str) -> str:
-        """A text as it may be shown."""
+        """Return a text with the secrets masked."""
         return text if self._mask is None else self._mask.text(text)
 
     def begun(self, text: str) -> int:
-        """How many characters at the end of a text may be the beginning of a secret."""
+        """Return how many characters at the end of a text may be the beginning of a secret."""
         return 0 if self._mask is None else self._mask.begun(text)
 
     def masked_beginning(self, text: str) -> str:
-        """A text whose end was cut off, as it may be shown."""
+        """Return a text whose end was cut off, with secrets masked and without a partial secret at its end."""
         text = self.masked(text)
         return text[: len(text) - self.begun(text)]
 
     def masked_json(self, data: bytes) -> bytes:
-        """A result as it may be stored."""
+        """Return a JSON result with the secrets masked."""
         return data if self._mask is None else self._mask.json(data)
 
     def keep_on(self, entry: AttemptEntry | None) -> None:
-        """Keep what is not passed on yet on the board, where it survives this process."""
+        """Copy unsent text to an entry in shared memory, where it survives this process; None stops that."""
         self.entry = entry
 
     def write(self, text: str) -> None:
+        """Buffer text, and pass it on if the chunk is full or output from the descriptors must follow it."""
         if self.entry is not None and self._is_at_start and self.entry.ends_chunk():
             self.flush()
         self._is_at_start = text.endswith("\n")
@@ -109,7 +110,7 @@ class OutputSink:
             self._stirred(self)
 
     def flush(self, *, final: bool = False) -> None:
-        """Pass on what is there; unless it is `final`, without an end that may be the beginning of a secret."""
+        """Pass on the buffered text as a chunk; unless `final`, hold back an end that may begin a secret."""
         with self._lock:
             text = "".join(self._parts) if self._mask is None else self._cut(final)
             self._parts, self._size = [], 0
@@ -122,6 +123,7 @@ class OutputSink:
                     self.entry.append(self._held)
 
     def _cut(self, final: bool) -> str:
+        """Return the masked buffered text without the end that is held back."""
         text = self.masked(self._held + "".join(self._parts))
         begun = 0 if final else self.begun(text)
         self._held = text[len(text) - begun :]
@@ -129,9 +131,9 @@ class OutputSink:
 
 
 class Recorder:
-    """Keeps the output of attempts on a child's board, and tells it apart from what comes through the descriptors.
+    """Copies unsent output of attempts to a child's shared memory, and orders it with output from the descriptors.
 
-    `ended` is told of each sink to which nothing is written any more.
+    `ended` is called with the sink of each attempt that has ended.
     """
 
     def __init__(self, board: Board, streams: StandardStreams, ended: Callable[[OutputSink], None]) -> None:
@@ -143,7 +145,7 @@ class Recorder:
         sink.keep_on(self._board.enter(job_id, claim))
 
     def end(self, sink: OutputSink) -> None:
-        """Wait until the supervisor has what came through the descriptors, and pass on the rest of the sink."""
+        """Flush the sink of an ended attempt, after the supervisor has read the output from the descriptors."""
         self._streams.flush()
         self._board.drain()
         sink.flush(final=True)
@@ -157,19 +159,19 @@ _sink: ContextVar[OutputSink | None] = ContextVar("tickwork_sink", default=None)
 
 
 def set_sink(sink: OutputSink | None) -> None:
-    """Say where the output of this thread or coroutine goes, besides where it goes anyway."""
+    """Set the sink that receives a copy of the output of this thread or coroutine; None for no attempt."""
     _sink.set(sink)
 
 
 class _Fork:
-    """Whether this process was forked by a handler: then no sink of it is passed on."""
+    """Detects that this process was forked by a handler; then its sinks are not used."""
 
     here = False
     is_watched = False
 
     @classmethod
     def watch(cls) -> None:
-        cls.here = False  # a child is forked itself
+        cls.here = False  # a child process was itself forked, by the fork server
         if not cls.is_watched:
             os.register_at_fork(after_in_child=cls._happened)
             cls.is_watched = True
@@ -180,17 +182,20 @@ class _Fork:
 
 
 def is_forked() -> bool:
-    """Whether this process was forked by a handler."""
+    """Return whether this process was forked by a handler."""
     return _Fork.here
 
 
 def current_sink() -> OutputSink | None:
-    """Return the sink of the attempt that this thread or coroutine runs for."""
+    """Return the sink of the attempt that this thread or coroutine runs for; None if there is none."""
     return None if _Fork.here else _sink.get()
 
 
 class _Tee(io.TextIOBase):
-    """Stands in for sys.stdout or sys.stderr. `descriptor` is the stream of the descriptor, if that is another one."""
+    """Replacement of sys.stdout or sys.stderr that copies writes to the current sink.
+
+    `descriptor` is the stream of descriptor 1 or 2 if it differs from `original`.
+    """
 
     def __init__(self, original: TextIO, descriptor: TextIO | None = None) -> None:
         self.original = original
@@ -200,7 +205,7 @@ class _Tee(io.TextIOBase):
         sink = current_sink()
         if sink is not None:
             sink.write(text)
-        with suppress(OSError, ValueError):  # a full disk or a closed pipe behind the worker is not the handler's fault
+        with suppress(OSError, ValueError):  # a full disk or closed pipe of the worker must not fail the handler
             if sink is None:
                 self.descriptor.write(text)
             else:
@@ -225,12 +230,12 @@ class _Tee(io.TextIOBase):
     def encoding(self) -> str:  # type: ignore[override]
         return self.original.encoding
 
-    def __getattr__(self, name: str) -> Any:  # buffer, reconfigure and whatever else some code needs
+    def __getattr__(self, name: str) -> Any:  # buffer, reconfigure and other attributes of streams
         return getattr(self.descriptor, name)
 
 
 class _LogHandler(logging.Handler):
-    """Writes records of a handler's code to its sink, and in a process that a handler forked to `descriptor`."""
+    """Log handler that writes records to the current sink, or in a process that a handler forked, to `descriptor`."""
 
     def __init__(self, console: TextIO | None, descriptor: TextIO | None) -> None:
         super().__init__()
@@ -245,13 +250,13 @@ class _LogHandler(logging.Handler):
             self._descriptor.write(self.format(record) + "\n")
             return
         if len(logging.root.handlers) == 1 and record.levelno >= logging.WARNING and self._console is not None:
-            told = record.getMessage()  # being there must not silence what would have been shown
+            told = record.getMessage()  # without this handler, logging would show it by its handler of last resort
             print(told if sink is None else sink.masked(told), file=self._console)
 
 
 @contextmanager
 def captured(streams: StandardStreams | None = None) -> Iterator[None]:
-    """Catch output while the block runs. `streams`: those of the descriptors, in a process where they are pipes."""
+    """Capture output while the block runs. `streams`: the streams of the descriptors 1 and 2 if these are pipes."""
     _Fork.watch()
     stdout, stderr = sys.stdout, sys.stderr
     out, err = (None, None) if streams is None else (streams.out, streams.err)
@@ -259,7 +264,7 @@ def captured(streams: StandardStreams | None = None) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     sys.stdout, sys.stderr = _Tee(stdout, out), _Tee(stderr, err)
     logging.root.addHandler(handler)
-    logging.getLogger("tickwork.task").setLevel(logging.INFO)  # what `current_job().logger` is a child of
+    logging.getLogger("tickwork.task").setLevel(logging.INFO)  # the parent of `current_job().logger`
     try:
         yield
     finally:

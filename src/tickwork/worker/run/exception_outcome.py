@@ -1,4 +1,4 @@
-"""What an exception of a handler means for its attempt."""
+"""Map an exception of a handler to the end of its attempt: failed, fatal, snoozed or cancelled."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from tickwork.worker.run.attempt import Attempt
 
 
 def failures(attempt: Attempt, error: BaseException) -> list[AttemptEnd]:
-    """What an exception means for all attempts of its call."""
+    """Return the ends of all attempts of a call that raised an exception."""
     return attempt.each(lambda one: failure(one, error))
 
 
 def failure(attempt: Attempt, error: BaseException) -> AttemptEnd:
-    """What an exception of a handler, or on the way to it, means for the attempt."""
+    """Return the end of an attempt whose handler, or the preparation of its call, raised an exception."""
     try:
         return _meaning(attempt, error)
-    except Exception as wrong:  # Snooze("5 parsecs"), or an exception that cannot even be shown
+    except Exception as wrong:  # for example Snooze("5 parsecs"), or an exception whose str() raises
         return attempt.end("failed", error=_told(attempt, wrong), fatal=True)
 
 
 def _meaning(attempt: Attempt, error: BaseException) -> AttemptEnd:
+    """Return the end of an attempt by the type of its exception and the task's retry options."""
     given = attempt.given
     match error:
         case errors.Snooze(after=after):
@@ -49,9 +50,9 @@ def _seconds(after: str | timedelta) -> float:
 
 
 def _told(attempt: Attempt, error: BaseException) -> str:
-    """The traceback, from the user's own frame on: what a worker does on the way there explains nothing."""
+    """Return the traceback without the worker's own frames at its start, with secrets masked, cut to its limit."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("tickwork.worker."):
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
-    return clip(storable(attempt.sink.masked(text)))  # in this order: a secret that was cut would not be known
+    return clip(storable(attempt.sink.masked(text)))  # mask before clipping: a cut secret would not be found

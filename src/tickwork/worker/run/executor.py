@@ -1,9 +1,9 @@
-"""Runs attempts: plain handlers on threads, async ones on an event loop. It lives in a child process, or in the user's
-own.
+"""Run the handlers of attempts, plain ones on threads and async ones on an event loop, with timeouts and cancellation.
 
-It ends what runs too long or was cancelled as far as that is possible from inside a process: async handlers are
-cancelled, plain ones get an exception in their thread. What does not end then is reported as stuck; the supervisor
-kills the whole process, and inside a user's process the thread is given up and replaced.
+The executor runs in a child process or in the user's own process. To end an attempt that runs too long or was
+cancelled, it cancels an async handler, and raises an exception in the thread of a plain one. In a child process, a
+handler that does not end then is reported as stuck, and the supervisor kills the process. In the user's process, its
+thread is abandoned and replaced.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from tickwork.worker.run.mask import SecretMask
 from tickwork.worker.run.secrets import set_keeper
 from tickwork.worker.run.timer import Timer
 
-CANCEL_GRACE_S = 5.0  # a plain handler may notice by itself that it was cancelled, before it is interrupted
+CANCEL_GRACE_S = 5.0  # time for a cancelled plain handler to stop by itself before it is interrupted
 ASK_LOOK_S = 0.1
-STUCK_GRACE_S = 0.5  # an interrupted handler may clean up for so long
-ENDS_AT_ONCE = 32  # of 1 MiB at most: a frame takes 64
-TRANSACTION_LIMIT = LEASE / 3  # a transaction of a handler stops every other writer of a SQLite file
+STUCK_GRACE_S = 0.5  # time for an interrupted handler to clean up
+ENDS_AT_ONCE = 32  # the limit of ends, of at most 1 MiB each, in one message
+TRANSACTION_LIMIT = LEASE / 3  # the limit of a handler's SQLite transaction, which blocks all other writers
 
 Emit = Callable[[FromExecutor], None]
 _NO_BLOBS = LargeResults(None)
 
 
 class Executor:
-    """Holds up to as many attempts as it is given; runs `slots` plain ones at a time and async ones all at once."""
+    """Runs attempts: up to `slots` plain handlers at a time, and all async handlers concurrently."""
 
     def __init__(
         self,
@@ -81,20 +81,20 @@ class Executor:
         self._ready: SimpleQueue[Attempt | None] = SimpleQueue()
         self._attempts: dict[tuple[str, int], Attempt] = {}
         self._threads = 0
-        self._plain = 0  # plain attempts that are here and not over
+        self._plain = 0  # number of plain attempts that have not ended
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked: dict[int, tuple[threading.Event, list[AskReply]]] = {}
         self._requests = count(1)
         self._timekeeper = Timer(clock)
-        self._turns: dict[asyncio.AbstractEventLoop, list[AttemptEnd]] = {}  # what ended in this turn of an event loop
+        self._turns: dict[asyncio.AbstractEventLoop, list[AttemptEnd]] = {}  # ends of a loop's current iteration
         self._dirty: SimpleQueue[OutputSink] = SimpleQueue()
         self._stirred = stirred
 
-    # -- what the worker tells us
+    # -- requests of the worker
 
     def run(self, assignments: Sequence[Assignment]) -> None:
-        """Take on some attempts."""
+        """Queue some attempts and start them as soon as possible."""
         attempts = [Attempt(self, assignment, self._tasks.get(assignment.task)) for assignment in assignments]
         self._attempts.update((attempt.key, attempt) for attempt in attempts)
         on_loop = [one for one in attempts if one.task is not None and one.task.pool == "async"]
@@ -110,7 +110,7 @@ class Executor:
             loop.call_soon_threadsafe(self._create_tasks, loop, on_loop)
 
     def recall(self) -> list[str]:
-        """Take back the plain attempts that no thread has begun."""
+        """Remove the plain attempts that no thread has begun; return their job ids."""
         back: list[str] = []
         try:
             while True:
@@ -121,6 +121,7 @@ class Executor:
             return back
 
     def _take_back(self, attempt: Attempt) -> bool:
+        """Remove a queued attempt; return False if it was already ended."""
         self._attempts.pop(attempt.key, None)
         with self._lock:
             self._plain -= 1
@@ -129,7 +130,7 @@ class Executor:
         return not ended
 
     def interrupt(self, job_id: str, claim: int, reason: str) -> None:
-        """End an attempt: a cancelled plain handler is asked first, and interrupted when it does not listen."""
+        """End an attempt. For a cancelled plain handler, wait `CANCEL_GRACE_S` before interrupting it."""
         attempt = self._attempts.get((job_id, claim))
         if attempt is None:
             return
@@ -142,7 +143,7 @@ class Executor:
             self._remind(attempt, CANCEL_GRACE_S, lambda: self._insist(attempt, "cancelled", "cancelled while it ran"))
 
     def answer(self, answer: AskReply) -> None:
-        """Give a handler what it asked for."""
+        """Pass a reply to the handler that waits for it."""
         waiting = self._asked.pop(answer.request, None)
         if waiting is not None:
             event, slot = waiting
@@ -150,16 +151,16 @@ class Executor:
             event.set()
 
     def busy(self) -> bool:
-        """Whether any attempt is here that has not ended."""
+        """Return whether any attempt has not ended."""
         return bool(self._attempts)
 
     def stir(self, sink: OutputSink) -> None:
-        """Some output waits to be passed on."""
+        """Register a sink that has unsent output."""
         self._dirty.put(sink)
         self._stirred(sink)
 
     def flush(self) -> None:
-        """Pass on output that handlers have written so far."""
+        """Flush all sinks that have unsent output."""
         try:
             while True:
                 self._dirty.get_nowait().flush()
@@ -167,7 +168,7 @@ class Executor:
             return
 
     def stop(self) -> None:
-        """Let the threads and the loop end when nothing runs any more."""
+        """Stop the threads after their current attempts, the timer, and the event loop."""
         for _ in range(self._threads):
             self._ready.put(None)
         self._timekeeper.stop()
@@ -177,7 +178,7 @@ class Executor:
     # -- plain handlers, on threads
 
     def _want_threads(self) -> None:
-        """Have as many threads as there are plain attempts, up to the slots."""
+        """Start threads until there is one for each plain attempt, up to the slots."""
         with self._lock:
             missing = range(self._threads + 1, min(self._slots, self._plain) + 1)
             self._threads += len(missing)
@@ -190,7 +191,7 @@ class Executor:
                 return
 
     def _run(self, attempt: Attempt) -> bool:
-        """Run one plain attempt; False when it was given up meanwhile, and this thread with it."""
+        """Run one plain attempt; return False if it was abandoned meanwhile, so that this thread must end."""
         self._begin(attempt)
         thread = threading.get_ident()
         ends: list[AttemptEnd] = []
@@ -200,10 +201,10 @@ class Executor:
                 if not ends and self._enter(attempt, thread):
                     ends = self._call(attempt)
                 with attempt.lock:
-                    if given_up is None:  # else an interruption hit us just below
+                    if given_up is None:  # it is set if an interruption below repeats the loop
                         given_up, attempt.sealed = attempt.sealed, True
                     if attempt.ending is not None:
-                        _raise_in(thread, None)  # one that came too late must not hit the next attempt
+                        _raise_in(thread, None)  # a late interruption must not hit the next attempt
                 break
             except errors.Interrupted:
                 ends = ends or attempt.interrupted()
@@ -218,13 +219,14 @@ class Executor:
 
     @staticmethod
     def _enter(attempt: Attempt, thread: int) -> bool:
-        """From here on the attempt can be interrupted; False when it was ended before it began."""
+        """Make the attempt interruptible; return False if it was ended before it began."""
         with attempt.lock:
             if not attempt.sealed:
                 attempt.thread = thread
             return not attempt.sealed
 
     def _call(self, attempt: Attempt) -> list[AttemptEnd]:
+        """Call the plain handler of an attempt and return the ends of all attempts of the call."""
         try:
             task = self._task(attempt)
             if task.batch is not None:
@@ -238,11 +240,11 @@ class Executor:
             return [attempt.end("succeeded", result=keep(attempt, result, self._large_results))]
         except errors.Interrupted:
             return attempt.interrupted()
-        except BaseException as error:  # also SystemExit: it ends the handler, not the worker
+        except BaseException as error:  # SystemExit, too, ends the handler and not the worker
             return failures(attempt, error)
 
     def _call_in_transaction(self, attempt: Attempt, task: Task[Any, Any], args: Any, kwargs: Any) -> AttemptEnd:
-        """Call a handler whose writes commit together with the job's end, or not at all."""
+        """Call a transactional handler, whose writes commit together with the end of its job, or not at all."""
         store = self._store()
         with ExitStack() as stack:
             transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
@@ -259,6 +261,7 @@ class Executor:
         return attempt.end("succeeded", result=result, settled=True)
 
     def _begin_transaction(self, attempt: Attempt, store: Store, stack: ExitStack) -> Any:
+        """Open the transaction of a handler; on SQLite, with a time limit, because it blocks all other writers."""
         if store.url.startswith("sqlite"):
             limit_s = TRANSACTION_LIMIT.total_seconds()
             error = f"its transaction was open for more than {limit_s:g} s, which stops every other writer of the file"
@@ -280,6 +283,7 @@ class Executor:
                     attempt.future = loop.create_task(self._run_async(attempt))
 
     async def _run_async(self, attempt: Attempt) -> None:
+        """Run one async attempt and report its end, unless it was abandoned meanwhile."""
         self._begin(attempt)
         try:
             task = self._task(attempt)
@@ -296,7 +300,7 @@ class Executor:
                 ends = await asyncio.to_thread(kept, attempt, ends, self._large_results)
         except asyncio.CancelledError:
             ends = attempt.interrupted()
-        except BaseException as error:  # also SystemExit: it ends the handler, not the worker
+        except BaseException as error:  # SystemExit, too, ends the handler and not the worker
             ends = failures(attempt, error)
         with attempt.lock:
             given_up, attempt.sealed = attempt.sealed, True
@@ -305,7 +309,7 @@ class Executor:
             self._gather(ends)
 
     def _gather(self, ends: list[AttemptEnd]) -> None:
-        """Say together what ended in one turn of the event loop."""
+        """Collect ends, so that all ends of one iteration of the event loop are reported together."""
         loop = asyncio.get_running_loop()
         with self._lock:
             turn = self._turns.setdefault(loop, [])
@@ -320,7 +324,7 @@ class Executor:
         if ends:
             self._tell(ends, True)
 
-    # -- the beginning and the end of both
+    # -- start and end of plain and async attempts
 
     def _task(self, attempt: Attempt) -> Task[Any, Any]:
         if attempt.task is None:
@@ -328,6 +332,7 @@ class Executor:
         return attempt.task
 
     def _begin(self, attempt: Attempt) -> None:
+        """Prepare the context of a handler (output, secrets, current job, trace) and start its timeout."""
         attempt.began = self.clock.monotonic()
         if self._recorder is not None:
             self._recorder.begin(attempt.sink, attempt.job_id, attempt.claim)
@@ -345,12 +350,12 @@ class Executor:
             self._remind(attempt, timeout_s, lambda: self._insist(attempt, "timed_out", error))
 
     def _tell(self, ends: list[AttemptEnd], idle: bool) -> None:
-        """Say how attempts ended; many of them in parts that fit into a frame."""
+        """Report ends, in parts of at most `ENDS_AT_ONCE`, which fit into a frame."""
         for start in range(0, len(ends), ENDS_AT_ONCE):
             self._ended(ends[start : start + ENDS_AT_ONCE], idle)
 
     def _leave(self, attempt: Attempt) -> None:
-        """Forget an attempt that is over; what it wrote is passed on."""
+        """Clean up the context of an attempt that has ended, and flush its output."""
         if attempt.span is not None:
             attempt.span.end()
         set_current(None)
@@ -364,13 +369,13 @@ class Executor:
         else:
             attempt.sink.flush(final=True)
 
-    # -- ending from outside
+    # -- interrupting attempts
 
     def _remind(self, attempt: Attempt, seconds: float, make: Callable[[], None]) -> None:
         attempt.reminders.append(self._timekeeper.after(seconds, make))
 
     def _insist(self, attempt: Attempt, kind: EndKind, error: str) -> None:
-        """Interrupt an attempt that has not ended, and see to it that it ends soon."""
+        """Interrupt an attempt that has not ended, and give it up if it does not end within `STUCK_GRACE_S`."""
         with attempt.lock:
             if attempt.sealed or attempt.ending is not None:
                 return
@@ -388,34 +393,35 @@ class Executor:
         self._remind(attempt, STUCK_GRACE_S, lambda: self._give_up(attempt, kind, error))
 
     def _give_up(self, attempt: Attempt, kind: EndKind, error: str) -> None:
+        """Report an attempt as stuck, or if threads are replaced, abandon its thread or loop and report its end."""
         with attempt.lock:
             if attempt.sealed:
                 return
             attempt.sealed = self._replaces_threads
         if attempt.future is not None:
-            self._end_turn(attempt.future.get_loop())  # which it may never come to by itself
+            self._end_turn(attempt.future.get_loop())  # the loop is blocked and may never do this itself
         if not self._replaces_threads:
             self.emit(Stuck(attempt.job_id, attempt.claim, kind, error, attempt.began))
             return
         self._attempts.pop(attempt.key, None)
         with self._lock:
             if attempt.future is None:
-                self._threads -= 1  # its thread is given up; another takes its place when it is needed
+                self._threads -= 1  # its thread is abandoned; another is started when needed
                 self._plain -= 1
             else:
-                self._loop = None  # its loop is blocked; the next async attempt gets another
+                self._loop = None  # its loop is blocked; the next async attempt gets a new loop
         self._tell(attempt.interrupted(), True)
         self._want_threads()
 
-    # -- what handlers ask for
+    # -- requests of handlers
 
     def ask(self, attempt: Attempt, state: bytes | None, what: Asked = "state") -> AskReply:
-        """Ask the worker to store or give a state, for its place in a map or for a secret; wait for the answer."""
+        """Send a request to the worker and wait for the reply (see `Ask`): a state, the map index, or a secret."""
         request, event, slot = next(self._requests), threading.Event(), list[AskReply]()
         self._asked[request] = (event, slot)
         try:
             self.emit(Ask(request, attempt.job_id, attempt.claim, state, what))
-            while not event.wait(ASK_LOOK_S):  # in steps, so that an interruption can reach us
+            while not event.wait(ASK_LOOK_S):  # in short waits, because an interruption is raised only between them
                 pass
             return slot[0]
         finally:
@@ -423,12 +429,12 @@ class Executor:
 
 
 def _encoded(attempt: Attempt, task: Task[Any, Any], result: Any) -> bytes:
-    """A result as it is stored: without the secrets that the attempt was given."""
+    """Return a handler's result in its stored encoding, with the attempt's secrets masked."""
     return attempt.sink.masked_json(task.signature.encode_result(result, task.name))
 
 
 class _FixedRandom:
-    """Stands where `decide` wants randomness and a success needs none."""
+    """A placeholder for the random generator of `decide`, which a success never uses."""
 
     def random(self) -> float:
         raise errors.InvariantBroken("a success was about to be retried.")
@@ -438,7 +444,7 @@ _NO_CHANCE: Any = _FixedRandom()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Serve an event loop until it is stopped, and leave nothing of it behind."""
+    """Run an event loop until it is stopped, then cancel its tasks and close it."""
     loop.run_forever()
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
@@ -450,6 +456,6 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
-    """Raise an exception in another thread as soon as it runs Python code; None takes back one that is pending."""
+    """Raise an exception in another thread as soon as it runs Python code; None removes a pending exception."""
     target = None if exception is None else ctypes.py_object(exception)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), target)

@@ -1,4 +1,4 @@
-"""Arguments and results that are too large for the store, on their way to a handler and back."""
+"""Read large arguments from blobs before a handler is called, and write large results to blobs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tickwork.worker.run.exception_outcome import failure
 
 
 def has_blobs(attempt: Attempt) -> bool:
-    """Whether something that a call is made with has to be read from blobs."""
+    """Return whether an argument of a call must be read from a blob."""
     return any(MARK in one.args for one in attempt.everyone())
 
 
 def fetch(attempt: Attempt, results: LargeResults) -> None:
-    """Read it ahead, away from the event loop. What cannot be read now is told of when it is needed."""
+    """Read the blobs of a call's arguments in advance, off the event loop. Read errors are raised at decoding."""
     for one in attempt.everyone():
         with suppress(TickworkError):
             one.args = results.whole(one.args)
 
 
 def is_large(ends: Sequence[AttemptEnd]) -> bool:
-    """Whether a result among these must go into a blob."""
+    """Return whether a result of these ends must be written to a blob."""
     return any(end.result is not None and len(end.result) > RESULT_LIMIT for end in ends)
 
 
 def kept(attempt: Attempt, ends: Sequence[AttemptEnd], results: LargeResults) -> list[AttemptEnd]:
-    """Ends as the store takes them: large results are in blobs before anybody hears of them, or have failed."""
+    """Write large results to blobs and return the ends with references to them; a write error fails its attempt."""
     by_job = {one.job_id: one for one in attempt.everyone()}
     return [_kept(by_job[end.job_id], end, results) for end in ends]
 
@@ -49,5 +49,8 @@ def _kept(attempt: Attempt, end: AttemptEnd, results: LargeResults) -> AttemptEn
 
 
 def keep(attempt: Attempt, result: bytes, results: LargeResults) -> bytes:
-    """What to store for a result. Raises InvalidPayload and BlobError."""
+    """Write a large result to a blob and return its reference; return a small one unchanged.
+
+    Raises InvalidPayload and BlobError.
+    """
     return results.keep(result, attempt.job_id, attempt.number, f"the result of task {attempt.task_name!r}")

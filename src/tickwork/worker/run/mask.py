@@ -1,7 +1,7 @@
-"""Keeps the secrets that an attempt was given out of everything that is stored of it.
+"""Mask the secrets that an attempt received in all its stored data: logs, errors, progress and results.
 
-This is a seat belt, not a wall: it finds a value as it is, in any case, and as JSON, Python, URLs, Base64 and
-hexadecimal write it. It does not find one that was taken apart, reversed or encrypted.
+This protects against accidents, not against malicious code. It finds a value unchanged, in any letter case, and as
+JSON, Python, URLs, Base64 and hexadecimal encode it. It does not find a value that was split, reversed or encrypted.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 MASK = "***"
-LEAST = 4  # characters: shorter values are in too many texts by chance
-_LINE_LEAST = 8  # of a value with several lines each is hidden by itself, since output comes by lines
-_NUMBER_LEAST = 8  # digits; fewer are in many numbers by chance, and what reads a result expects a number there
+LEAST = 4  # characters; shorter values occur in too many texts by chance
+_LINE_LEAST = 8  # characters; each longer line of a multi-line value is masked by itself, as output comes by lines
+_NUMBER_LEAST = 8  # digits; fewer occur in many numbers by chance, and readers of a result expect a number there
 _ENCODED_LEAST = 6
 _UTF8 = ("utf-8", "surrogatepass")
-_ENCODED_MOST = 4096  # bytes of a value whose encodings are hidden too
-_BASE64_LINES = (64, 76)  # characters of a line of Base64: in PEM and OpenSSL; in mails and coreutils
-# What is left as it is in URLs, besides letters, digits and -._~: by strict programs, by Python, by encodeURIComponent
-# and encodeURI of JavaScript, and in a path by our own task.
+_ENCODED_MOST = 4096  # bytes; encodings of longer values are not masked
+_BASE64_LINES = (64, 76)  # line lengths of Base64: in PEM and OpenSSL; in mails and coreutils
+# Characters, besides letters, digits and -._~, that are not escaped in URLs: by strict programs, by Python, by
+# encodeURIComponent and encodeURI of JavaScript, and in a path by our own task.
 _SAFE_IN_URLS = ("", "/", "!*'()", "!*'();/?:@&=+$,#", "/%:@!$&'()*+,;=")
 
 
 class SecretMask:
-    """Replaces values by ***, also encoded and in other cases, and each line of those that have several."""
+    """Replaces secret values by ***, also encoded or in other letter case, and each line of multi-line values."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._forms: list[str] = []
@@ -36,20 +36,20 @@ class SecretMask:
         self.hide(*values)
 
     def hide(self, *values: str) -> None:
-        """Hide some values from now on."""
+        """Mask some values from now on."""
         forms = {_folded(form) for value in values for form in _forms(value)}
-        # The longest first: a part of a value must not hide the rest of it from us.
+        # Longest first: masking a part of a value first would leave the rest of it unmasked.
         self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
         self._in_json = [json.dumps(form, ensure_ascii=False)[1:-1].encode(*_UTF8) for form in self._forms]
 
     def copy(self) -> SecretMask:
-        """A mask of its own that hides the same values."""
+        """Return an independent mask with the same values."""
         made = SecretMask()
         made._forms, made._in_json = self._forms, self._in_json
         return made
 
     def text(self, text: str) -> str:
-        """A text without the values."""
+        """Return a text with the values masked."""
         folded = _folded(text)
         for form in self._forms:
             if form in folded:
@@ -58,20 +58,20 @@ class SecretMask:
         return text
 
     def begun(self, text: str) -> int:
-        """How many characters at the end of a text may be the beginning of a value whose rest is still to come."""
+        """Return how many characters at the end of a text may be the beginning of a value that is not complete yet."""
         folded = _folded(text)
         return max((_overlap(folded, form) for form in self._forms), default=0)
 
     def json(self, data: bytes) -> bytes:
-        """A result without the values: in its strings, also in those that name fields."""
+        """Return JSON with the values masked in its strings, field names and long numbers."""
         if not self._may_be_in(data):
             return data
         return msgspec.json.encode(self._walked(msgspec.json.decode(data)))
 
     def _may_be_in(self, data: bytes) -> bool:
-        """Whether JSON may hold one of the values; asked of each result, so it is quick for most."""
+        """Return whether JSON may contain one of the values. Runs for each result, so it must be fast."""
         if b"\\u" in data:
-            return True  # escapes of letters, which are not among the forms
+            return True  # the search below does not include escapes of letters
         folded = data.lower() if data.isascii() else _folded(data.decode()).encode()
         for form in self._in_json:  # noqa: SIM110  # a loop takes half the time of any()
             if form in folded:
@@ -96,7 +96,7 @@ class SecretMask:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The texts that a value may appear as."""
+    """Yield the texts as which a value may appear, in all supported encodings."""
     escaped = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value), ascii(value))
     in_bytes = repr(value.encode(*_UTF8))[2:-1]
     forms = {value, value.strip(), *(one[1:-1] for one in escaped), in_bytes}
@@ -111,9 +111,9 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """The Base64 of a value inside of longer data: where it starts at each of the three places in a group of bytes.
+    """Yield the Base64 of a value within longer data, for each of its three possible offsets in a 3-byte group.
 
-    The characters at both ends that depend on the bytes beside it are left out.
+    Leaves out the characters at both ends that also depend on adjacent bytes.
     """
     for before, cut in ((0, 0), (1, 2), (2, 3)):
         bits = 8 * (before + len(data))
@@ -122,7 +122,7 @@ def _in_base64(data: bytes) -> Iterator[str]:
 
 
 def _lines_of_base64(data: bytes) -> Iterator[str]:
-    """The lines in which programs write the Base64 of a value by itself, where it has several."""
+    """Yield the lines of the Base64 of a whole value, as programs wrap it, if it has several lines."""
     whole = next(_in_base64(data))
     for width in _BASE64_LINES:
         if len(whole) > width:
@@ -130,13 +130,13 @@ def _lines_of_base64(data: bytes) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
-    """A text without the difference between upper and lower case, character by character."""
-    # U+0130 would become two characters, and the small sigma has another form at the end of a word.
+    """Return a text in lower case, with exactly one character for each character."""
+    # lower() turns U+0130 into two characters, and the capital sigma into either of two forms.
     return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
 
 
 def _without(text: str, folded: str, form: str) -> str:
-    """A text with *** in each place where its folded twin has the form."""
+    """Return a text with *** in each place where its folded version contains the form."""
     parts, at = [], 0
     while (found := folded.find(form, at)) >= 0:
         parts.append(text[at:found])
@@ -145,6 +145,7 @@ def _without(text: str, folded: str, form: str) -> str:
 
 
 def _overlap(text: str, form: str) -> int:
+    """Return the length of the longest end of a text that is a beginning of a form."""
     at = text.find(form[0], max(0, len(text) - len(form) + 1))
     while at >= 0:
         if form.startswith(text[at:]):

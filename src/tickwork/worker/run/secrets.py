@@ -1,8 +1,8 @@
-"""Secrets: what a definition asks for by name, `${secret.NAME}`, found in the store, or in the worker's environment.
+"""Resolve references to secrets, `${secret.NAME}`, from the store or the worker's environment.
 
-They come in an argument of their own, which nothing that a run has computed is ever put into. So whoever writes
-definitions can ask for a secret, and what a step gave back cannot. What an attempt was given is masked in its log, its
-errors and its result.
+References are resolved only in a separate argument that never contains computed values of a run. So the author of a
+definition can use a secret, but the result of a step cannot inject a reference. Secrets that an attempt received are
+masked in its log, its errors and its result.
 """
 
 from __future__ import annotations
@@ -17,39 +17,40 @@ from tickwork.core.access.scopes import is_secret_name
 from tickwork.core.command_env import WITHHELD
 from tickwork.errors import InvalidArguments
 
-OURS = "TICKWORK_"  # settings, which may hold the password of the store, are not for jobs to ask for
+OURS = "TICKWORK_"  # the prefix of settings, which jobs may not read: they may contain the store's password
 
 _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 
 
 class SecretReader(Protocol):
-    """The attempt that asks."""
+    """The attempt for which secrets are resolved."""
 
     def stored_secret(self, name: str) -> str | None:
-        """A secret of the store, which the worker opens; None when it has none of that name.
+        """Return a secret of the store, which the worker decrypts; None if there is none of this name.
 
-        Raises SecretError for one that does not open, or not for this job.
+        Raises SecretError if it cannot be decrypted or this job may not use it.
         """
 
     def hide(self, value: str) -> None:
-        """Keep a value out of everything that is stored of this attempt."""
+        """Mask a value in all stored data of this attempt."""
 
     def masked(self, text: str, *, is_cut: bool = False) -> str:
-        """A text without the values that are hidden; `is_cut`: without the beginning of one at its end, too."""
+        """Return a text with secrets masked; with `is_cut`, also without a partial secret at its end."""
 
 
 _keeper: ContextVar[SecretReader | None] = ContextVar("tickwork_keeper", default=None)
 
 
 def set_keeper(keeper: SecretReader | None) -> None:
-    """Say for which attempt this thread or coroutine asks."""
+    """Set the attempt for which this thread or coroutine resolves secrets."""
     _keeper.set(keeper)
 
 
 def revealed(text: str, environ: Mapping[str, str]) -> str:
-    """A text with its secrets; `$${` is a plain `${`. Raises InvalidArguments for one that is not set.
+    """Return a text with its references replaced by secrets; `$${` becomes `${`.
 
-    `environ`: the variables that pass for secrets, which stand in for those that the store does not have.
+    `environ`: environment variables to use for secrets that the store does not have. Raises InvalidArguments if a
+    secret is not set.
     """
 
     def reveal(found: re.Match[str]) -> str:
@@ -59,9 +60,9 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
 
 
 def value_of(name: str, keeper: SecretReader | None, environ: Mapping[str, str]) -> str:
-    """The value of a secret, which is then kept out of what is stored. Raises InvalidArguments when it is not set.
+    """Return the value of a secret, and mask it in the attempt's stored data from now on.
 
-    `environ`: as for `revealed`.
+    `environ`: as for `revealed`. Raises InvalidArguments if the secret is not set.
     """
     value = keeper.stored_secret(name) if keeper is not None and is_secret_name(name) else None
     if value is None and not name.startswith(OURS):
@@ -76,14 +77,14 @@ def value_of(name: str, keeper: SecretReader | None, environ: Mapping[str, str])
 
 
 def masked(text: str, *, is_cut: bool = False) -> str:
-    """A text without the secrets of the attempt that asks, to be cut: a part of a secret would not be known as one.
+    """Return a text with the current attempt's secrets masked. Mask before cutting: a cut secret would not be found.
 
-    `is_cut`: its end was cut off already.
+    `is_cut`: the end of the text was already cut off, so a partial secret there is removed, too.
     """
     keeper = _keeper.get()
     return text if keeper is None else keeper.masked(text, is_cut=is_cut)
 
 
 def passwords(settings: Settings, environ: Mapping[str, str]) -> frozenset[str]:
-    """The passwords of the store: those in its addresses, and that which libpq finds in the environment."""
+    """Return the passwords of the store: those in its URLs, and the one that libpq reads from the environment."""
     return (settings.passwords | {environ.get("PGPASSWORD", "")}) - {""}

@@ -1,4 +1,4 @@
-"""Runs handlers on threads of the user's own process, for `app.worker()`: development, tests and small use."""
+"""Run handlers on threads of the user's own process, for `app.worker()`: development, tests and small deployments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tickwork.worker.run.executor import Executor
 
 
 class ThreadPool:
-    """An executor in this process, and a pipe that is readable when it has something to say."""
+    """An executor in this process, with a pipe that is readable when it has messages."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ThreadPool:
             self._emit,
             lambda ends, idle: self._emit(AttemptsEnded(list(ends))),
             clock,
-            lambda sink: None,  # the worker looks around at least every second, and more often would make crumbs
+            lambda sink: None,  # the worker polls at least every second; waking it for output would make tiny chunks
             replaces_threads=True,
             large_results=large_results,
             hidden=hidden,
@@ -63,7 +63,7 @@ class ThreadPool:
         self._executor.run(list(assignments))
 
     def send(self, message: AskReply) -> None:
-        """Answer what a handler asked."""
+        """Pass a reply to the handler that waits for it."""
         self._executor.answer(message)
 
     def interrupt(self, job_id: str, claim: int, reason: str) -> None:
@@ -73,7 +73,7 @@ class ThreadPool:
         return self._readable
 
     def poll(self) -> list[FromExecutor]:
-        """What handlers did since the last time."""
+        """Return the messages of handlers since the last call."""
         with suppress(BlockingIOError):
             while os.read(self._readable, 4096):
                 pass
@@ -84,12 +84,12 @@ class ThreadPool:
         return news
 
     def recall(self) -> None:
-        """Give back what no thread has begun."""
+        """Return the attempts that no thread has begun, as a `Returned` message."""
         self._emit(Returned(self._executor.recall()))
 
     def stop(self) -> None:
         self._executor.stop()
-        with self._lock:  # a thread that was given up may still have something to say
+        with self._lock:  # an abandoned thread may still send a message
             self._closed = True
             os.close(self._readable)
             os.close(self._writable)

@@ -1,4 +1,4 @@
-"""Calls functions at their time, on one thread that is started when it is first needed."""
+"""Call functions after a delay, on one thread that is started on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger("tickwork.worker")
 
 
 class TimedCall:
-    """A call that is to be made, unless it is cancelled before."""
+    """A scheduled call, which can be cancelled."""
 
     __slots__ = ("make",)
 
@@ -23,7 +23,7 @@ class TimedCall:
 
 
 class Timer:
-    """A list of calls to make. A call must be short; an executor uses it to end what runs too long."""
+    """A timer thread with a queue of calls, which must be short. An executor uses it for timeouts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class Timer:
         self._stopped = False
 
     def after(self, seconds: float, make: Callable[[], None]) -> TimedCall:
-        """Make the call so many seconds from now."""
+        """Schedule a call in `seconds` seconds."""
         call = TimedCall(make)
         with self._changed:
             heapq.heappush(self._calls, (self._clock.monotonic() + seconds, next(self._order), call))
@@ -46,18 +46,18 @@ class Timer:
         return call
 
     def cancel(self, call: TimedCall) -> None:
-        """Do not make the call, and hold on to nothing of it."""
+        """Cancel a call and drop the reference to its function."""
         with self._changed:
             if call.make is not None:
                 call.make = None
                 self._cancelled += 1
-            if self._cancelled * 2 > len(self._calls) + 64:  # long timeouts of short jobs would pile up
+            if self._cancelled * 2 > len(self._calls) + 64:  # cancelled long timeouts of short jobs would fill the heap
                 self._calls = [entry for entry in self._calls if entry[2].make is not None]
                 heapq.heapify(self._calls)
                 self._cancelled = 0
 
     def stop(self) -> None:
-        """Make no more calls."""
+        """Stop the thread; no more calls are made."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -71,7 +71,7 @@ class Timer:
                 _log.exception("A call failed; the next ones are made all the same.")
 
     def _next(self) -> TimedCall | None:
-        """Wait for the next call's time; None when there will be no more."""
+        """Wait until the next call is due and return it; None after `stop`."""
         with self._changed:
             while not self._stopped:
                 wait = self._calls[0][0] - self._clock.monotonic() if self._calls else None

@@ -1,4 +1,4 @@
-"""The built-in tasks that every worker has: what they do needs no permission of its own."""
+"""Add the built-in tasks that every worker has, because they need no special permission."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAMES = (http.NAME, smtp.NAME, CANARY)
 
 
 def add_builtin(app: TaskRegistry) -> None:
-    """Give an app these tasks, but for names that it has itself."""
+    """Add the built-in tasks to an app, except those whose names the app already uses."""
     http.add_http(app)
     smtp.add_smtp(app)
     canary.add_canary(app)

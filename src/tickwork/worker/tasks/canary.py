@@ -1,4 +1,4 @@
-"""The built-in task `@canary`: does nothing, so that what is measured is the way to it. Every worker has it."""
+"""The built-in task `@canary`, which does nothing but measure the delay until a job starts. Every worker has it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tickwork.task import TaskRegistry
 
 
 def add_canary(app: TaskRegistry) -> None:
-    """Give an app the task."""
+    """Add the task to an app."""
     if NAME not in app.tasks:
         app.task(name=NAME, retries=0)(canary)
 
 
 async def canary() -> float:
-    """Say how many seconds late it is."""
+    """Return how many seconds after its run time the job started."""
     return round(current_job().late_by.total_seconds(), 6)

@@ -1,8 +1,9 @@
-"""One command as a process group of its own: started, fed, read and ended by one thread.
+"""Run a command as its own process group, with a thread that starts it, pipes its input and output, and kills it.
 
-A handler's thread can be interrupted between any two instructions, also between the birth of a process and the line
-that remembers its number. The thread here cannot. Each command waits behind a gate until a guard knows its group, so
-there is no moment at which a worker that is killed with -9 leaves one behind: it has not begun, or it is killed.
+A handler's thread can be interrupted between any two instructions, even between the start of a process and the line
+that records its process id. The thread of a command is never interrupted. Each command is started behind a small shell
+script, the gate, and begins only after the orphan killer has recorded its group. So a worker that is killed with
+SIGKILL never leaves a command running: the command has not begun, or the orphan killer kills it.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from tickwork.worker.tasks.orphan_killer import OrphanKiller
 from tickwork.worker.tasks.run_as import SystemUser
 
 Stream = Literal["stdout", "stderr"]
-LOOK_S = 0.05  # how soon it is noticed that a signal is to be sent, or that only what was left running holds the pipes
-LINGER_S = 1.0  # what was left running may write for so long, as in `exec > >(tee log)`
+LOOK_S = 0.05  # the interval of checks for signals to send, and for the end of a command whose pipes are still open
+LINGER_S = 1.0  # how long processes that the command left running may still write, as in `exec > >(tee log)`
 _FIRST_LOOK_S = 0.001
 _CHUNK = 65_536
-# The first line of stdin opens the gate; what follows it is the command's own. Without one, the worker is gone.
+# The first line of stdin opens the gate; the rest is the input of the command. End-of-file means the worker has died.
 _GATE = ["/bin/sh", "-c", 'read -r go && exec "$@"', "sh"]
 _OPEN = b"go\n"
-# As another user a command goes to its folder by itself: the worker may reach folders that this user may not. Where no
-# folder was named, it stays in / rather than in one that it cannot reach.
+# With another user, the gate changes to the folder as that user, because the worker may reach folders that this user
+# may not. If no folder was given and the user cannot reach the worker's folder, the command runs in /.
 _GATE_TO = ["/bin/sh", "-c", 'read -r go && cd "$1" && shift && exec "$@"', "sh"]
 _GATE_NEAR = ["/bin/sh", "-c", 'read -r go || exit; cd "$1" 2>/dev/null; shift; exec "$@"', "sh"]
 
@@ -40,7 +41,7 @@ _guards: list[OrphanKiller] = []
 
 
 class RunningCommand:
-    """A command to run. `done` is set when it has ended and nothing of its group runs any more."""
+    """A command to run. `done` is set when the command and all processes of its group have ended."""
 
     def __init__(
         self,
@@ -74,13 +75,13 @@ class RunningCommand:
         self._thread.start()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to its whole group, soon."""
+        """Send a signal to the process group of the command, within `LOOK_S` seconds."""
         self._signals.append(number)
 
     def end(self, grace_s: float) -> None:
-        """Return when it has ended: asked to at first, killed after a while.
+        """End the command with SIGTERM, or SIGKILL after `grace_s` seconds, and wait until it has ended.
 
-        A thread that does not live yet finds that it is not wanted, before it starts anything.
+        If its thread has not started yet, the thread will not start the command.
         """
         self._unwanted = True
         if self._thread.is_alive():
@@ -89,18 +90,19 @@ class RunningCommand:
                 self.send_signal(signal.SIGKILL)
                 self.done.wait()
 
-    # -- on its own thread
+    # -- on the command's thread
 
     def _run(self) -> None:
         try:
             if not self._unwanted:
                 self._live()
-        except Exception as error:  # told by whoever waits
+        except Exception as error:  # reported by the thread that waits for `done`
             self.error = error
         finally:
             self.done.set()
 
     def _live(self) -> None:
+        """Start the process, pipe its input and output until it ends, and kill the rest of its group."""
         process = subprocess.Popen(
             self._arguments,
             stdin=subprocess.PIPE,
@@ -118,13 +120,16 @@ class RunningCommand:
             self._pump(process)
             self._await_end(process)
         finally:
-            _kill_group(process.pid)  # while its number is still taken: it has not been reaped
+            _kill_group(process.pid)  # before it is reaped, so that its process id cannot have been reused
             self.exit_code = process.wait()
             with _guard_lock:
                 _guard().remove(process.pid)
 
     def _pump(self, process: subprocess.Popen[bytes]) -> None:
-        """Feed and read it until its pipes are closed, or it has ended and they are quiet, or it ended a while ago."""
+        """Pipe input and output until all pipes are closed, or the command has ended.
+
+        After its end, read until the pipes are idle, but for at most `LINGER_S` seconds.
+        """
         moves: list[tuple[IO[bytes] | None, int, Callable[[int], bool]]] = [
             (process.stdin, selectors.EVENT_WRITE, self._feed),
             (process.stdout, selectors.EVENT_READ, partial(self._read, "stdout")),
@@ -149,7 +154,7 @@ class RunningCommand:
                     return
 
     def _feed(self, pipe: int) -> bool:
-        """Write what the pipe takes; False when all was written, or nobody reads it."""
+        """Write as much input as the pipe takes; return False when all is written or the pipe has no reader."""
         try:
             self._unsent = self._unsent[os.write(pipe, self._unsent[:_CHUNK]) :]
         except BlockingIOError:
@@ -159,7 +164,7 @@ class RunningCommand:
         return bool(self._unsent)
 
     def _read(self, stream: Stream, pipe: int) -> bool:
-        """Pass on what is there; False at the end."""
+        """Read available output and pass it on; return False at end-of-file."""
         with suppress(BlockingIOError):
             data = os.read(pipe, _CHUNK)
             self._wrote(stream, data)
@@ -167,7 +172,7 @@ class RunningCommand:
         return True
 
     def _await_end(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until the command itself has ended; mostly that is a moment after its pipes were closed."""
+        """Wait until the command itself has ended; usually it ends shortly after its pipes were closed."""
         pause_s = _FIRST_LOOK_S
         while not _has_ended(process.pid):
             self._send_signals(process.pid)
@@ -181,7 +186,7 @@ class RunningCommand:
 
 
 def _own_folder() -> str:
-    """The folder that this process is in; / where somebody deleted that."""
+    """Return the current folder of this process, or / if it was deleted."""
     try:
         return os.getcwd()
     except OSError:
@@ -189,7 +194,7 @@ def _own_folder() -> str:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child of ours has ended. It stays a zombie, so that nobody else can be given its number."""
+    """Return whether a child process has ended, without reaping it, so that its process id is not reused."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -199,7 +204,7 @@ def _kill_group(group: int) -> None:
 
 
 def _guard() -> OrphanKiller:
-    """The guard of this process, made for its first command."""
+    """Return the orphan killer of this process, which is created for the first command."""
     if not _guards:
         _guards.append(OrphanKiller())
     return _guards[0]

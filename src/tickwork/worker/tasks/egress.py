@@ -1,7 +1,7 @@
-"""The way out for built-in tasks: a name is resolved once, all of its addresses are judged, and one of them is dialled.
+"""Outgoing connections of built-in tasks, with protection against requests to internal addresses (SSRF).
 
-What is dialled is the address that was judged, so a name that resolves to something else a moment later leads nowhere.
-Host header and TLS keep the name.
+A host name is resolved once, all its addresses are checked, and the connection is made to a checked address. So a name
+that resolves to another address a moment later (DNS rebinding) has no effect. Host header and TLS use the name.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Resolve = Callable[[str, int], list[str]]
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """All addresses of a host, in the order in which the machine prefers them."""
+    """Return all addresses of a host, in the order of preference of the system."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class Egress:
-    """Dials hosts that may be reached: public ones, and those that the operator of this worker allows."""
+    """Connects to allowed hosts: those with public addresses, and those that the operator of the worker allows."""
 
     def __init__(self, allowed: AllowedAddresses, resolve: Resolve = resolve) -> None:
         self._allowed = allowed
         self._resolve = resolve
 
     def addresses(self, host: str, port: int) -> list[Address]:
-        """The addresses of a host. Raises Fatal where one of them must not be reached, RequestFailed where none is."""
+        """Return the addresses of a host. Raises Fatal if any is forbidden, RequestFailed if there are none."""
         if len(host) > HOST_LIMIT:
             raise Fatal(f"the host has more than {HOST_LIMIT} characters: nothing was sent.")
         if ":" not in host and disguised(host):
@@ -48,7 +48,7 @@ class Egress:
         return found
 
     def dial(self, host: str, port: int, timeout_s: float) -> socket.socket:
-        """Connect to a host from a thread, within so many seconds for all of its addresses."""
+        """Connect to a host, blocking, within `timeout_s` seconds for all of its addresses together."""
         clock = SystemClock()
         until = clock.monotonic() + timeout_s
         failed: OSError | None = None
@@ -61,6 +61,6 @@ class Egress:
 
 
 def unreachable(host: str, port: int, error: OSError | None) -> str:
-    """What to say of a host that nobody answers at."""
+    """Return the error message for a host that cannot be connected to."""
     why = "it did not answer in time" if isinstance(error, TimeoutError) else getattr(error, "strerror", None)
     return f"{host}:{port} cannot be reached: {why or 'the connection failed'}."

@@ -1,7 +1,7 @@
-"""The built-in task `http`: sends a request, for work that is done by somebody's server. Every worker has it.
+"""The built-in task `http`, which sends an HTTP request, for work that a server does. Every worker has it.
 
-It reaches public addresses, and those that TICKWORK_HTTP_ALLOW of its worker names. Secrets come in an argument of
-their own and are in nothing that it says: errors name the host of a URL at most.
+It connects to public addresses, and to those that TICKWORK_HTTP_ALLOW of its worker allows. Secrets are passed in a
+separate argument and never appear in its output: errors contain at most the host of a URL.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ NAME = "http"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 TIMEOUT, CONNECT_TIMEOUT = "30s", "10s"
 LONGEST = timedelta(hours=1)
-QUOTE_LIMIT = 500  # characters of an answer that an error quotes
+QUOTE_LIMIT = 500  # characters of a response that an error quotes
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]{0,8000}")
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
 
 class Hmac(TypedDict):
-    """The body is signed with a secret, in a header: `t=...,v1=...`."""
+    """The header to sign the body in, with a secret: `t=...,v1=...`."""
 
     secret: NotRequired[str]
     header: NotRequired[str]
 
 
 class Auth(TypedDict):
-    """Who asks: one of these."""
+    """The credentials of a request; exactly one of these."""
 
     basic: NotRequired[str]
     bearer: NotRequired[str]
@@ -63,7 +63,7 @@ class Auth(TypedDict):
 
 
 class HttpResponse(TypedDict):
-    """An answer. `body` is what its JSON says, or else its text, up to 64 KB; `truncated`: there was more."""
+    """A response. `body` is the decoded JSON, otherwise the text, up to 64 KB; `truncated`: the body was longer."""
 
     status: int
     headers: dict[str, str]
@@ -73,7 +73,7 @@ class HttpResponse(TypedDict):
 
 
 def add_http(app: TaskRegistry) -> None:
-    """Give an app the task, unless it has one of its own by that name."""
+    """Add the task to an app, unless the app has a task of that name."""
     if NAME in app.tasks or app.settings.is_off(NAME):
         return
     settings = app.settings
@@ -91,11 +91,11 @@ def add_http(app: TaskRegistry) -> None:
         secrets: dict[str, str] | None = None,
         origin: str | None = None,
     ) -> HttpResponse:
-        """Send a request and keep its answer. `expect` are the statuses that are a success: [200, "3xx"].
+        """Send a request and return its response. `expect` lists the statuses that are a success: [200, "3xx"].
 
-        `origin` is the beginning that the url must have, as in `https://example.org:8443`. `secrets` are put over the
-        other arguments: {"auth.bearer": "${secret.TOKEN}"}. Another status ends the job as failed, unless it is one
-        that a later try may change.
+        `origin` is the origin that the URL must have, such as `https://example.org:8443`. `secrets` override the other
+        arguments: {"auth.bearer": "${secret.TOKEN}"}. Any other status fails the job for good, unless a retry may
+        succeed.
         """
         from tickwork.worker.tasks.http_client import HttpClient
 
@@ -103,7 +103,7 @@ def add_http(app: TaskRegistry) -> None:
         variables = secret_variables(os.environ, settings.secret_env)
         asked = HttpArguments(url, method, headers or {}, json, body, auth or {}, secrets or {}, variables, origin)
         wanted = (clock, tuple(expect or ()), timeout, connect_timeout)
-        # Secrets are read from the store, which other requests on this event loop must not wait for.
+        # In a thread, because secrets are read from the store, which would block other requests of this event loop.
         outgoing = await asyncio.to_thread(asked.outgoing, *wanted) if secrets else asked.outgoing(*wanted)
         _check_fits(outgoing.whole_s, current_job().timeout)
         client = HttpClient(Egress(read_allowed(settings.http_allow)), settings.http_ca)
@@ -113,7 +113,7 @@ def add_http(app: TaskRegistry) -> None:
 
 
 async def answered(client: HttpClient, request: OutgoingRequest, clock: Clock) -> HttpResponse:
-    """Send a request and judge its answer."""
+    """Send a request and return its response. Raises Fatal or RequestFailed for an unexpected status."""
     began = clock.monotonic()
     answer = _masked(await client.send(request), request.hidden)
     elapsed_ms = round((clock.monotonic() - began) * 1000)
@@ -130,7 +130,7 @@ async def answered(client: HttpClient, request: OutgoingRequest, clock: Clock) -
 
 @dataclass(frozen=True, slots=True)
 class HttpArguments:
-    """The arguments of a job, and where its secrets are found."""
+    """The arguments of a job, and the environment for its secrets."""
 
     url: str
     method: str
@@ -145,7 +145,7 @@ class HttpArguments:
     def outgoing(
         self, clock: Clock, expect: tuple[int | str, ...], timeout: str, connect_timeout: str
     ) -> OutgoingRequest:
-        """The request that they ask for, with its secrets. Raises InvalidArguments."""
+        """Return the request of these arguments, with its secrets. Raises InvalidArguments."""
         from tickwork.worker.tasks.http_client import OutgoingRequest
 
         method = self.method.upper()
@@ -202,7 +202,7 @@ class HttpArguments:
 
 
 def _masked(answer: IncomingResponse, hidden: Sequence[str]) -> IncomingResponse:
-    """An answer without the secrets of its request: some servers repeat what they were sent."""
+    """Return a response with the request's secrets masked, because some servers echo the request."""
     from tickwork.worker.tasks.http_client import hiding
 
     content, headers = answer.content, answer.headers
@@ -217,13 +217,13 @@ def _below(prefix: str, secrets: Mapping[str, str]) -> dict[str, str]:
 
 
 def _hidden(secrets: Mapping[str, str]) -> tuple[str, ...]:
-    """What is not told of secrets. The shortest texts are left as they are: they stand everywhere."""
+    """Return the secret values to mask, except very short ones, which occur everywhere."""
     packed = [base64.b64encode(text.encode()).decode() for text in secrets.values()]
     return tuple(sorted({text for text in (*secrets.values(), *packed) if len(text) >= 4}, key=len, reverse=True))
 
 
 def _over(headers: dict[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Headers with others put over them. Raises InvalidArguments, which repeats no value."""
+    """Return headers overridden by others. Raises InvalidArguments, whose message contains no value."""
     for name, value in more.items():
         if not _NAME.fullmatch(name) or name.lower() in _OURS:
             raise InvalidArguments(f"there can be no header {name!r} here.")
@@ -234,7 +234,7 @@ def _over(headers: dict[str, str], more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_fits(whole_s: float, job_timeout: timedelta | None) -> None:
-    """Refuse a request that may take longer than its job: it would be ended on its way, and sent again."""
+    """Raise if a request may take longer than its job's timeout, which would interrupt it and send it again."""
     if job_timeout is not None and whole_s >= job_timeout.total_seconds():
         raise InvalidArguments(
             f"the request may take {whole_s:g} s, and its job ends after {job_timeout.total_seconds():g} s. Give the "
@@ -250,7 +250,7 @@ def _seconds(text: str, what: str) -> float:
 
 
 def _unexpected(request: OutgoingRequest, answer: IncomingResponse, clock: Clock) -> Exception:
-    """What an answer that was not expected means for its job."""
+    """Return the exception for a response with an unexpected status: retryable or fatal."""
     quoted = payload.storable(_text(answer, "utf-8"))[:QUOTE_LIMIT].strip()
     said = f"{request.method} {request.url.shown} was answered with {answer.status}"
     said += f":\n{quoted}" if quoted else "."
@@ -261,7 +261,7 @@ def _unexpected(request: OutgoingRequest, answer: IncomingResponse, clock: Clock
 
 
 def _body(answer: IncomingResponse) -> Any:
-    """What an answer says: as JSON where it is that, else as text."""
+    """Return the body of a response: decoded if it is JSON, otherwise as text."""
     kind, _, parameters = (answer.header("content-type") or "").lower().partition(";")
     kind = kind.strip()
     if (kind == "application/json" or kind.endswith("+json")) and not answer.truncated:
@@ -275,7 +275,7 @@ def _body(answer: IncomingResponse) -> Any:
 
 
 def _text(answer: IncomingResponse, charset: str) -> str:
-    """What an answer says, without the secrets of the attempt: it may be cut already, and may be cut next."""
+    """Return the text of a response, with secrets masked before it is cut; a partial secret at its end is removed."""
     text = getincrementaldecoder(charset)("replace").decode(answer.content, final=not answer.truncated)
     return masked(text, is_cut=answer.truncated)
 

@@ -1,7 +1,7 @@
-"""One request over the network, on the event loop: its connections go through an Egress, its answer is cut off in time.
+"""HTTP client of the built-in tasks, on the event loop. It connects through an `Egress` and limits response bodies.
 
-No cookie, proxy, netrc or compression: what is sent is what was asked for, and what comes back is what was sent. A body
-is read up to a cap and its connection is then closed, so that an endless one costs no more than a long one.
+It uses no cookies, proxies, netrc or compression, so the request is sent exactly as given. A body is read up to a limit
+and the connection is then closed, so that an endless body costs no more than a long one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BODY_LIMIT = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A request. `expect` are the statuses that are a success (core/web/answer.py), `hidden` what must not be told."""
+    """A request. `expect`: the statuses that are a success (core/web/answer.py); `hidden`: the values to mask."""
 
     method: str
     url: Url
@@ -41,7 +41,7 @@ class OutgoingRequest:
 
 @dataclass(frozen=True, slots=True)
 class IncomingResponse:
-    """An answer. `content` is the beginning of its body; `truncated`: there was more."""
+    """A response. `content` is the beginning of its body; `truncated`: the body was longer."""
 
     status: int
     headers: list[tuple[str, str]] = field(default_factory=list)
@@ -54,15 +54,15 @@ class IncomingResponse:
 
 @dataclass(frozen=True, slots=True)
 class HttpClient:
-    """Sends requests. `ca_file` holds the certificates that it trusts; None: those of the machine."""
+    """Sends requests. `ca_file` contains the trusted certificates; None: those of the system."""
 
     egress: Egress
     ca_file: str | None = None
 
     async def send(self, request: OutgoingRequest) -> IncomingResponse:
-        """Send a request and follow where it is sent on to, within its time.
+        """Send a request and follow its redirects, within its timeout.
 
-        Raises RequestFailed where a later try may help, and Fatal where none can.
+        Raises RequestFailed if a retry may succeed, otherwise Fatal.
         """
         try:
             async with asyncio.timeout(request.whole_s):
@@ -71,9 +71,10 @@ class HttpClient:
             raise RequestFailed(f"{_told(request)} took longer than {request.whole_s:g} s.") from None
         except (Fatal, RequestFailed) as error:
             error.args = (hiding(str(error), request.hidden),)
-            raise error.with_traceback(None) from None  # the frames of libraries on the way explain nothing
+            raise error.with_traceback(None) from None  # the frames of libraries do not help to find the cause
 
     async def _follow(self, request: OutgoingRequest) -> IncomingResponse:
+        """Send a request and follow its redirects."""
         first, asked = request.url, request
         for _ in range(REDIRECT_LIMIT + 1):
             answer = await self._once(asked)
@@ -84,6 +85,7 @@ class HttpClient:
         raise Fatal(f"{request.method} {first.shown} was sent on more than {REDIRECT_LIMIT} times.")
 
     async def _once(self, request: OutgoingRequest) -> IncomingResponse:
+        """Send a request on a new connection and return its response, without following redirects."""
         url = request.url
         pool = httpcore2.AsyncConnectionPool(_trust(self.ca_file), network_backend=_GuardedBackend(self.egress))
         where = httpcore2.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
@@ -110,7 +112,7 @@ class HttpClient:
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves, judges and dials."""
+    """Network backend that resolves, checks and connects through an `Egress`."""
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress
@@ -132,7 +134,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 async def _beginning(response: httpcore2.Response) -> tuple[bytes, bool]:
-    """The body, at most so much of it."""
+    """Read the body up to its limit; return it, and whether it was longer."""
     data = bytearray()
     async for chunk in response.aiter_stream():
         data += chunk
@@ -142,7 +144,7 @@ async def _beginning(response: httpcore2.Response) -> tuple[bytes, bool]:
 
 
 def _sent_on(request: OutgoingRequest, status: int, location: str) -> OutgoingRequest:
-    """The request that follows a redirect. Another host is not told who asks. Raises Fatal."""
+    """Return the request that follows a redirect, without credentials if the host differs. Raises Fatal."""
     try:
         url = redirected(request.url, location)
     except InvalidArguments as error:
@@ -161,7 +163,7 @@ def _sent_on(request: OutgoingRequest, status: int, location: str) -> OutgoingRe
 
 
 def hiding(text: str, hidden: Iterable[str]) -> str:
-    """A text without what must not be told."""
+    """Return a text with the `hidden` values masked."""
     for one in hidden:
         text = text.replace(one, "***")
     return text
@@ -172,7 +174,7 @@ def _told(request: OutgoingRequest) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """What went wrong with a connection, in words that hold nothing of the request."""
+    """Return the cause of a connection error, as text that contains nothing of the request."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -185,7 +187,7 @@ def _why(error: BaseException) -> str:
 
 @lru_cache(maxsize=4)
 def _trust(ca_file: str | None) -> ssl.SSLContext:
-    """What certificates are checked against; read once, since that takes a while."""
+    """Return the TLS context with the trusted certificates; cached, because reading them is slow."""
     try:
         return httpcore2.default_ssl_context() if ca_file is None else ssl.create_default_context(cafile=ca_file)
     except OSError as error:

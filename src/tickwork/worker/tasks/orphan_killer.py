@@ -1,7 +1,7 @@
-"""Kills what is left when a child is killed: the process groups of commands that it runs, which are not its own.
+"""Kill the process groups of commands when the child process that runs them is killed.
 
-A tiny shell waits at the end of a pipe that only the child holds. When that end closes, however the child ended, it
-kills the groups.
+Commands have their own process groups, which are not killed with the child's. So a small shell process reads from a
+pipe that only the child holds open. When the pipe closes, however the child ended, the shell kills the groups.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 
 
 class OrphanKiller:
-    """Watches over process groups until it is closed."""
+    """A shell process that kills the recorded process groups when this process ends or `close` is called."""
 
     def __init__(self) -> None:
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", _SCRIPT],
             stdin=subprocess.PIPE,
-            env={},  # commands can read the environment of other processes of their user
+            env={},  # because commands can read the environment of other processes of their user
             start_new_session=True,
             text=True,
         )
@@ -43,7 +43,7 @@ class OrphanKiller:
                 self._shell.stdin.flush()
 
     def close(self) -> None:
-        """Let it kill whatever group was not removed, and end."""
+        """Kill the groups that were not removed, and end the shell process."""
         with suppress(OSError):
             if self._shell.stdin is not None:
                 self._shell.stdin.close()

@@ -1,4 +1,4 @@
-"""The user that the commands of a worker run as, where it is another one than the worker's own (`--run-as`)."""
+"""Run commands of jobs as another system user than the worker's own (`--run-as`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class SystemUser:
-    """A user of this machine."""
+    """A user of the operating system."""
 
     name: str
     uid: int
@@ -22,17 +22,17 @@ class SystemUser:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What `subprocess.Popen` is told: between fork and exec it drops the groups, then sets group and user."""
+        """Return arguments of `subprocess.Popen` that drop the groups and set group and user between fork and exec."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that name a user."""
+        """Return the environment variables that describe a user."""
         return {"HOME": self.home, "LOGNAME": self.name, "USER": self.name, "SHELL": self.shell}
 
 
 def find_user(name: str) -> SystemUser:
-    """Return the user that commands are to run as. Raises InvalidInput where this process cannot become that user."""
+    """Return the user of this name. Raises InvalidInput if this process may not run commands as that user."""
     if os.geteuid() != 0:
         raise InvalidInput(f"--run-as {name}: only a worker that runs as root can run commands as another user.")
     try:

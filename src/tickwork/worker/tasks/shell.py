@@ -1,8 +1,8 @@
-"""The built-in task `shell`: runs a command, for work that is not written in Python.
+"""The built-in task `shell`, which runs a command, for work that is not written in Python.
 
-Only workers that were started with `--allow-shell` have it: it lets whoever can write to the store run commands as the
-worker's user, or as the user that `--run-as` names. What a command writes goes to its attempt's log, line by line.
-However its attempt ends, and also when the worker is killed with -9, nothing of its process group lives on.
+Only workers that were started with `--allow-shell` have it, because everyone who can write to the store can then run
+commands as the worker's user, or as the user of `--run-as`. The output of a command goes to its attempt's log, line by
+line. The process group of a command never outlives its attempt, even if the worker is killed with SIGKILL.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tickwork.worker.tasks.command import RunningCommand, Stream
 from tickwork.worker.tasks.run_as import find_user
 
 NAME = "shell"
-STDOUT_LIMIT = 64 * 1024  # bytes of the result; written twice and escaped they are still below the cap of results
-LINE_LIMIT = 4096  # characters of a line that has no end yet; then it is passed on in pieces
+STDOUT_LIMIT = 64 * 1024  # bytes of stdout in the result; stored twice and escaped, still below the result limit
+LINE_LIMIT = 4096  # characters; a longer incomplete line is passed on in parts
 TAIL_LIMIT = 2000  # characters that an error quotes
-_TAIL_KEPT = 64 * 1024  # characters that are kept for it until they are masked and cut, in this order
-TERM_GRACE_S = 0.1  # between SIGTERM and SIGKILL, within the time that an interrupted handler has
+_TAIL_KEPT = 64 * 1024  # characters that are buffered for the quote before they are masked and then cut
+TERM_GRACE_S = 0.1  # between SIGTERM and SIGKILL; less than the time that an interrupted handler has
 _LOOK_S = 0.1
 
 
 class CommandResult(TypedDict):
-    """What a command did. `truncated` is there when it wrote more to stdout than is kept."""
+    """The result of a command. `truncated` is present if stdout was longer than `STDOUT_LIMIT`."""
 
     exit_code: int
     stdout: str
@@ -44,9 +44,9 @@ class CommandResult(TypedDict):
 
 
 def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
-    """Give an app the task; commands run as the user `run_as`.
+    """Add the task to an app; commands run as the user `run_as`.
 
-    Raises WorkerError when it has another one of that name, or the settings switch it off.
+    Raises WorkerError if the app has a task of that name, or the settings disable the task.
     """
     if app.settings.is_off(NAME):
         raise WorkerError(f"--allow-shell brings the task {NAME!r}, which the setting builtin_off switches off.")
@@ -62,11 +62,11 @@ def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
         interpreter: str = "/bin/sh",
         secrets: dict[str, str] | None = None,
     ) -> CommandResult:
-        """Run a command: a text by the interpreter, a list of words as it is.
+        """Run a command: a string with the interpreter, a list of arguments directly.
 
-        Its environment: a few variables of the worker (core/command_env.py), what it can know of its job, over them
-        `env`, and over these `secrets`: {"env.TOKEN": "${secret.TOKEN}"}. Raises CommandFailed for an exit code other
-        than 0.
+        Its environment consists of a few variables of the worker (core/command_env.py), variables that describe its
+        job, `env`, and `secrets`: {"env.TOKEN": "${secret.TOKEN}"}; later ones override earlier ones. Raises
+        CommandFailed for an exit code other than 0.
         """
         job, output = current_job(), _CommandOutput()
         arguments = [interpreter, "-c", command] if isinstance(command, str) else command
@@ -105,11 +105,11 @@ def _revealed(secrets: dict[str, str], variables: dict[str, str]) -> dict[str, s
 
 
 def _await(running: RunningCommand, job: CurrentJob) -> None:
-    """Start it and wait until it is done. A cancelled one is asked to end; one that is interrupted is ended."""
+    """Start a command and wait for its end; send it SIGTERM if the job is cancelled, end it if interrupted."""
     asked = False
     try:
         running.start()
-        while not running.done.wait(_LOOK_S):  # in steps, so that an interruption can reach us
+        while not running.done.wait(_LOOK_S):  # in short waits, because an interruption is raised only between them
             if job.cancelled and not asked:
                 running.send_signal(signal.SIGTERM)
                 asked = True
@@ -119,7 +119,7 @@ def _await(running: RunningCommand, job: CurrentJob) -> None:
 
 
 class _Tail:
-    """The end of what a command wrote, masked before it is cut."""
+    """The end of a command's output, masked before it is cut."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -130,7 +130,7 @@ class _Tail:
         self._size += len(text)
         if self._size > _TAIL_KEPT:
             whole = masked("".join(self._parts))
-            begun = len(whole) - len(masked(whole, is_cut=True))  # of a secret whose rest is still to come
+            begun = len(whole) - len(masked(whole, is_cut=True))  # length of an incomplete secret at the end
             self._parts = [whole[-TAIL_LIMIT - begun :]]
             self._size = len(self._parts[0])
 
@@ -139,7 +139,7 @@ class _Tail:
 
 
 class _CommandOutput:
-    """What a command wrote: passed on in whole lines, the beginning of stdout and the end of both kept."""
+    """The output of a command: passed on in whole lines; keeps the beginning of stdout and the end of both streams."""
 
     def __init__(self) -> None:
         self._decoders = {stream: getincrementaldecoder("utf-8")("replace") for stream in ("stdout", "stderr")}
@@ -150,6 +150,7 @@ class _CommandOutput:
         self._passed_on = 0
 
     def feed(self, stream: Stream, data: bytes) -> None:
+        """Add output, and pass on the lines that are complete."""
         if stream == "stdout":
             room = STDOUT_LIMIT - len(self._kept)
             self._kept += data[:room]
@@ -162,7 +163,7 @@ class _CommandOutput:
         self._pass_on(stream, whole + end)
 
     def close(self) -> None:
-        """Pass on lines that were never ended."""
+        """Pass on incomplete lines at the end of the output."""
         for stream in self._unended:
             left = self._unended[stream] + self._decoders[stream].decode(b"", final=True)
             self._unended[stream] = ""
@@ -172,12 +173,12 @@ class _CommandOutput:
         if not text:
             return
         self._tail.add(text)
-        if self._passed_on <= LOG_LIMIT:  # the log keeps no more, and the worker's own output shall not be flooded
+        if self._passed_on <= LOG_LIMIT:  # the log keeps no more, and the worker's console must not be flooded
             (sys.stdout if stream == "stdout" else sys.stderr).write(text)
         self._passed_on += len(text)
 
     def judged(self, ran: RunningCommand, name: str) -> CommandResult:
-        """The result. Raises CommandFailed, with the last lines."""
+        """Return the result of a command. Raises CommandFailed with its last lines if it failed."""
         if ran.error is not None:
             raise CommandFailed(None, f"{name!r} could not be run: {ran.error}")
         if ran.exit_code != 0:
@@ -201,7 +202,7 @@ def _how(exit_code: int) -> str:
 
 
 def _quoted(tail: str) -> str:
-    """The last lines, the first of them whole where it can be."""
+    """Return the last lines of output for an error message, without a partial first line if possible."""
     tail = tail.rstrip()
     if len(tail) >= TAIL_LIMIT - 1 and "\n" in tail:
         tail = tail.partition("\n")[2]

@@ -1,4 +1,4 @@
-"""The built-in task `@sleep`: takes its time and nothing else, for dags that play back the traces of others."""
+"""The built-in task `@sleep`, which waits for a given time, for dags that replay recorded workflow traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "@sleep"
 
 
 def add_sleep(app: TaskRegistry) -> None:
-    """Give an app the task. Raises WorkerError when it has another one of that name."""
+    """Add the task to an app. Raises WorkerError if the app has a task of that name."""
     try:
         app.task(name=NAME)(sleep)
     except InvalidOption as error:
@@ -19,5 +19,5 @@ def add_sleep(app: TaskRegistry) -> None:
 
 
 async def sleep(seconds: float) -> None:
-    """Hold a slot for so long, and no thread."""
-    await asyncio.sleep(seconds)  # noqa: TID251  waiting is what it was asked for
+    """Wait for some seconds; takes a slot but no thread."""
+    await asyncio.sleep(seconds)  # noqa: TID251  waiting is the purpose of this task

@@ -1,7 +1,7 @@
-"""The built-in task `smtp`: sends a mail through a server that its arguments name. Every worker has it.
+"""The built-in task `smtp`, which sends a mail through a server given in its arguments. Every worker has it.
 
-Notifications are sent by it. It goes the same way out as `http`: a server on a private address must be allowed. A
-password comes in an argument of its own, and is sent over TLS alone.
+Notifications are sent by this task. It connects like `http`: a server on a private address must be allowed. The
+password is passed in a separate argument, and is sent only over TLS.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FOR_GOOD = 500  # from here on the server says that the same thing will not wor
 
 
 def add_smtp(app: TaskRegistry) -> None:
-    """Give an app the task, unless it has one of its own by that name."""
+    """Add the task to an app, unless the app has a task of that name."""
     if NAME in app.tasks or app.settings.is_off(NAME):
         return
     settings = app.settings
@@ -49,9 +49,9 @@ def add_smtp(app: TaskRegistry) -> None:
         user: str | None = None,
         secrets: dict[str, str] | None = None,
     ) -> None:
-        """Send a mail. `secrets` has the password: {"password": "${secret.MAIL}"}.
+        """Send a mail. `secrets` contains the password: {"password": "${secret.MAIL}"}.
 
-        Raises Fatal where the server refuses for good, RequestFailed where a later try may help.
+        Raises Fatal for permanent errors of the server, RequestFailed if a retry may succeed.
         """
         variables = secret_variables(os.environ, settings.secret_env)
         password = revealed((secrets or {}).get("password", ""), variables)
@@ -66,7 +66,7 @@ def add_smtp(app: TaskRegistry) -> None:
 
 
 def mail_of(sender: str, to: list[str], subject: str, text: str, job_id: str) -> EmailMessage:
-    """A mail. Its id is that of its job, so that one which is sent twice can be told from two."""
+    """Return a mail. Its Message-ID is derived from the job id, so that a mail sent twice is recognizable."""
     mail = EmailMessage()
     try:
         mail["From"], mail["To"] = sender, ", ".join(to)
@@ -87,7 +87,7 @@ def send(
     trust: ssl.SSLContext,
     login: tuple[str, str] | None,
 ) -> None:
-    """Send a mail. What a server says of a refusal is told; what was sent to it is not."""
+    """Send a mail. Errors contain the server's reply, but nothing that was sent to the server."""
     try:
         with connect() as server:
             if tls == "starttls":
@@ -115,7 +115,7 @@ def _refused(code: int, said: bytes | str) -> Exception:
 
 
 def _server(egress: Egress, host: str, port: int, tls: str, trust: ssl.SSLContext) -> smtplib.SMTP:
-    """A connection to a mail server, dialled as everything else that goes out; certificates are for its name."""
+    """Connect to a mail server through the `Egress`; its certificate must match the host name."""
 
     class Dialled(smtplib.SMTP):
         def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
