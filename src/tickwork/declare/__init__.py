@@ -1,1 +1,1 @@
-"""The YAML and JSON language for dags, schedules, calendars and hooks: read with every problem by line."""
+"""The YAML and JSON language for dags, schedules, calendars and hooks; it reports all errors with their lines."""

@@ -1,6 +1,6 @@
-"""Conditions as a file says them: `${check.result.ok}`, `not ${check.result.ok}`, `${count.result} > 10`.
+"""Parse the conditions of steps: `${check.result.ok}`, `not ${check.result.ok}`, `${count.result} > 10`.
 
-On the right stands a value, written as in YAML: 10, done, "10", [eu, us], null.
+The right operand is a value in YAML syntax: 10, done, "10", [eu, us], null.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CONDITION = re.compile(r"(not\s+)?\$\{([^}]*)\}\s*(?:(==|!=|<=|>=|<|>|in\b|not\
 
 
 def read_condition(text: str, scope: NameScope) -> Condition:
-    """What a text says must hold. Raises Inexpressible."""
+    """Parse a condition. Raises Inexpressible."""
     found = _CONDITION.fullmatch(text.strip())
     if found is None or (found[1] and found[3]):
         raise Inexpressible(
@@ -33,6 +33,7 @@ def read_condition(text: str, scope: NameScope) -> Condition:
 
 
 def _other(text: str, sign: str, right: str) -> Any:
+    """Return the value of the right operand. Raises Inexpressible."""
     if has_expression(right):
         raise Inexpressible(f"{text!r} compares with another expression; on the right stands a value, such as 10.")
     if not right.strip():

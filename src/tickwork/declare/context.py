@@ -1,4 +1,4 @@
-"""What is shared while a file is read: what workers have told, and what there is to tell about the file."""
+"""The shared state of reading a file: task definitions that workers have registered, problems, and used secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tickwork.declare.schedules import Known
 
 @dataclass(frozen=True, slots=True)
 class ReadContext:
-    """Of one file. `secrets` say where each is asked for."""
+    """The state of reading one file. `secrets` maps the name of each secret to the place of its first use."""
 
     file: str
     known: Known
@@ -19,4 +19,5 @@ class ReadContext:
     secrets: dict[str, str]
 
     def ask_for(self, secret: str, place: Node) -> None:
+        """Record the use of a secret."""
         self.secrets.setdefault(secret, f"{self.file}:{place.line}: {place.name}")

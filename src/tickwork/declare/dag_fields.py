@@ -1,6 +1,6 @@
-"""What a file may say of dags: the fields, their types, and a line on each.
+"""The fields of dags, schedules, calendars and hooks in a file, with their types and descriptions.
 
-Files are read into these Structs, and the JSON Schema for editors is made from them.
+Files are read into these Structs, and the JSON Schema for editors is generated from them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Instant = Annotated[str, Meta(examples=["2026-12-24T18:00:00+01:00"])]
 
 
 class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Fields of which none is required unless it says so."""
+    """Base class of the Structs of a file: unknown fields are an error, and fields with a default are optional."""
 
 
 class ParamFields(_Fields):
-    """A parameter of the runs of a dag. Without a default it must be given."""
+    """A parameter of the runs of a dag. It is required if it has no default."""
 
     type: ParamType | UnsetType = UNSET
     default: Annotated[Any, Meta(description="What it is when a run does not say it.")] = UNSET
@@ -35,14 +35,14 @@ class ParamFields(_Fields):
 
 
 class HmacFields(_Fields):
-    """The body is signed, in a header."""
+    """Sign the body; the signature is sent in a header."""
 
     secret: Annotated[str, Meta(description="What signs it, mostly a secret: ${secret.NAME}.")]
     header: Annotated[str, Meta(description="Default: X-Tickwork-Signature.")] | UnsetType = UNSET
 
 
 class AuthFields(_Fields):
-    """Who asks: one of these."""
+    """The credentials of the request; exactly one of these."""
 
     basic: Annotated[str, Meta(description="user:password, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
     bearer: Annotated[str, Meta(description="A token, mostly a secret: ${secret.NAME}.")] | UnsetType = UNSET
@@ -50,7 +50,7 @@ class AuthFields(_Fields):
 
 
 class HttpFields(_Fields):
-    """A request. What it says may have expressions in it; url, headers and auth may have secrets."""
+    """An HTTP request. Values may contain expressions; url, headers and auth may contain secrets."""
 
     url: str
     method: Method = "GET"
@@ -67,7 +67,7 @@ class HttpFields(_Fields):
 
 
 class ApproveFields(_Fields):
-    """A step that a person ends."""
+    """A step that waits for the approval of a person."""
 
     text: Annotated[str, Meta(description="What is asked.")]
     who: Annotated[list[str], Meta(description="Who may answer. Default: anybody.")] | UnsetType = UNSET
@@ -78,7 +78,7 @@ class ApproveFields(_Fields):
 
 
 class StepFields(_Fields):
-    """A step: one of task, shell, http and approve, whom it waits for, and the options of its jobs."""
+    """A step: one of task, shell, http and approve, the steps that it waits for, and the options of its jobs."""
 
     task: Annotated[str, Meta(description="The name of the task that it runs.")] | UnsetType = UNSET
     args: Annotated[dict[str, Any], Meta(description="The arguments of the task, by name.")] | UnsetType = UNSET
@@ -135,13 +135,13 @@ class StepFields(_Fields):
 
 
 class AllAssets(_Fields):
-    """Assets that must all be new."""
+    """Assets that must all be updated before a run starts."""
 
     all: list[str]
 
 
 class CalendarFields(_Fields):
-    """Days on which schedules that name it have no occurrences."""
+    """Days on which schedules that use this calendar have no occurrences."""
 
     dates: list[str] | UnsetType = UNSET
     yearly: list[str] | UnsetType = UNSET
@@ -151,7 +151,7 @@ class CalendarFields(_Fields):
 
 
 class ScheduleFields(_Fields):
-    """When runs start by themselves: one rule, policies, and the parameters of these runs."""
+    """When runs start automatically: one rule, policies, and the parameters of these runs."""
 
     args: Annotated[dict[str, Any], Meta(description="The parameters of its runs.")] | UnsetType = UNSET
     cron: str | UnsetType = UNSET
@@ -187,7 +187,7 @@ class ScheduleFields(_Fields):
 
 
 class TaskScheduleFields(ScheduleFields):
-    """A schedule of a task, of a dag, of a command, or of a request."""
+    """A schedule of a task, a dag, a command, or an HTTP request."""
 
     task: Annotated[str, Meta(description="The name of the task that it starts.")] | UnsetType = UNSET
     dag: Annotated[str, Meta(description="The name of the dag that it starts.")] | UnsetType = UNSET
@@ -211,7 +211,7 @@ class TaskScheduleFields(ScheduleFields):
 
 
 class HookFields(_Fields):
-    """Where another service leaves messages: how they are signed, and what starts with them."""
+    """An endpoint for webhook messages of another service: how they are signed, and which task or dag they start."""
 
     style: Annotated[Style, Meta(description="Whose signatures: GitHub's, Stripe's, or X-Tickwork-Signature.")]
     secret: Annotated[str, Meta(description="The name of the secret: ${secret.NAME}, or NAME.")]
@@ -230,7 +230,7 @@ class HookFields(_Fields):
 
 
 class DagFields(_Fields):
-    """A dag: steps, the parameters of its runs, and when these start."""
+    """A dag: its steps, the parameters of its runs, and when the runs start."""
 
     steps: dict[str, StepFields]
     description: str | UnsetType = UNSET
@@ -251,7 +251,7 @@ class DagFields(_Fields):
 
 
 class FileFields(_Fields):
-    """Work that is declared without Python: `tickwork check FILE`, `tickwork apply FILE`."""
+    """Dags, schedules, calendars and hooks declared without Python: `tickwork check FILE`, `tickwork apply FILE`."""
 
     dags: dict[str, DagFields] | UnsetType = UNSET
     schedules: dict[str, TaskScheduleFields] | UnsetType = UNSET
@@ -260,6 +260,6 @@ class FileFields(_Fields):
 
 
 def file_schema() -> dict[str, Any]:
-    """The JSON Schema of a file, for editors."""
+    """Return the JSON Schema of a file, for editors."""
     schema = msgspec.json.schema(FileFields)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Tickwork", **schema}

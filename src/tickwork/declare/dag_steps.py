@@ -1,6 +1,6 @@
-"""The steps of a dag, as a file declares them: whom each waits for, how often it runs, and under which conditions.
+"""Read the steps of a dag from a file: their parents, maps, conditions and jobs.
 
-A step waits for those that it names in `needs`, and for those whose results its expressions want.
+The parents of a step are the steps in its `needs`, and the steps whose results its expressions use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WITH_MAP = ("product", "max_parallel")
 def read_steps(
     place: Node, said: Mapping[str, StepFields], params: Iterable[str], reading: ReadContext
 ) -> dict[str, Step]:
-    """The steps by name. What cannot be read of them is noted, and left out."""
+    """Return the steps by name. Parts that cannot be read are reported as problems and left out."""
     for name in place.names():
         if not is_step_name(name):
             reading.problems.add(place[name], _misnamed(name))
@@ -41,7 +41,7 @@ def read_steps(
 
 
 def is_step_name(name: str) -> bool:
-    """Whether a step may be called so, and expressions that name it can be told apart from all others."""
+    """Return whether a name is valid for a step, so that expressions can refer to it unambiguously."""
     return _NAME.fullmatch(name) is not None and name not in RESERVED and ".result" not in name
 
 
@@ -52,7 +52,7 @@ def _misnamed(name: str) -> str:
 
 
 class _StepReader:
-    """Reads one step."""
+    """Reads one step of a dag."""
 
     def __init__(self, place: Node, said: StepFields, scope: NameScope, reading: ReadContext) -> None:
         self._place = place
@@ -62,7 +62,7 @@ class _StepReader:
         self._problems = reading.problems
 
     def read(self) -> Step:
-        """The step, as far as it can be read."""
+        """Return the step; parts that cannot be read are reported as problems and left out."""
         said, place = self._said, self._place
         needs, map, when = list(self._needs()), self._map(), tuple(self._when())
         template, args, approval = None, JsonTemplate(Raw(b"{}")), None
@@ -70,7 +70,7 @@ class _StepReader:
             kind = kind_of(place)
             check_company(place, kind, self._reading)
             if not all(self._problems.is_sound(place[name]) for name in (kind, *ARGUMENTS)):
-                pass  # its fields are not of the types that they should be, which is noted
+                pass  # fields have wrong types, which was already reported
             elif kind != "approve":
                 template, args = self._job(kind)
             elif said.approve is not UNSET:
@@ -92,7 +92,7 @@ class _StepReader:
         )
 
     def _parents(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Each once; without any, a rule that asks for one can never hold."""
+        """Return the names without duplicates; report a `run_if` that needs parents if there are none."""
         parents = tuple(dict.fromkeys(names))
         if not parents and self._said.run_if in _ASKS_FOR_PARENTS and not self._place.has("needs"):
             rule = self._said.run_if
@@ -105,6 +105,7 @@ class _StepReader:
         return read_template(self._place, self._said, task, self._reading), args
 
     def _needs(self) -> Iterator[str]:
+        """Yield the steps in `needs`; report unknown and repeated ones."""
         seen: set[str] = set()
         for place, name in self._texts("needs"):
             if name not in self._scope.steps:
@@ -121,7 +122,7 @@ class _StepReader:
                 yield _expressed(place, lambda: read_condition(text, self._scope))  # noqa: B023
 
     def _texts(self, name: str) -> Iterator[tuple[Node, str]]:
-        """A field that is a text or a list of texts."""
+        """Yield the texts of a field that is a text or a list of texts."""
         if not self._place.has(name):
             return
         place = self._place[name]
@@ -130,11 +131,12 @@ class _StepReader:
                 yield one, one.value
 
     def _items(self) -> list[str]:
-        """What elements are called, also where what they are of cannot be read."""
+        """Return the names of the map's elements, even if its values cannot be read."""
         place = self._place["map"]
         return place.names() if isinstance(place.value, dict) else [ONE_ITEM]
 
     def _map(self) -> Map | None:
+        """Return the map of the step, or None if it has none; report errors in it."""
         said = self._said
         if not self._place.has("map"):
             for name in _WITH_MAP:
@@ -157,7 +159,7 @@ class _StepReader:
         return Map(over, said.product, None if said.max_parallel is UNSET else said.max_parallel)
 
     def _over(self, place: Node) -> Expression | list[Any]:
-        """What is mapped over: an expression, or a list that is known already. Raises Misfit."""
+        """Return the values of a map: an expression or a literal list. Raises UnusableNode."""
         if isinstance(place.value, list):
             if "${" in repr(place.value):
                 raise UnusableNode(place, "a list that is written out holds values, not expressions.")
@@ -176,7 +178,7 @@ def _expressed(place: Node, read: Callable[[], Said]) -> Said:
 
 
 def listed(said: str | list[str] | UnsetType) -> list[str]:
-    """What is said as one text, or as several."""
+    """Return a field that is a text or a list of texts as a list."""
     if said is UNSET:
         return []
     return [said] if isinstance(said, str) else said

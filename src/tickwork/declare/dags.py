@@ -1,7 +1,7 @@
-"""Dags as a file declares them, read into Graphs: docs/dags-yaml.md is the format.
+"""Read dags from a file into `Graph` objects; docs/dags-yaml.md describes the format.
 
-What is checked here has a line to be told with: names, types, expressions, cycles. All that is wrong is noted, and a
-dag of which anything is wrong is not made.
+Names, types, expressions and cycles are checked here, because errors can then be reported with their lines. All errors
+are reported, and a dag with errors is not created.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 class DeclaredDag(NamedTuple):
-    """A dag of a file, and the schedule that starts it."""
+    """A dag of a file, and its schedule, if any."""
 
     graph: Graph
     schedule: ScheduleSpec | None
 
 
 def read_dag(place: Node, reading: ReadContext) -> DeclaredDag | None:
-    """Read a dag; None where something of it cannot be read, which is noted. Raises Misfit."""
+    """Read a dag; report its errors and return None if it has any. Raises UnusableNode."""
     before = len(reading.problems)
     name = made(place, lambda: task_name(place.path[-1]))
     said = read_struct(place, DagFields, reading.problems)
@@ -73,6 +73,7 @@ def read_dag(place: Node, reading: ReadContext) -> DeclaredDag | None:
 
 
 def _result(place: Node, reading: ReadContext) -> JsonTemplate:
+    """Return the template of the result of a run; JSON null if the dag declares none."""
     steps = place["steps"]
     mapped = {name for name in steps.names() if steps[name].has("map")}
     filler = PlaceholderWriter(NameScope(place["params"].names(), set(steps.names()), mapped), reading)
@@ -81,7 +82,7 @@ def _result(place: Node, reading: ReadContext) -> JsonTemplate:
 
 
 def _on(said: DagFields) -> tuple[tuple[str, ...], ...]:
-    """Sets of assets, of which one must be new as a whole."""
+    """Return sets of assets; a run starts when all assets of any set were updated."""
     match said.on:
         case AllAssets(all=assets):
             return (tuple(assets),)
@@ -94,10 +95,11 @@ def _on(said: DagFields) -> tuple[tuple[str, ...], ...]:
 
 
 def _schedule(dag: Node, params: Mapping[str, Any], problems: Problems) -> ScheduleSpec | None:
+    """Return the schedule of a dag; None if it has none or the schedule has errors, which are reported."""
     place = dag["schedule"]
     if not isinstance(place.value, dict) or not problems.is_sound(place):
         return None
-    # A parameter that is declared wrongly is a problem of its own. Here it is known, and takes any value.
+    # An invalid declaration of a parameter is reported elsewhere. Here the parameter exists, and takes any value.
     declared: dict[str, Any] = {name: {} for name in dag["params"].names()}
     schema = {**params, "properties": {**declared, **params.get("properties", {})}}
     for misfit in param_misfits(place, schema):
@@ -108,7 +110,7 @@ def _schedule(dag: Node, params: Mapping[str, Any], problems: Problems) -> Sched
 
 
 def _params(place: Node, said: DagFields, problems: Problems) -> dict[str, Any]:
-    """The JSON Schema of the parameters; empty where there are none."""
+    """Return the JSON Schema of the parameters; empty if there are none."""
     if said.params is UNSET or not said.params:
         return {}
     properties, required = {}, []
@@ -122,6 +124,7 @@ def _params(place: Node, said: DagFields, problems: Problems) -> dict[str, Any]:
 
 
 def _check_default(place: Node, param: ParamFields, problems: Problems) -> None:
+    """Report a default that does not have the type of its parameter or is not in its enum."""
     default = param.default
     if default is UNSET:
         return
@@ -133,6 +136,7 @@ def _check_default(place: Node, param: ParamFields, problems: Problems) -> None:
 
 
 def _check_cycles(place: Node, steps: Mapping[str, Step], problems: Problems) -> None:
+    """Report cycles, at the entry in `needs` that closes the cycle if there is one."""
     known = {name: tuple(one for one in step.parents if one in steps) for name, step in steps.items()}
     for cycle in find_cycles(known):
         name, waits_for = cycle[0], cycle[-2]

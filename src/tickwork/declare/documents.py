@@ -1,4 +1,4 @@
-"""Work declared without Python: dags, schedules, calendars and hooks in a YAML or JSON file, for `tickwork apply`.
+"""Read YAML or JSON files that declare dags, schedules, calendars and hooks, for `tickwork apply`.
 
 calendars:
   holidays: {yearly: ["12-25"], weekdays: [sat, sun]}
@@ -43,7 +43,7 @@ _KINDS = ("dags", "schedules", "calendars", "hooks")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredWork:
-    """What a file declares. `secrets` say where each is asked for."""
+    """The contents of one or more files. `secrets` maps the name of each secret to the place of its first use."""
 
     calendars: dict[str, Calendar] = field(default_factory=dict)
     schedules: dict[str, ScheduleSpec] = field(default_factory=dict)
@@ -53,35 +53,38 @@ class DeclaredWork:
 
     @property
     def specs(self) -> list[ScheduleSpec]:
-        """The schedules of tasks, commands and requests."""
+        """Return the schedules that the files declare under `schedules`."""
         return list(self.schedules.values())
 
     @property
     def tasks(self) -> set[str]:
-        """The tasks that are named in it."""
+        """Return the names of all tasks that steps, schedules and hooks start."""
         steps = {step.job.task for dag in self.dags.values() for step in dag.graph.steps if step.job is not None}
         specs = {spec.target for spec in self.specs if spec.kind == "task"}
         return steps | specs | {hook.target for hook in self.hooks.values() if hook.kind == "task"}
 
     @property
     def other_dags(self) -> set[str]:
-        """The dags that its schedules and hooks start and that it does not declare."""
+        """Return the names of dags that schedules and hooks start and that the files do not declare."""
         of_specs = {spec.target for spec in self.specs if spec.kind == "dag"}
         return of_specs.union(hook.target for hook in self.hooks.values() if hook.kind == "dag") - set(self.dags)
 
     @property
     def all_specs(self) -> list[ScheduleSpec]:
-        """All schedules, those of dags, too."""
+        """Return all schedules, including those inside dags."""
         return [*self.specs, *(dag.schedule for dag in self.dags.values() if dag.schedule is not None)]
 
 
 def read_declared(text: str, known: Known, *, file: str) -> DeclaredWork:
-    """Read a file. Raises BadFile, which names file, line and field of all that is wrong; nothing is taken then."""
+    """Read a file. Raises BadFile, which lists all errors with file, line and field."""
     return read_all_declared({file: text}, known)
 
 
 def read_all_declared(texts: Mapping[str, str], known: Known) -> DeclaredWork:
-    """Read files that belong together, by their names. What one of them declares, no other may."""
+    """Read files that belong together; `texts` maps their names to their contents.
+
+    A name may be declared only once in all files. Raises BadFile with all errors.
+    """
     found, of_dags = DeclaredWork(), _DagStarts()
     files = {file: Problems(file) for file in texts}
     for file, text in texts.items():
@@ -93,7 +96,7 @@ def read_all_declared(texts: Mapping[str, str], known: Known) -> DeclaredWork:
 
 
 class _DagStart(NamedTuple):
-    """A schedule or a hook that starts a dag. `unchecked` are parameters whose values are not known yet."""
+    """A schedule or a hook that starts a dag. `unchecked` are parameters whose values a message provides later."""
 
     place: Node
     dag: str
@@ -102,14 +105,17 @@ class _DagStart(NamedTuple):
 
 
 class _DagStarts:
-    """What starts dags. Its parameters are checked when all files are read: a dag may come after it."""
+    """The schedules and hooks that start dags.
+
+    Their parameters are checked after all files were read, because the dag may be declared later.
+    """
 
     def __init__(self) -> None:
-        self.declared: set[str] = set()  # the names of all dags in the files, also of those that cannot be read
+        self.declared: set[str] = set()  # the names of all dags in the files, including dags with errors
         self.starts: list[_DagStart] = []
 
     def check(self, found: DeclaredWork, known: Known) -> None:
-        """Note parameters that do not fit the dag of the files, or the stored one where the files have none."""
+        """Report parameters that do not fit the dag in the files, or the stored dag if the files do not declare it."""
         for place, dag, problems, unchecked in self.starts:
             if dag in found.dags:
                 params: Mapping[str, Any] | None = found.dags[dag].graph.params
@@ -133,7 +139,7 @@ def _read_file(text: str, known: Known, found: DeclaredWork, of_dags: _DagStarts
 
 
 class _DocumentReader:
-    """Reads one document. What is wrong with one thing does not keep the others from being read."""
+    """Reads one document. An error in one declaration does not prevent the others from being read."""
 
     def __init__(self, file: str, known: Known, found: DeclaredWork, of_dags: _DagStarts, problems: Problems) -> None:
         self._known = known
@@ -167,7 +173,7 @@ class _DocumentReader:
                         self._of_dags.starts.append(start)
 
     def _read_schedule(self, place: Node) -> ScheduleSpec | None:
-        """A schedule; None where its fields are not of the types that they should be, which is noted."""
+        """Read a schedule; report fields of wrong types and return None if there are any. Raises UnusableNode."""
         if not self._has_fields_of(place, TaskScheduleFields):
             return None
         request = partial(request_of, reading=self._reading)
@@ -177,7 +183,7 @@ class _DocumentReader:
         return spec
 
     def _has_fields_of(self, place: Node, kind: type[Struct]) -> bool:
-        """Whether the fields are those of a Struct, and of their types; what is not is noted."""
+        """Return whether the fields are those of a Struct and have the right types; report those that do not."""
         before = len(self._problems)
         read_struct(place, kind, self._problems)
         return len(self._problems) == before
@@ -193,7 +199,7 @@ class _DocumentReader:
         self._found.dags[dag.graph.name] = dag
 
     def _named(self, place: Node, there: Container[str]) -> list[Node]:
-        """The fields of a place that may be missing, but for names that an earlier document has taken."""
+        """Return the declarations in an optional section; report and skip names that were declared before."""
         if place.is_there and not isinstance(place.value, dict):
             self._problems.note(place.misfit("must have fields"))
         for name in place.names():

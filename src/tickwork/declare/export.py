@@ -1,4 +1,4 @@
-"""Specs, calendars and hooks as files and requests declare them: what is read from that is equal to them."""
+"""Export schedules, calendars and hooks in the form in which files declare them; reading them back gives equal ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def declared_schedule(spec: ScheduleSpec) -> Said:
-    """A schedule, with what is not as it is by default."""
+    """Return the declaration of a schedule, without fields that have their default value."""
     said: Said = {"description": spec.description, **_started(spec), **_rule(spec.rule)}
     said |= _changed(spec.policies, SchedulePolicies())
     said |= _changed(spec.options, type(spec.options)())
@@ -39,12 +39,12 @@ def declared_schedule(spec: ScheduleSpec) -> Said:
 
 
 def declared_calendar(value: Calendar) -> Said:
-    """A calendar, with what it leaves out."""
+    """Return the declaration of a calendar, without fields that have their default value."""
     return _changed(value, Calendar())
 
 
 def declared_hook(hook: Hook) -> Said:
-    """A hook, with what is not as it is by default."""
+    """Return the declaration of a hook, without fields that have their default value."""
     said = {
         "description": hook.description,
         hook.kind: hook.target,
@@ -59,7 +59,7 @@ def declared_hook(hook: Hook) -> Said:
 
 
 def duration_text(value: timedelta) -> str:
-    """A duration that is read as exactly this one."""
+    """Return a duration as text that parses to exactly the same duration."""
     if not value % _SECOND:
         return f"{value // _SECOND}s"
     whole, rest = divmod(value, _MILLISECOND)
@@ -67,7 +67,7 @@ def duration_text(value: timedelta) -> str:
 
 
 def _started(spec: ScheduleSpec) -> Said:
-    """What it starts: a command by itself where that says all, else a task or a dag with its arguments."""
+    """Return the target of a schedule: the short form for a command if that is enough, otherwise a task or a dag."""
     arguments: Said = json.loads(spec.args)
     if spec.target == SHELL and "command" in arguments and not set(arguments) - {"command", *SHELL_ARGUMENTS}:
         return {SHELL: arguments.pop("command"), **arguments}
@@ -118,7 +118,7 @@ def _every(rule: Every) -> str:
 
 
 def _changed(said: msgspec.Struct, default: msgspec.Struct) -> Said:
-    """The fields that are not as they are by default."""
+    """Return the fields that differ from their default value."""
     fields = {name: getattr(said, name) for name in said.__struct_fields__}
     return {name: _plain(value) for name, value in fields.items() if value != getattr(default, name)}
 

@@ -1,4 +1,4 @@
-"""Specs as the YAML that `tickwork apply` takes: to be looked at, changed and kept beside the code."""
+"""Export schedules as a YAML file for `tickwork apply`."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tickwork.declare.export import declared_schedule
 
 
 def specs_as_yaml(specs: Iterable[ScheduleSpec]) -> str:
-    """Return a file with these schedules."""
+    """Return the text of a YAML file that declares these schedules."""
     return write_yaml({"schedules": {spec.name: declared_schedule(spec) for spec in specs}})

@@ -1,12 +1,12 @@
-"""Expressions in a file: `${params.day}`, `${run.scheduled_for}`, `${fetch.result.lines[0]}`, `${item}`.
+"""Parse expressions in a file: `${params.day}`, `${run.scheduled_for}`, `${fetch.result.lines[0]}`, `${item}`.
 
-They are paths into values, never code.
+Expressions are paths into values, never code.
 
-A text that is exactly one expression is that value; inside a longer text it is written out. `$${` stands for a plain
-`${`. What has expressions in it becomes JSON with holes.
+A text that consists of one expression has its value, of any type; inside a longer text, the value is inserted as text.
+`$${` stands for a plain `${`. A value with expressions is stored as JSON with placeholders.
 
-Secrets, `${secret.NAME}`, are not values of the run: they are filled in by the worker, from the store, and are
-kept apart from the arguments, so that nothing that a step gives back can ask for one.
+Secrets, `${secret.NAME}`, are not values of the run: the worker reads them from the store. They are stored apart from
+the other arguments, so that the result of a step cannot refer to a secret.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tickwork.declare.context import ReadContext
 from tickwork.declare.node import Node, UnusableNode
 from tickwork.declare.problems import meant
 
-LENGTH_LIMIT = 2000  # of an expression: the search for its step takes a time that grows with the square of this
-RESERVED = ("params", "item", "secret")  # what an expression may begin with besides a step
-ONE_ITEM = "item"  # the element where a step maps over one thing without naming it
+LENGTH_LIMIT = 2000  # characters of an expression; the time to find its step grows with the square of the length
+RESERVED = ("params", "item", "secret")  # words that an expression may begin with besides the name of a step
+ONE_ITEM = "item"  # the name of the element if a step maps over one unnamed list
 
 _EXPRESSION = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _RESULT = re.compile(r"\.result(?![\w-])")
@@ -45,9 +45,9 @@ _OF_RUN = {
 
 @dataclass(frozen=True, slots=True)
 class NameScope:
-    """What expressions may name: parameters, steps, those of them that are mapped, and elements by their names.
+    """The names that expressions may use: parameters, steps, mapped steps, and elements of a map.
 
-    `roots`: instead of all that, these values by their own names, as a hook has `${body}`.
+    `roots`: if not empty, the only names that expressions may use, such as `body` in a hook.
     """
 
     params: Collection[str] = ()
@@ -58,7 +58,7 @@ class NameScope:
 
 
 class Inexpressible(Exception):
-    """An expression that names nothing."""
+    """An expression or condition is invalid, or refers to an unknown name."""
 
 
 def has_expression(text: str) -> bool:
@@ -66,17 +66,20 @@ def has_expression(text: str) -> bool:
 
 
 def secrets_in(text: str) -> list[str]:
-    """The names of the secrets in a text."""
+    """Return the names of the secrets in a text."""
     return [one[1].removeprefix("secret.") for one in _EXPRESSION.finditer(text) if _SECRET.fullmatch(one[1] or "")]
 
 
 def plain(text: str) -> str:
-    """A text without expressions, as it is meant."""
+    """Unescape a text without expressions: replace `$${` by `${`."""
     return text.replace("$${", "${")
 
 
 def value_of(text: str, scope: NameScope, *, as_text: bool = False) -> Expression | str:
-    """What a text stands for: itself, an expression, or a Text of several. Raises Inexpressible."""
+    """Parse a text: return a plain text, one expression, or a `Text` of several parts. Raises Inexpressible.
+
+    `as_text`: return a `Text` even for a single expression, so that its value becomes text.
+    """
     parts = list(_parts(text, scope))
     if all(isinstance(part, str) for part in parts):
         return "".join(str(part) for part in parts)
@@ -86,6 +89,7 @@ def value_of(text: str, scope: NameScope, *, as_text: bool = False) -> Expressio
 
 
 def _parts(text: str, scope: NameScope) -> Iterator[str | Param | RunValue | Result | Item]:
+    """Split a text into plain texts and expressions. Raises Inexpressible."""
     end, said = 0, ""
     for found in _EXPRESSION.finditer(text):
         said += text[end : found.start()]
@@ -104,7 +108,7 @@ def _parts(text: str, scope: NameScope) -> Iterator[str | Param | RunValue | Res
 
 
 def expression(inner: str, scope: NameScope) -> Param | RunValue | Result | Item:
-    """What stands between ${ and }. Raises Inexpressible."""
+    """Parse the text between ${ and }. Raises Inexpressible."""
     if len(inner) > LENGTH_LIMIT:
         raise Inexpressible(f"an expression has up to {LENGTH_LIMIT:,} characters, and this one has {len(inner):,}.")
     head = re.split(r"[.\[]", inner, maxsplit=1)[0]
@@ -155,7 +159,7 @@ def _item(inner: str, rest: str, scope: NameScope) -> Item:
 
 
 def _result(inner: str, head: str, scope: NameScope) -> Result:
-    """A step is what stands before `.result`; its own name may have dots."""
+    """Parse a result of a step. The name of the step is the text before `.result` and may contain dots."""
     ends = list(_RESULT.finditer(inner))
     for end in ends:
         if (step := inner[: end.start()]) in scope.steps:
@@ -184,6 +188,7 @@ def _named(inner: str, rest: str, example: str) -> tuple[str, Path]:
 
 
 def _path(inner: str, text: str) -> Path:
+    """Parse a path such as `.key[0]["any key"]`. Raises Inexpressible."""
     path: list[str | int] = []
     at = 0
     while at < len(text):
@@ -197,7 +202,7 @@ def _path(inner: str, text: str) -> Path:
 
 @dataclass(slots=True)
 class PlaceholderWriter:
-    """Turns values of a file into JSON, and notes the holes in it. What cannot be said is noted as a problem."""
+    """Converts values of a file to JSON and collects their placeholders. Reports invalid expressions as problems."""
 
     scope: NameScope
     reading: ReadContext
@@ -205,7 +210,11 @@ class PlaceholderWriter:
     secrets: dict[str, str] = field(default_factory=dict)
 
     def fill(self, place: Node, *where: str | int, as_text: bool = False, secret: bool = False) -> Any:
-        """A value with null for each hole. `as_text`: it is a text in any case; `secret`: it may hold secrets."""
+        """Return a value with null for each placeholder.
+
+        `as_text`: convert all values to text. `secret`: texts may contain secrets; those that do are left out and kept
+        in `secrets`.
+        """
         value = place.value
         if isinstance(value, str):
             with self.reading.problems.gathered():
@@ -220,11 +229,12 @@ class PlaceholderWriter:
         return msgspec.json.encode(value).decode() if as_text else value
 
     def arguments(self, filled: dict[str, Any]) -> dict[str, Any]:
-        """Arguments as they are stored, with the secrets that they need."""
+        """Return the arguments in their stored form; texts that contain secrets are in an argument of their own."""
         kept = {name: value for name, value in filled.items() if value is not _KEPT}
         return {**kept, _SECRET_ARGUMENT: self.secrets} if self.secrets else kept
 
     def _text(self, place: Node, text: str, where: Path, as_text: bool, secret: bool) -> Any:
+        """Return a text, or null with a new placeholder if it has expressions. Raises UnusableNode."""
         if secret and secrets_in(text):
             self._keep(place, text, where)
             return _KEPT
@@ -238,7 +248,7 @@ class PlaceholderWriter:
         return None
 
     def _keep(self, place: Node, text: str, where: Path) -> None:
-        """Put a text with secrets aside, as it was written."""
+        """Keep a text with secrets unchanged in `secrets`. Raises UnusableNode if it has other expressions."""
         others = [one[0] for one in _EXPRESSION.finditer(text) if one[1] is not None and not _SECRET.fullmatch(one[1])]
         if others:
             raise UnusableNode(

@@ -1,4 +1,4 @@
-"""Hooks as files and requests declare them, and what a message becomes by what they say.
+"""Read declarations of webhooks from files and requests, and compute the job arguments for a received message.
 
 hooks:
   pushed: {style: github, secret: "${secret.GITHUB}", task: build, args: {commit: "${body.after}"}, events: [push]}
@@ -37,9 +37,9 @@ _SECRET = re.compile(r"\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}|([A-Za-z_][A
 
 
 def read_hook(name: str, place: Node, reading: ReadContext) -> Hook | None:
-    """Read a hook; None where something of it cannot be read, which is noted. Raises Misfit.
+    """Read a hook; report its errors and return None if it has any. Raises UnusableNode.
 
-    The parameters of a dag are not checked here: the dag may be declared further below. See `open_arguments`.
+    The parameters of a dag are not checked here, because the dag may be declared later. See `open_arguments`.
     """
     before = len(reading.problems)
     said = read_struct(place, HookFields, reading.problems)
@@ -76,7 +76,7 @@ def _kind(place: Node) -> Any:
 
 
 def _secret(place: Node, reading: ReadContext) -> str | None:
-    """The name of a secret."""
+    """Return the name of the hook's secret; report an invalid one and return None."""
     found = _SECRET.fullmatch(place.value) if isinstance(place.value, str) else None
     if found is None:
         if place.is_there:
@@ -87,6 +87,7 @@ def _secret(place: Node, reading: ReadContext) -> str | None:
 
 
 def _check_expressions(place: Node, reading: ReadContext) -> None:
+    """Report invalid expressions in the key and arguments, and arguments that do not fit the task."""
     filler = PlaceholderWriter(NameScope(roots=ROOTS), reading)
     if place.has("key"):
         filler.fill(place["key"], "key", as_text=True)
@@ -105,7 +106,7 @@ def _check_expressions(place: Node, reading: ReadContext) -> None:
 
 
 def open_arguments(place: Node) -> set[str]:
-    """The arguments of a hook whose values only a message says, or parts of them."""
+    """Return the arguments of a hook with expressions, whose values are known only when a message arrives."""
     return {name for name in place["args"].names() if _is_open(place["args"][name].value)}
 
 
@@ -122,14 +123,14 @@ def _is_open(value: Any) -> bool:
 
 
 def arguments_of(hook: Hook, values: Values) -> dict[str, Any]:
-    """The arguments of the job that a message becomes. Raises Unfillable where the message does not have a part."""
+    """Return the arguments of the job for a message. Raises Unfillable if the message lacks a referenced part."""
     template = pinned(hook.target if hook.kind == "task" else "", _template(hook.args))
     found: dict[str, Any] = msgspec.json.decode(filled(template, values, NO_RESULTS))
     return found
 
 
 def key_of(hook: Hook, values: Values) -> str | None:
-    """What a hook says its messages are known by. Raises Unfillable."""
+    """Return the deduplication key of a message; None if the hook has no key. Raises Unfillable."""
     if hook.key is None:
         return None
     template = _template(msgspec.json.encode({"key": hook.key}).decode(), as_text=True)
@@ -139,6 +140,7 @@ def key_of(hook: Hook, values: Values) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _template(args: str, as_text: bool = False) -> JsonTemplate:
+    """Parse the stored arguments of a hook into a template. Raises BadFile."""
     problems = Problems("a hook")
     document = YamlDocument(msgspec.json.decode(args), {(): 1}, [])
     filler = PlaceholderWriter(NameScope(roots=ROOTS), ReadContext("a hook", lambda name: None, problems, {}))
@@ -149,7 +151,7 @@ def _template(args: str, as_text: bool = False) -> JsonTemplate:
 
 
 def hook_of(name: str, fields: dict[str, Any], known: Known) -> Hook:
-    """The hook that a request or a command declares. Raises BadFile, with all that is wrong."""
+    """Return the hook that a request or a command declares. Raises BadFile with all errors."""
     problems = Problems("")
     document = YamlDocument(fields, {(): 1}, [])
     hook = None

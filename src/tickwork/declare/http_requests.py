@@ -1,4 +1,4 @@
-"""A request as a file declares it, in a step or in a schedule: the arguments of the task `http`."""
+"""Read HTTP requests of steps and schedules from a file into arguments of the task `http`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MAY_BE_SECRET = ("url", "headers", "auth")
 
 
 def request_of(place: Node, reading: ReadContext) -> dict[str, Any]:
-    """The arguments of a request that stands by itself: it can ask for secrets, and for nothing of a run."""
+    """Return the arguments of a request outside of a dag, which may use secrets but no values of a run."""
     read_struct(place, HttpFields, reading.problems)
     filler = PlaceholderWriter(NameScope(), reading)
     return filler.arguments(read_request(place, filler))
 
 
 def read_request(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
-    """The arguments, with what the filler keeps of them apart. What is wrong is noted."""
+    """Return the arguments of a request, without the texts with secrets, which `filler` keeps. Reports all errors."""
     problems, url, auth = filler.reading.problems, place["url"], place["auth"]
     if place.has("json") and place.has("body"):
         problems.add(place["body"], "json is the body already: say one of them.")
@@ -41,6 +41,7 @@ def read_request(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
 
 
 def _check_numbers(place: Node, filler: PlaceholderWriter) -> None:
+    """Report invalid timeouts and expected statuses."""
     for name in ("timeout", "connect_timeout"):
         if place.has(name):
             with filler.reading.problems.gathered():

@@ -1,4 +1,4 @@
-"""A place in a document: its value, its path, and what to say when it is not what it should be."""
+"""A node of a YAML or JSON document: its value, path and line, and typed access that raises errors for users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
 
 
 class UnusableNode(InvalidInput):
-    """A field that cannot be used, with its place."""
+    """A field of a document is missing or invalid."""
 
     def __init__(self, field: Node, text: str) -> None:
         super().__init__(text)
@@ -24,7 +24,7 @@ class UnusableNode(InvalidInput):
 
 @dataclass(slots=True, eq=False)  # not frozen: a file of ten thousand steps makes a hundred thousand of them
 class Node:
-    """A value inside a document. A missing one is a field too; `text` and the others then give their default."""
+    """A value in a document. A missing field is a node, too; `text`, `number` and `flag` then return their default."""
 
     document: YamlDocument
     path: Path
@@ -32,7 +32,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The path as people write it: spec.jobTemplate.spec."""
+        """Return the path as text, such as spec.jobTemplate.spec."""
         parts = (
             f"[{one}]" if isinstance(one, int) or not _PLAIN_KEY.fullmatch(one) else f".{one}" for one in self.path
         )
@@ -40,7 +40,7 @@ class Node:
 
     @property
     def line(self) -> int:
-        """Where it begins, or what it should be in does."""
+        """Return the line where the node begins; for a missing node, the line of its innermost existing parent."""
         path = self.path
         while path not in self.document.lines:
             path = path[:-1]
@@ -57,14 +57,14 @@ class Node:
         return Node(self.document, (*self.path, key), found)
 
     def has(self, key: str) -> bool:
-        """Whether it has a field with a value; quicker than to ask that field."""
+        """Return whether the node has a field with a value. Faster than `self[key].is_there`."""
         return isinstance(self.value, dict) and self.value.get(key) is not None
 
     def names(self) -> list[str]:
         return list(self.value) if isinstance(self.value, dict) else []
 
     def items(self) -> Iterator[Node]:
-        """The items of a list; none when it is missing."""
+        """Yield the items of a list; none if the node is missing. Raises UnusableNode if it is not a list."""
         if self.is_there and not isinstance(self.value, list):
             raise self.misfit("must be a list")
         for at, item in enumerate(self.value if self.is_there else []):
@@ -83,6 +83,7 @@ class Node:
         return bool(self._of(bool, "true or false", default))
 
     def _of(self, kind: type, what: str, default: Any) -> Any:
+        """Return the value or the default. Raises UnusableNode for another type, or if missing without a default."""
         if not self.is_there:
             if default is None:
                 raise UnusableNode(self, f"it is missing; it must be {what}.")
@@ -92,5 +93,6 @@ class Node:
         return self.value
 
     def misfit(self, rule: str) -> UnusableNode:
+        """Return the error that the value does not follow a rule, such as "must be a list"."""
         shown = repr(self.value)
         return UnusableNode(self, f"it {rule}, not {shown if len(shown) <= 60 else f'{shown[:57]}...'}.")

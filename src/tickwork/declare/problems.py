@@ -1,4 +1,4 @@
-"""What is wrong with a file: all of it, in the order of its lines, so that one reading is enough to mend it."""
+"""Collect all errors of a file in the order of its lines, so that a user can correct them in one pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.errors import InvalidInput
 
 
 class FileProblem(NamedTuple):
-    """One thing that is wrong, with its place."""
+    """An error in a file, with its location."""
 
     file: str
     line: int
@@ -25,7 +25,7 @@ class FileProblem(NamedTuple):
 
 
 class BadFile(InvalidInput):
-    """A file of which nothing was taken, since parts of it cannot be read."""
+    """A file has errors, so nothing of it was applied."""
 
     def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -33,12 +33,12 @@ class BadFile(InvalidInput):
 
 
 class Problems:
-    """Gathers what is wrong while a file is read."""
+    """The errors of one file, collected while it is read."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self._found: list[FileProblem] = []
-        self._unsound: set[Path] = set()  # the places of misfits, and what they are in
+        self._unsound: set[Path] = set()  # the paths of invalid nodes and of all their ancestors
 
     def __len__(self) -> int:
         return len(self._found)
@@ -47,14 +47,15 @@ class Problems:
         self._found.append(FileProblem(self.file, place.line if line is None else line, place.name, text, place.path))
 
     def is_sound(self, place: Node) -> bool:
-        """Whether a place and all in it are of the types that they should be. What is not cannot be read further."""
+        """Return whether a node and all nodes in it have the right types, so that they can be processed further."""
         return place.path not in self._unsound
 
     def gathered(self) -> _ProblemScope:
-        """Note a misfit in a block, and go on after it."""
+        """Return a context manager that collects an UnusableNode raised in its block, and continues after the block."""
         return _ProblemScope(self)
 
     def note(self, misfit: UnusableNode) -> None:
+        """Add an error, and mark its node and all ancestors as unsound."""
         self.add(misfit.field, str(misfit))
         path = misfit.field.path
         self._unsound.update(path[:end] for end in range(len(path) + 1))
@@ -64,12 +65,12 @@ class Problems:
             raise BadFile(self.by_line())
 
     def by_line(self) -> list[FileProblem]:
-        """Return what was found, in the order of the lines."""
+        """Return the errors in the order of their lines."""
         return sorted(self._found, key=lambda one: one.line)
 
 
 class _ProblemScope:
-    """A block that a misfit ends, and no more than that."""
+    """The context manager of `Problems.gathered`."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -85,6 +86,6 @@ class _ProblemScope:
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """What is added to the name of something that is not there: " (did you mean 'fetch'?)", or nothing."""
+    """Return a suggestion for an unknown name: " (did you mean 'fetch'?)", or an empty text."""
     near = get_close_matches(name, known, n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,7 +1,7 @@
-"""Reading a place of a document into a Struct, whose fields say what there may be.
+"""Read a node of a document into a msgspec Struct, and report all unknown, missing and invalid fields.
 
-The same Structs give the JSON Schema for editors, so the two cannot drift apart. Every misfit is noted, not the first
-alone, and what does not fit is left out of the Struct.
+The JSON Schema for editors is generated from the same Structs, so the two always agree. Invalid fields are left out of
+the Struct.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true o
 
 
 class _AcceptedType(NamedTuple):
-    """A type that a value may have: what it is called, its types in a document, and what is inside of it."""
+    """A type that a value may have: its name for error messages, its Python types, and the type of its contents."""
 
     words: str
     types: tuple[type, ...]
@@ -35,7 +35,10 @@ class _AcceptedType(NamedTuple):
 
 
 def read_struct(place: Node, kind: type[Made], problems: Problems) -> Made:
-    """Read the fields of a place; what is missing or does not fit is UNSET. Raises Misfit where it has no fields."""
+    """Read the fields of a node into a Struct, with UNSET for missing and invalid ones, and report all errors.
+
+    Raises UnusableNode if the node is not a mapping.
+    """
     if not isinstance(place.value, dict):
         raise place.misfit("must have fields")
     types = _types_of(kind)
@@ -56,7 +59,7 @@ def read_struct(place: Node, kind: type[Made], problems: Problems) -> Made:
 
 
 def _read(place: Node, kind: Any, problems: Problems) -> Any:
-    """Read a value as the first of the types in a union that it has the shape of."""
+    """Read a value as the first type of a union that fits. Raises UnusableNode if none does."""
     shapes = _shapes(kind)
     for shape in shapes:
         if shape.fits(place.value):
@@ -87,7 +90,7 @@ def _required(kind: type[msgspec.Struct]) -> list[str]:
 
 @cache
 def _shapes(kind: Any) -> tuple[_AcceptedType, ...]:
-    """What a hint lets a value be, one for each type of a union."""
+    """Return the types that a type hint accepts, one for each member of a union."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return tuple(shape for one in arguments if one is not UnsetType for shape in _shapes(one))

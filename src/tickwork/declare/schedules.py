@@ -1,4 +1,4 @@
-"""Schedules as a file declares them: a rule, policies and options of jobs under the names that they have in Python."""
+"""Read schedules from a file. Rules, policies and job options have the same names as in Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tickwork.declare.problems import meant
 from tickwork.errors import InvalidInput
 
 Made = TypeVar("Made")
-Known = Callable[[str], TaskDefinition | None]  # what workers have told of the task of that name
+Known = Callable[[str], TaskDefinition | None]  # returns the definition that workers have registered for a task
 
 SHELL = "shell"
 HTTP = "http"
@@ -42,9 +42,10 @@ FIELDS = frozenset([*_RULES, *_OTHERS, *POLICIES, *ScheduledJobOptions.__struct_
 
 
 def read_schedule(name: str, place: Node, known: Known, request: Callable[[Node], dict[str, Any]]) -> ScheduleSpec:
-    """Read a schedule of a task, a dag, a command, or a request, whose arguments `request` reads. Raises Misfit.
+    """Read a schedule of a task, a dag, a command, or a request, whose arguments `request` reads.
 
-    The parameters of a dag are not checked here: the dag may be declared further below. See `param_misfits`.
+    The parameters of a dag are not checked here, because the dag may be declared later. See `param_misfits`. Raises
+    UnusableNode.
     """
     check_names(place, FIELDS, "is not a field of a schedule")
     kind, target, arguments = _target(place, request)
@@ -54,14 +55,14 @@ def read_schedule(name: str, place: Node, known: Known, request: Callable[[Node]
 
 
 def read_dag_schedule(dag: str, place: Node) -> ScheduleSpec:
-    """The schedule of a dag, which has its name; `args` are parameters of its runs. Raises Misfit."""
+    """Read the schedule of a dag, which has the dag's name; `args` are parameters of its runs. Raises UnusableNode."""
     return made(place, lambda: _spec(dag, place, dag, encode(_unknown, dag, arguments_of(place)), kind="dag"))
 
 
 def param_misfits(place: Node, params: Mapping[str, Any], unchecked: Collection[str] = ()) -> Iterator[UnusableNode]:
-    """Yield what is wrong with the parameters that a schedule or a hook gives its dag.
+    """Yield the errors in the parameters that a schedule or a hook passes to its dag.
 
-    `params` is the JSON Schema of the dag. Values of `unchecked` ones are not known yet.
+    `params` is the JSON Schema of the dag's parameters. The values of `unchecked` parameters are not known yet.
     """
     given, known = place["args"], params.get("properties", {})
     for name in given.names():
@@ -76,7 +77,7 @@ def param_misfits(place: Node, params: Mapping[str, Any], unchecked: Collection[
 
 
 def stored_params(dag: str, known: Known) -> Mapping[str, Any] | None:
-    """Return the JSON Schema of the parameters of a stored dag; None where no dag of that name is stored."""
+    """Return the JSON Schema of the parameters of a stored dag; None if no dag of that name is stored."""
     definition = known(dag)
     if definition is None or definition.version is None:
         return None
@@ -85,15 +86,19 @@ def stored_params(dag: str, known: Known) -> Mapping[str, Any] | None:
 
 
 def _unknown(dag: str) -> None:
-    """What is known of a dag that may be declared beside its schedule."""
+    """Return None, as the definition of a dag that may be declared in the same file as its schedule."""
 
 
 def encode(known: Known, task: str, arguments: dict[str, Any], unchecked: Collection[str] = ()) -> bytes:
-    """Arguments as jobs of a task carry them. Values of `unchecked` ones are not known yet. Raises InvalidArguments."""
+    """Return the encoded arguments of a job of a task. The values of `unchecked` arguments are not known yet.
+
+    Raises InvalidArguments.
+    """
     return StoredSignature(known(task)).encode((), arguments, task, unchecked)
 
 
 def _spec(name: str, place: Node, target: str, args: bytes, kind: TargetKind = "task") -> ScheduleSpec:
+    """Return a schedule with the rule, policies and job options of a node. Raises UnusableNode."""
     rule = _rule(place)
     options = [one for one in ScheduledJobOptions.__struct_fields__ if one not in _ERRORS]
     given = {one: place[one].value for one in place.names() if one in POLICIES or one in options}
@@ -110,7 +115,7 @@ def _spec(name: str, place: Node, target: str, args: bytes, kind: TargetKind = "
 
 
 def arguments_of(place: Node) -> dict[str, Any]:
-    """What stands under args."""
+    """Return the arguments in the field `args`. Raises UnusableNode."""
     arguments = place["args"]
     if arguments.is_there and not isinstance(arguments.value, dict):
         raise arguments.misfit("must name the arguments, like {to: ada}")
@@ -118,7 +123,7 @@ def arguments_of(place: Node) -> dict[str, Any]:
 
 
 def _target(place: Node, request: Callable[[Node], dict[str, Any]]) -> tuple[str, str, dict[str, Any]]:
-    """What is started: a task or a dag with its arguments, a command for `shell`, or a request for `http`."""
+    """Return the kind, name and arguments of a schedule's target: a task, a dag, a command or a request."""
     said = [name for name in _TARGETS if place[name].is_there]
     if len(said) != 1:
         raise UnusableNode(place, f"say what it starts: one of {', '.join(_TARGETS)}{', not several' if said else ''}.")
@@ -137,7 +142,7 @@ def _target(place: Node, request: Callable[[Node], dict[str, Any]]) -> tuple[str
 
 
 def _alone(place: Node, request: Callable[[Node], dict[str, Any]]) -> dict[str, Any]:
-    """The arguments of a request, beside which there are no others."""
+    """Return the arguments of a request. Raises UnusableNode if there are other arguments."""
     for name in ("args", *SHELL_ARGUMENTS):
         if place[name].is_there:
             raise UnusableNode(place[name], f"it does not go with {HTTP}, which says all of the request.")
@@ -145,6 +150,7 @@ def _alone(place: Node, request: Callable[[Node], dict[str, Any]]) -> dict[str, 
 
 
 def _rule(place: Node) -> RuleValue:
+    """Read exactly one rule with its modifiers. Raises UnusableNode."""
     said = [name for name in _RULES if place[name].is_there]
     if len(said) != 1:
         raise UnusableNode(place, f"say when it is due: one of {', '.join(_RULES)}{', not several' if said else ''}.")
@@ -158,6 +164,7 @@ def _rule(place: Node) -> RuleValue:
 
 
 def _rule_of(kind: str, value: Node, modifiers: dict[str, Any]) -> RuleValue:
+    """Read a rule of a given kind."""
     match kind:
         case "cron":
             spread_by = modifiers.pop("spread_by", None)
@@ -190,12 +197,12 @@ def _part_or_days(place: Node) -> RuleValue | ExceptOn:
 
 
 def _days(place: Node) -> str | Calendar:
-    """A calendar by its name, or as it is."""
+    """Read a calendar: the name of a declared one, or an inline calendar."""
     return read_calendar(place) if isinstance(place.value, dict) else place.text()
 
 
 def read_calendar(place: Node) -> Calendar:
-    """A calendar. Raises Misfit."""
+    """Read a calendar. Raises UnusableNode."""
     check_names(place, CALENDAR, "is not a field of a calendar")
     return made(place, lambda: calendar(**{name: place[name].value for name in place.names()}))
 
@@ -208,7 +215,7 @@ def _instant(place: Node) -> datetime:
 
 
 def made(place: Node, make: Callable[[], Made]) -> Made:
-    """Make a value; what is wrong with it is wrong in this place, unless it is known better."""
+    """Call `make` and return its value; raise its errors as UnusableNode of this node."""
     try:
         return make()
     except UnusableNode:
@@ -218,7 +225,7 @@ def made(place: Node, make: Callable[[], Made]) -> Made:
 
 
 def check_names(place: Node, known: Collection[str], what: str) -> None:
-    """Raise Misfit for the first field that is not known."""
+    """Raise UnusableNode for the first unknown field."""
     if not isinstance(place.value, dict):
         raise place.misfit("must have fields")
     for name in place.names():

@@ -1,6 +1,6 @@
-"""What a step runs, as a file declares it: a task, a command, a request; and what its jobs are like.
+"""Read the work of a step from a file: its task, command, HTTP request or approval, and the options of its jobs.
 
-What a step does not say of its jobs they have from the task, as far as a worker has told of it.
+Options that a step does not give are those of the task, if a worker has registered the task.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ OPTIONS = (
     "resources",
 )
 _GOES_WITH = {"args": "task", **dict.fromkeys(SHELL_ARGUMENTS, SHELL)}
-ARGUMENTS = tuple(_GOES_WITH)  # the fields that say what it is called with
+ARGUMENTS = tuple(_GOES_WITH)  # the fields with the arguments of a step
 _OF_JOBS = (*OPTIONS, "map", "product", "max_parallel")
 
 
 def kind_of(place: Node) -> str:
-    """Which of the four it is. Raises Misfit."""
+    """Return the kind of a step: task, shell, http or approve. Raises UnusableNode."""
     said = [kind for kind in KINDS if place.has(kind)]
     if len(said) != 1:
         raise UnusableNode(place, f"say what it runs: one of {', '.join(KINDS)}{', not several' if said else ''}.")
@@ -53,7 +53,7 @@ def kind_of(place: Node) -> str:
 
 
 def check_company(place: Node, kind: str, reading: ReadContext) -> None:
-    """Note fields that go with another kind of step."""
+    """Report fields that belong to another kind of step."""
     for name, other in _GOES_WITH.items():
         if place.has(name) and kind != other:
             reading.problems.add(place[name], f"it goes with {other}, and this step has {kind}.")
@@ -64,7 +64,7 @@ def check_company(place: Node, kind: str, reading: ReadContext) -> None:
 
 
 def read_arguments(place: Node, kind: str, scope: NameScope, reading: ReadContext) -> tuple[str, JsonTemplate]:
-    """The name of the task that a step runs, and what it is called with. Raises Misfit."""
+    """Return the task that a step runs and the template of its arguments. Raises UnusableNode."""
     filler = PlaceholderWriter(scope, reading)
     match kind:
         case "task":
@@ -85,7 +85,10 @@ def read_arguments(place: Node, kind: str, scope: NameScope, reading: ReadContex
 
 
 def _of_shell(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
-    """Values of the run are never a part of the command: what they say would be run."""
+    """Return the arguments of a command.
+
+    Expressions in the command itself are an error, because values of a run could inject commands. Raises UnusableNode.
+    """
     words = list(place[SHELL].items()) if isinstance(place[SHELL].value, list) else [place[SHELL]]
     for word in words:
         if isinstance(word.value, str) and has_expression(word.value):
@@ -103,7 +106,7 @@ def _of_shell(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
 
 
 def read_template(place: Node, said: StepFields, task: str, reading: ReadContext) -> Template:
-    """What the jobs of a step are like. What is wrong with an option is noted."""
+    """Return the template of a step's jobs, with their options. Invalid options are reported."""
     definition = reading.known(task)
     if definition is not None and decode_task_flow(definition.flow).habit is not None:
         reading.problems.add(place["task"], f"{task!r} is debounced or throttled: several calls are one job of it.")
@@ -137,7 +140,7 @@ def _option(place: Node, name: str) -> Any:
 def read_approval(
     place: Node, said: str | ApproveFields, scope: NameScope, reading: ReadContext
 ) -> tuple[ApprovalStep, JsonTemplate]:
-    """A step that a person ends, and the text that is asked where it has expressions. Raises Misfit."""
+    """Return an approval, and the template of its text if the text has expressions. Raises UnusableNode."""
     asked = place if isinstance(said, str) else place["text"]
     text = asked.value if isinstance(asked.value, str) else ""
     filler = PlaceholderWriter(scope, reading)

@@ -1,1 +1,1 @@
-"""Schedules of other programs, read into ours: text in, Specs and remarks out."""
+"""Import schedules and workflow traces of other programs: crontabs, Kubernetes CronJobs, WfFormat."""

@@ -1,4 +1,7 @@
-"""A name for a command, short and always the same: `php /srv/app/artisan schedule:run` is php-artisan-schedule-run."""
+"""Derive a short, deterministic schedule name from a shell command.
+
+`php /srv/app/artisan schedule:run` becomes php-artisan-schedule-run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _UNFIT = re.compile(r"[^A-Za-z0-9._]+")
 _KEYWORDS = {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "in", "!"}
-# What only prepares for the command that matters.
+# Commands that only prepare for the main command.
 _PREPARATIONS = {
     "test",
     "[",
@@ -31,7 +34,7 @@ _PREPARATIONS = {
     "source",
     "umask",
 }
-# What only wraps it: how many words are its own, and which of its options take one more.
+# Commands that run the main command: the number of their own arguments, and their options that take a value.
 _WRAPPERS: dict[str, tuple[int, tuple[str, ...]]] = {
     **dict.fromkeys(("env", "exec", "time", "nohup", "chronic"), (0, ())),
     "sudo": (0, ("-u", "-g")),
@@ -43,7 +46,7 @@ _WRAPPERS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 def name_of(command: str) -> str:
-    """Return a name for a command: its first words that say what it does, without folders and options."""
+    """Return a name for a command: the first words of its main command, without folders and options."""
     commands = [words for words in map(_unwrapped, _simple_commands(command)) if words]
     chosen = next((words for words in commands if not _prepares(words)), commands[0] if commands else [])
     words = [_short(word) for word in chosen if not word.startswith(("-", "+"))]
@@ -52,7 +55,7 @@ def name_of(command: str) -> str:
 
 
 def _simple_commands(text: str) -> list[list[str]]:
-    """Cut at everything that separates commands; where something is redirected to is left out."""
+    """Split a command line at all operators that separate commands, and drop redirections."""
     commands: list[list[str]] = [[]]
     redirected = False
     for is_operator, group in groupby(_tokens(text), key=lambda token: not token.strip(_PUNCTUATION)):
@@ -73,12 +76,12 @@ def _tokens(text: str) -> list[str]:
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     try:
         return [token for token in lexer if token]
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         return text.split()
 
 
 def _unwrapped(words: list[str]) -> list[str]:
-    """Take away keywords, assignments, and commands that run the one that matters."""
+    """Return the words of the main command, without keywords, assignments and wrapper commands."""
     while words:
         first = _short(words[0])
         if words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0]):
@@ -91,6 +94,7 @@ def _unwrapped(words: list[str]) -> list[str]:
 
 
 def _after_wrapper(wrapper: str, words: list[str]) -> list[str]:
+    """Return the words after the options and arguments of a wrapper command."""
     own, wordy = _WRAPPERS[wrapper]
     while words and words[0].startswith("-"):
         words = words[2 if words[0] in wordy else 1 :]

@@ -1,7 +1,7 @@
-"""CronJobs of Kubernetes as schedules: the command of their container is run by the task `shell`.
+"""Import Kubernetes CronJobs as schedules; the task `shell` runs the command of their container.
 
-What a cluster does around a command (its image, volumes, secrets, neighbours) has no counterpart here. Whatever was
-not carried over is noted with its path, so that nothing is lost in silence.
+Images, volumes, secrets and other containers have no equivalent. Every field that is not imported is reported with its
+path.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tickwork.importers.result import ImportResult, check_size
 
 _KIND = "CronJob"
 _OVERLAPS = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel"}
-_BACKOFF_LIMIT, _BACKOFF = 6, "10s"  # as Kubernetes has them
+_BACKOFF_LIMIT, _BACKOFF = 6, "10s"  # the defaults of Kubernetes
 _LABELS_LIMIT = 200
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s(.*)", re.DOTALL)
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([A-Za-z_][\w.-]*)\))")
 
-# What says nothing about when or how a command runs. All other fields that are not carried over are noted.
+# Fields that do not affect when or how a command runs. All other fields that are not imported are reported.
 _OF_NO_INTEREST = {"metadata", "name", "restartPolicy", "imagePullPolicy", "terminationMessagePath"}
 _OF_NO_INTEREST |= {"terminationMessagePolicy", "dnsPolicy", "schedulerName", "completionMode"}
 _OF_SPEC = {"schedule", "timeZone", "concurrencyPolicy", "startingDeadlineSeconds", "suspend", "jobTemplate"}
@@ -45,7 +45,10 @@ _NOTES = {
 
 
 def read_cronjobs(data: bytes, *, file: str, imported: ImportResult) -> None:
-    """Read the CronJobs in a YAML file, of lists too, and add them. Raises InvalidInput for a file that is not YAML."""
+    """Add the CronJobs of a YAML file, also those in List objects, to `imported`.
+
+    Raises InvalidInput if the file is too large or not YAML.
+    """
     check_size(data, file)
     try:
         text = data.decode()
@@ -58,7 +61,7 @@ def read_cronjobs(data: bytes, *, file: str, imported: ImportResult) -> None:
 
 
 def _things(found: Node) -> Iterator[Node]:
-    """The object that a document is, or those in its list."""
+    """Yield the object of a document, or the objects of a List object, recursively."""
     listed = isinstance(found.value, dict) and str(found.value.get("kind", "")).endswith("List")
     if not listed or not isinstance(found["items"].value, list):
         yield found
@@ -68,7 +71,7 @@ def _things(found: Node) -> Iterator[Node]:
 
 
 class _CronJobReader:
-    """Reads one object of a document."""
+    """Reads one Kubernetes object."""
 
     def __init__(self, file: str, number: int, imported: ImportResult) -> None:
         self._file = file
@@ -77,7 +80,7 @@ class _CronJobReader:
         self._notes: list[tuple[Node, str]] = []
 
     def read(self, thing: Node) -> None:
-        """Add it, or say why not."""
+        """Add a CronJob; report objects of other kinds and errors."""
         try:
             kind = thing["kind"].text("")
             if kind == _KIND:
@@ -161,7 +164,7 @@ def _reason(key: str) -> str:
 
 
 def _expanded(text: str, env: Mapping[str, str]) -> str:
-    """Put variables in the place of $(NAME), as Kubernetes does; unknown ones stay, and $$ is a dollar sign."""
+    """Expand $(NAME) as Kubernetes does: unknown variables are left unchanged, and $$ is a dollar sign."""
     return _REFERENCE.sub(lambda found: "$" if found[1] else env.get(found[2], found[0]), text)
 
 

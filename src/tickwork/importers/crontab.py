@@ -1,7 +1,7 @@
-"""Crontabs as schedules: what cron does with a file, done by the task `shell`.
+"""Import crontabs as schedules; the task `shell` runs their commands.
 
-A line that cannot be read is an error of its own; the others are carried over. Runs may overlap and missed ones are
-not made up for, as with cron. What Tickwork has no counterpart for is noted, never dropped in silence.
+A line that cannot be read is reported as an error, and the other lines are imported. As with cron, runs may overlap,
+and missed runs are not caught up. Settings without an equivalent in Tickwork are reported.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from tickwork.importers.crontab_parser import CrontabEntry, read_comment, read_e
 from tickwork.importers.result import ImportResult, check_size
 
 _OF_MAIL = {"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"}
-_USUAL_SHELL = "/bin/sh"  # the one of the task too
+_USUAL_SHELL = "/bin/sh"  # also the default of the task `shell`
 _DESCRIPTION_LIMIT = 500
 
 
 def read_crontab(data: bytes, *, file: str, system: bool, tz: str, prefix: str | None = None) -> ImportResult:
-    """Read a crontab, in the system form with a user before each command. Raises InvalidInput for what is none."""
+    """Read a crontab. With `system`, each command is preceded by a user.
+
+    `tz` is the time zone of lines without CRON_TZ; `prefix` is put before the names of the schedules. Raises
+    InvalidInput if the file is too large or the time zone is invalid.
+    """
     check_size(data, file)
     reader = _CrontabReader(file, system, zone_name(tz), ImportResult(prefix=prefix))
     for number, line in enumerate(data.split(b"\n"), start=1):
@@ -30,14 +34,14 @@ def read_crontab(data: bytes, *, file: str, system: bool, tz: str, prefix: str |
 
 
 class _CrontabReader:
-    """Goes through the lines of a file. Settings hold for the lines below them."""
+    """Reads the lines of a crontab in order. A setting applies to the lines after it."""
 
     def __init__(self, file: str, system: bool, tz: str, imported: ImportResult) -> None:
         self.imported = imported
         self._file = file
         self._system = system
         self._default_tz = tz
-        self._tz: str | None = tz  # None: what the file says cannot be read
+        self._tz: str | None = tz  # None: the CRON_TZ of the file is invalid
         self._env: dict[str, str] = {}
         self._mailto = ""
         self._shell: str | None = None
@@ -47,6 +51,7 @@ class _CrontabReader:
         self._where = file
 
     def read(self, number: int, line: bytes) -> None:
+        """Read a line; report its error if it is invalid."""
         self._where = f"{self._file}:{number}"
         try:
             self._read(line.decode().strip())
@@ -69,13 +74,14 @@ class _CrontabReader:
             self._add(read_entry(line, system=self._system), comment[:_DESCRIPTION_LIMIT])
 
     def _remember(self, comment: str | None) -> None:
-        """Keep the lines of a comment for the line below them; one without words begins a new comment."""
+        """Keep a comment line as description of the entry after it; a line without words (None) clears the comment."""
         if comment is None:
             self._comment = []
         else:
             self._comment.append(comment)
 
     def _set(self, name: str, value: str) -> None:
+        """Apply a setting: a setting of cron, or a variable of the commands."""
         match name:
             case "CRON_TZ":
                 self._tz = None
@@ -98,6 +104,7 @@ class _CrontabReader:
                     self._note("TZ is for the commands alone, as with cron. For the times, say CRON_TZ or --tz.")
 
     def _add(self, entry: CrontabEntry, comment: str) -> None:
+        """Add the schedule of an entry. Raises InvalidInput."""
         if self._tz is None:
             raise InvalidInput("the CRON_TZ above it cannot be read, so its times are unknown.")
         self.imported.add(

@@ -1,4 +1,4 @@
-"""The lines of a crontab, as cron reads them: settings, entries, and the % rule."""
+"""Parse the lines of a crontab as cron does: settings, comments, entries, and % as the separator of stdin."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SETTING = re.compile(r"""("[^"]*"|'[^']*'|[^\s='"#@*]+)\s*=(.*)""", re.DOTALL)
 _USER = re.compile(r"[A-Za-z_][\w.-]*\$?(?:[:/][\w.:/-]+)?")
 _RANDOM = re.compile(r"(?:(\d{1,2})~(\d{1,2})|~)(?=[,/]|$)")
 _SIXTH = re.compile(r"[*?\d][-,/*\dL#]*(\s|$)|(MON|TUE|WED|THU|FRI|SAT|SUN)([-,][A-Z]{3})*\s", re.IGNORECASE)
-# "m h dom mon dow command", drawings of the fields, and lines that were switched off, say nothing about a command.
+# Comments that do not describe a command: "m h dom mon dow command", diagrams of the fields, disabled lines.
 _NO_PROSE = re.compile(r"m(in(ute)?s?)?\s+h|[\d*@|.+<-]|\W*$", re.IGNORECASE)
 
 
 class CrontabEntry(NamedTuple):
-    """A line that runs something. `stdin` is None unless the command is given some."""
+    """A line that runs a command. `stdin` is None if the command has no input."""
 
     expression: str
     user: str | None
@@ -25,7 +25,7 @@ class CrontabEntry(NamedTuple):
 
 
 def read_setting(line: str) -> tuple[str, str] | None:
-    """Return the name and the value of a line such as `PATH = "/usr/bin:/bin"`; None when it is none."""
+    """Return the name and the value of a line such as `PATH = "/usr/bin:/bin"`; None if the line is no setting."""
     found = _SETTING.fullmatch(line.strip())
     if found is None:
         return None
@@ -37,14 +37,14 @@ def _unquoted(text: str) -> str:
 
 
 def read_comment(line: str) -> str | None:
-    """Return the words of a comment; None when it has none."""
+    """Return the text of a comment; None if it does not describe a command."""
     text = line.strip().lstrip("#").strip()
     return None if _NO_PROSE.match(text) else text
 
 
 def read_entry(line: str, *, system: bool) -> CrontabEntry:
-    """Read a line with a time, a user in the system form, and a command. Raises InvalidInput."""
-    expression, rest = _split_time(line.strip().removeprefix("-"))  # cronie: "-" keeps a line out of the system's log
+    """Parse a line with a time, a user if `system`, and a command. Raises InvalidInput."""
+    expression, rest = _split_time(line.strip().removeprefix("-"))  # cronie: "-" disables syslog for a line
     user = None
     if system:
         user, rest = (*rest.split(None, 1), "", "")[:2]
@@ -59,6 +59,7 @@ def read_entry(line: str, *, system: bool) -> CrontabEntry:
 
 
 def _split_time(line: str) -> tuple[str, str]:
+    """Split a line into its cron expression and the rest. Raises InvalidInput."""
     count = 1 if line.startswith("@") else 5
     parts = line.split(None, count)
     if len(parts) < count:
@@ -75,12 +76,15 @@ def _split_time(line: str) -> tuple[str, str]:
 
 
 def _spread(found: re.Match[str]) -> str:
-    """cronie's random times, `~` and `10~20`, which it draws anew when it starts, become ours, which stay."""
+    """Convert a random time of cronie, `~` or `10~20`, to H, which is also spread but never changes.
+
+    cronie draws random times again at each start.
+    """
     return "H" if found[1] is None else f"H({found[1]}-{found[2]})"
 
 
 def split_percent(text: str) -> tuple[str, str | None]:
-    """Part a command from its stdin: the first % that no backslash stands before ends it, the others are line ends."""
+    """Split a command from its stdin at the first unescaped %; each further unescaped % is a line end of stdin."""
     pieces = [piece.replace("\\%", "%") for piece in _cut(text)]
     if len(pieces) == 1:
         return pieces[0], None
@@ -89,7 +93,7 @@ def split_percent(text: str) -> tuple[str, str | None]:
 
 
 def _cut(text: str) -> list[str]:
-    """Cut at every % that is not escaped. A backslash escapes what follows it, another backslash too."""
+    """Split at every unescaped %. A backslash escapes the next character, including another backslash."""
     pieces, start, at = [], 0, 0
     while at < len(text):
         if text[at] == "%":

@@ -1,4 +1,4 @@
-"""What an importer gives back: schedules, what could not be carried over, and what could not be read."""
+"""The result of an import: schedules, notes on parts that were not imported, and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HASH_LENGTH = 6
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something to be told about a place in a file."""
+    """A note or an error about a place in a file."""
 
     where: str
     text: str
@@ -31,7 +31,10 @@ class Remark:
 
 @dataclass(slots=True)
 class ImportResult:
-    """What was found so far. Notes are about what is lost on the way, errors about what was left out."""
+    """The result of an import so far.
+
+    `notes` are about settings without an equivalent, `errors` about entries that were not imported.
+    """
 
     specs: list[ScheduleSpec] = field(default_factory=list)
     notes: list[Remark] = field(default_factory=list)
@@ -42,7 +45,7 @@ class ImportResult:
     _alike: Counter[str] = field(default_factory=Counter)
 
     def note(self, where: str, text: str) -> None:
-        """Note something, once."""
+        """Add a note, unless the same note exists."""
         remark = Remark(where, text)
         if remark not in self._noted:
             self._noted.add(remark)
@@ -52,7 +55,7 @@ class ImportResult:
         self.errors.append(Remark(where, text))
 
     def add(self, base: str, seed: str, rule: RuleValue, arguments: Mapping[str, Any], **given: Any) -> ScheduleSpec:
-        """Add a schedule of the task `shell`. Raises InvalidInput; its name is then still free."""
+        """Add a schedule of the task `shell`, with a name derived from `base`. Raises InvalidInput."""
         name = self._free_name(base if self.prefix is None else f"{self.prefix}-{base}", seed)
         args = StoredSignature(None).encode((), arguments, _TASK)
         spec = new_spec(name, _TASK, rule, args, **given)
@@ -61,7 +64,10 @@ class ImportResult:
         return spec
 
     def _free_name(self, base: str, seed: str) -> str:
-        """The first to ask gets the plain name; others a hash of what they are, so that a new line moves no name."""
+        """Return an unused name: `base` for the first schedule, and with a hash of `seed` for the others.
+
+        The hash keeps the other names stable when a schedule is added to the file.
+        """
         if base not in self._names:
             return base
         name = hashed = f"{base}-{sha256(seed.encode()).hexdigest()[:_HASH_LENGTH]}"
@@ -72,6 +78,6 @@ class ImportResult:
 
 
 def check_size(data: bytes, file: str, *, limit: int = FILE_LIMIT) -> None:
-    """Raise InvalidInput for a file that is too large to be what it should be."""
+    """Raise InvalidInput if a file is larger than `limit` bytes."""
     if len(data) > limit:
         raise InvalidInput(f"{file} has {len(data):,} bytes; {limit:,} is the most. Is it the right file?")

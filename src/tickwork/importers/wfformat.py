@@ -1,8 +1,9 @@
-"""WfFormat: traces of real workflows, as wfcommons publishes them, taken over as dags of steps that sleep.
+"""Import traces of real workflows in WfFormat, the format of wfcommons, as dags of steps that sleep.
 
-Files are read by their shape, whatever version they name. Up to 1.4 a task is in one list with its run time, and others
-refer to it by name; from 1.5 on there are two lists, what was specified and what was executed, and ids. Who waits for
-whom is said by parents, by children, or by both. Files that say neither are read by who writes what others read.
+The structure of a file decides how it is read, not its version number. Up to version 1.4, one list contains the tasks
+with their run times, and tasks refer to each other by name. From 1.5 on, there are two lists, of specified and of
+executed tasks, and tasks have ids. Dependencies are given by parents, by children, or by both. If a file has neither,
+they are derived from the files that tasks read and write.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from tickwork.declare.expressions import RESERVED
 from tickwork.errors import InvalidInput
 from tickwork.importers.result import Remark, check_size
 
-FILE_LIMIT = 256 * 1024 * 1024  # bytes; traces have a lot to say of files and machines
+FILE_LIMIT = 256 * 1024 * 1024  # bytes; traces contain many details of files and machines
 SLEEP = "@sleep"
 _UNFIT = re.compile(r"[^\w.-]")
-_NAME_LIMIT = 190  # and room to tell apart those that are alike
+_NAME_LIMIT = 190  # characters; leaves room for a number that makes equal names unique
 _LISTS = ("tasks", "jobs")
 _RUNTIMES = ("runtimeInSeconds", "runtime")
 
 
 @dataclass(frozen=True, slots=True)
 class SleepTask:
-    """A task of a trace: how long its step sleeps, and whom it waits for."""
+    """A task of a trace: how long its step sleeps, and the steps that it waits for."""
 
     name: str
     seconds: float
@@ -43,7 +44,7 @@ class SleepTask:
 
 @dataclass(slots=True)
 class WorkflowTrace:
-    """A workflow as it was traced, its times scaled. Notes are on what had to be guessed or was left out."""
+    """A traced workflow, with scaled times. `notes` are about parts that were guessed or left out."""
 
     name: str
     description: str
@@ -51,7 +52,7 @@ class WorkflowTrace:
     notes: list[Remark] = field(default_factory=list)
 
     def graph(self) -> Graph:
-        """The dag that plays it back."""
+        """Return a dag that replays the workflow."""
         steps = (
             Step(name=one.name, parents=one.parents, job=Template(SLEEP), args=_arguments(one)) for one in self.sleepers
         )
@@ -59,7 +60,7 @@ class WorkflowTrace:
         return Graph(name=self.name, steps=tuple(steps), run=run, description=self.description)
 
     def declared(self) -> dict[str, Any]:
-        """The same, as a file for `tickwork apply` says it."""
+        """Return the dag as the content of a file for `tickwork apply`."""
         steps = {
             one.name: {
                 "task": SLEEP,
@@ -76,7 +77,7 @@ def _arguments(one: SleepTask) -> JsonTemplate:
 
 
 def read_wfformat(data: bytes, *, file: str, scale: float = 1.0, name: str | None = None) -> WorkflowTrace:
-    """Read a trace; its steps sleep `scale` times as long as its tasks ran. Raises InvalidInput."""
+    """Read a trace. Steps sleep for `scale` times the run time of their tasks. Raises InvalidInput."""
     check_size(data, file, limit=FILE_LIMIT)
     if not math.isfinite(scale) or scale < 0:
         raise InvalidInput(f"scale must be 0 or more, not {scale}.")
@@ -99,7 +100,7 @@ def _json(data: bytes, file: str) -> Any:
 
 
 class _TraceReader:
-    """Goes through the tasks of a workflow. A task is known here by its position."""
+    """Reads the tasks of a workflow. Tasks are identified by their position in the list."""
 
     def __init__(self, file: str, workflow: Mapping[str, Any], trace: WorkflowTrace) -> None:
         self._file = file
@@ -112,6 +113,7 @@ class _TraceReader:
         self._names = [_text(task.get("name")) for task in self._tasks]
 
     def read(self, scale: float) -> None:
+        """Add all tasks to the trace, with scaled run times. Raises InvalidInput if there is a cycle."""
         steps, parents = self._step_names(), self._parents()
         self._refuse_cycles(steps, parents)
         runtimes = [self._runtime(at) for at in range(len(self._tasks))]
@@ -122,7 +124,7 @@ class _TraceReader:
             self._trace.sleepers.append(SleepTask(steps[at], seconds, waits_for))
 
     def _step_names(self) -> list[str]:
-        """Names where they tell tasks apart, else ids; what is alike even so is numbered."""
+        """Return step names: the names of the tasks if unique, otherwise their ids; duplicates get a number."""
         distinct = len(set(self._names)) == len(self._names) and all(self._names)
         wanted = self._names if distinct else [id or name for id, name in zip(self._ids, self._names, strict=True)]
         names: list[str] = []
@@ -138,6 +140,7 @@ class _TraceReader:
         return names
 
     def _runtime(self, at: int) -> float | None:
+        """Return the run time of a task in seconds; None if the trace has none."""
         found = self._executed.get(self._ids[at]) or self._executed.get(self._names[at]) or {}
         for place in (found, self._tasks[at]):
             for name in _RUNTIMES:
@@ -145,9 +148,10 @@ class _TraceReader:
                     return runtime
         return None
 
-    # -- who waits for whom
+    # -- dependencies
 
     def _parents(self) -> list[set[int]]:
+        """Return the parents of each task."""
         references = self._references()
         parents: list[set[int]] = [set() for _ in self._tasks]
         unknown = 0
@@ -164,12 +168,13 @@ class _TraceReader:
         return parents if any(parents) or unknown else self._parents_by_files()
 
     def _references(self) -> dict[str, int]:
-        """What others may call a task: its id, or a name that no other has."""
+        """Return the texts by which other tasks can refer to a task: its id, or its name if unique."""
         alike = Counter(self._names)
         by_name = {name: at for at, name in enumerate(self._names) if name and alike[name] == 1}
         return by_name | {id: at for at, id in enumerate(self._ids) if id}
 
     def _parents_by_files(self) -> list[set[int]]:
+        """Derive parents from files: a task waits for the tasks that write the files that it reads."""
         writers: dict[str, set[int]] = {}
         for at, task in enumerate(self._tasks):
             for name in _files_of(task, "output"):
@@ -204,7 +209,7 @@ def _by_text(parents: Sequence[set[int]]) -> dict[str, list[str]]:
 
 
 def _tasks_of(place: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The list of tasks in a place; up to 1.2 they were called jobs."""
+    """Return the list of tasks in an object; up to version 1.2, its name is jobs."""
     for name in _LISTS:
         if isinstance(place.get(name), list):
             return [task for task in place[name] if isinstance(task, dict)]
@@ -212,7 +217,7 @@ def _tasks_of(place: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _files_of(task: Mapping[str, Any], link: str) -> Iterator[str]:
-    """The files that a task reads or writes: lists of ids, or up to 1.4 one list that says which are which."""
+    """Yield the files that a task reads or writes: a list of ids, or up to 1.4 one list of both kinds."""
     yield from _texts(task.get(f"{link}Files"))
     for one in task["files"] if isinstance(task.get("files"), list) else []:
         if isinstance(one, dict) and str(one.get("link")).lower() == link:

@@ -26,7 +26,7 @@ _LATE_US = 1 << 62  # an instant after which every batch is due, used to start a
 
 @dataclass(slots=True)
 class SharedCall:
-    """The jobs that run in one call, the leader first, and the ids of those that were cancelled."""
+    """The jobs that run in one call, the leader first, and the ids of the cancelled jobs."""
 
     jobs: list[HeldJob]
     cancelled: set[str] = field(default_factory=set)

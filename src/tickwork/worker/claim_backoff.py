@@ -1,8 +1,8 @@
 """Choose between a plain claim and a sparse scan for a set of tasks, and how long to back off before the next one.
 
-A plain claim scans all jobs in front of those that it may take. Behind ten thousand jobs of other tasks it is slow,
-and it blocks the worker meanwhile. So after two claims in a row that took longer than their results explain, the
-worker switches to sparse scans (see store/claim/sparse_scan.py), until no other jobs are in front of its own. A full
+A plain claim scans all jobs in front of its own candidates. Behind ten thousand jobs of other tasks it is slow, and
+it blocks the worker meanwhile. So after two claims in a row that took longer than their results explain, the worker
+switches to sparse scans (see store/claim/sparse_scan.py), until no other jobs are in front of its own. A full
 sparse scan may take only a share of the worker's time; between full scans, the worker scans only the ends of the
 queues, where new jobs arrive. A single slow claim does not count: it may have waited for a lock, the disk or a CPU.
 """

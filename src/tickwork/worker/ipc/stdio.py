@@ -40,7 +40,7 @@ def take_pipes(out: int, err: int) -> StandardStreams:
 
 
 def _behind(descriptor: int, pipe: int, stream: Any) -> TextIO:
-    """Replace a descriptor by a pipe and return its new stream; `stream` is replaced by one of the old descriptor."""
+    """Replace a descriptor by a pipe and return its new stream; sys.stdout or sys.stderr keep the old descriptor."""
     try:
         saved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     except OSError:  # it is closed

@@ -43,11 +43,11 @@ def forget_parent(keep: Iterable[int]) -> None:
 
 
 def _renew_streams() -> None:
-    """Reset the state of sys.stdin and sys.stdout to that of a new process."""
+    """Set sys.stdin and sys.stdout to the state that they have in a new process."""
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115  # it lives as long as the process
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=sys.stdin.errors)  # initially equal; our commands change only that of stdout
+        sys.stdout.reconfigure(errors=sys.stdin.errors)  # initially equal; our commands change only stdout
 
 
 def _forget_exits() -> None:

@@ -349,7 +349,7 @@ class ChildPool:
             self._hand(child, [self._waiting.popleft()])
 
     def _idle_solo(self, target: str, spot: int | None) -> Child | None:
-        """Return an idle or new solo child for a target, preferably that of a sticky key; None if all are busy."""
+        """Return an idle or new solo child for a target, preferably the child of a sticky key; None if all are busy."""
         solos = [child for child in self._children if child.solo]
         idle = [child for child in solos if not child.held and not child.retiring]
         loaded = [child for child in idle if child.target == target]

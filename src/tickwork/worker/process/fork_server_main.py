@@ -214,7 +214,7 @@ def _open_standard_streams() -> None:
 
 
 def _move_to(request: Spawn) -> None:
-    """Set the environment and the current folder to those that the supervisor had when it sent the request."""
+    """Set the environment and the current folder to the supervisor's, as they were when it sent the request."""
     if os.environb != request.environment:
         os.environb.clear()
         os.environb.update(request.environment)

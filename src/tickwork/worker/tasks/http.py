@@ -1,7 +1,7 @@
 """The built-in task `http`, which sends an HTTP request, for work that a server does. Every worker has it.
 
-It connects to public addresses, and to those that TICKWORK_HTTP_ALLOW of its worker allows. Secrets are passed in a
-separate argument and never appear in its output: errors contain at most the host of a URL.
+It connects to public addresses, and to addresses that TICKWORK_HTTP_ALLOW of its worker allows. Secrets are passed in
+a separate argument and never appear in its output: errors contain at most the host of a URL.
 """
 
 from __future__ import annotations

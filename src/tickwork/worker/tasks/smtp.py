@@ -27,9 +27,9 @@ from tickwork.worker.run.secrets import revealed
 from tickwork.worker.tasks.egress import Egress
 
 NAME = "smtp"
-WAIT_S = 20.0  # for each answer of the server
+WAIT_S = 20.0  # the timeout of each reply of the server
 TEXT_LIMIT = 100_000
-_FOR_GOOD = 500  # from here on the server says that the same thing will not work later
+_FOR_GOOD = 500  # reply codes from here on are permanent errors
 
 
 def add_smtp(app: TaskRegistry) -> None:
