@@ -2,6 +2,6 @@
 
     python -m sim --seeds 300 --from 0
 
-A seed sets everything: how many processes there are, what they do, and which faults hit them. The same seed gives the
-same events, to the byte. What is simulated is only what surrounds the product: time, handlers, and misfortune.
+A seed determines everything: the number of processes, what they do, and which faults occur. The same seed gives the
+same events, byte for byte. Only the environment of the product is simulated: time, handlers and faults.
 """

@@ -1,4 +1,4 @@
-"""`python -m sim --seeds N --from K --jobs J`: runs the seeds K to K+N-1 in J processes and says what was seen."""
+"""Command line of the simulator. `python -m sim --seeds N --from K --jobs J` runs seeds K to K+N-1 in J processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_EVERY_S = 5.0
 
 
 def main() -> int:
-    """Run; 0 when every invariant held and everything that must be seen was seen."""
+    """Run the seeds; return 0 if every invariant held and all required events occurred."""
     parser = argparse.ArgumentParser(prog="python -m sim", description=__doc__)
     parser.add_argument("--seeds", type=int, default=300, metavar="N", help="how many seeds to run (300)")
     parser.add_argument("--from", type=int, default=0, metavar="K", dest="first", help="the first of them (0)")
@@ -45,7 +45,7 @@ def _run(console: Console, first: int, count: int, most_failures: int, jobs: int
 
 
 class _Lines:
-    """Says how far it is, a line every few seconds, for logs."""
+    """Reports progress as a line every few seconds, for logs."""
 
     def __init__(self, console: Console, count: int) -> None:
         self._console = console
@@ -79,7 +79,7 @@ def _tell_failure(console: Console, failure: Outcome) -> None:
 
 
 def _enough(count: int) -> bool:
-    """Whether so many seeds must have seen everything; one that is replayed need not."""
+    """Return whether a run of `count` seeds must have seen all required events; a replay of one seed need not."""
     return count >= 100
 
 

@@ -1,6 +1,6 @@
-"""What the judge knows: the copy of the tables, each job's story so far, and what handlers really did.
+"""The state that the simulator's checks share: a copy of the tables, the history of each job, the acts of handlers.
 
-All of it is kept from what was committed and from what handlers did, and none of it is read from the store.
+It is derived from committed changes and from the actions of handlers; none of it is read from the store.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 Key = tuple[str, int]  # a job and the number of an attempt
 HeldBy = tuple[str, int]  # a job and the claim by which an attempt holds it
-CHARGED = frozenset(["failed", "timed_out"])  # what counts against a job's retries
+CHARGED = frozenset(["failed", "timed_out"])  # the ends that count against a job's retries
 
 
 @dataclass(slots=True)
 class Call:
-    """A verb that was committed: who asked for what, and what came of it. `now` is the store's, before it."""
+    """A committed store call: its caller, arguments, changes and answer. `now` is the store's time before it."""
 
     actor: Actor
     verb: str
@@ -40,28 +40,28 @@ class Call:
     now: int
 
     def arg(self, name: str) -> Any:
-        """An argument by its name, however it was passed."""
+        """Return an argument by its name, whether it was passed by position or by keyword."""
         if name in self.named:
             return self.named[name]
         place, default = _parameters(self.verb)[name]
         return self.args[place] if place < len(self.args) else default
 
     def told(self) -> list[object]:
-        """For the trace: the same at every replay, whatever order sets have."""
+        """Return the changes and the answer for the trace, with sets sorted so that replays are equal."""
         answer = self.answer
         return [*self.changes, sorted(answer) if isinstance(answer, set) else answer]
 
 
 @cache
 def _parameters(verb: str) -> dict[str, tuple[int, Any]]:
-    """The parameters of a verb: their place among the arguments, and their default."""
+    """Return the parameters of a verb: name -> (position, default)."""
     _, *parameters = inspect.signature(getattr(SqliteStore, verb)).parameters.values()
     return {one.name: (place, one.default) for place, one in enumerate(parameters)}
 
 
 @dataclass(slots=True)
 class Story:
-    """One job so far. A generation begins with the job, and anew with each retry by an operator."""
+    """The history of one job. A new generation begins with each manual retry."""
 
     attempt: int = 0
     open: bool = False
@@ -70,12 +70,12 @@ class Story:
     cancelled: bool = False
     pruned: bool = False
     acknowledged: bool = False
-    begun: bool = False  # it has started, and has not ended for good since: in a sequence it keeps its place
+    begun: bool = False  # it has started and has not reached a final state: in a sequence it keeps its position
 
 
 @dataclass(slots=True)
 class Claim:
-    """When an attempt was claimed, in the world's time, and under which rules."""
+    """When an attempt was claimed, in the world's time, and the job's policy at that time."""
 
     at_us: int
     policy: Policy
@@ -83,7 +83,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Handler:
-    """What one handler did: the truth about an attempt, whatever is stored of it."""
+    """The actual behaviour of one handler, independent of what is stored about its attempt."""
 
     process: WorkerProcess
     number: int
@@ -91,9 +91,9 @@ class Handler:
     exclusive: bool = False
     generation: int = 0
     wrote: int = 0
-    gone: bool = False  # its process died under it
-    unlogged: bool = False  # the store has lost some of what it wrote
-    stuck: bool = False  # it was told to end, and does not: what it does from here on is not asked for
+    gone: bool = False  # its process died
+    unlogged: bool = False  # the store has lost some of its logs
+    stuck: bool = False  # it was told to end and does not; its later actions are ignored
     end: AttemptEnd | None = None
     returned: bytes | None = None
 
@@ -104,24 +104,24 @@ class Handler:
 
 @dataclass
 class Account:
-    """Everything that the checks share."""
+    """The shared state of the checks."""
 
     world: World
     mirror: Mirror = field(default_factory=Mirror)
     stories: dict[str, Story] = field(default_factory=dict)
     claims: dict[Key, Claim] = field(default_factory=dict)
-    closed: dict[Key, str] = field(default_factory=dict)  # how each attempt is recorded to have ended
+    closed: dict[Key, str] = field(default_factory=dict)  # the recorded end of each attempt
     handlers: dict[HeldBy, Handler] = field(default_factory=dict)
-    holders: dict[str, list[str]] = field(default_factory=dict)  # of keys: the jobs with it that live
-    identities: dict[str, WorkerProcess] = field(default_factory=dict)  # the names under which workers registered
+    holders: dict[str, list[str]] = field(default_factory=dict)  # idempotency key -> its live jobs
+    identities: dict[str, WorkerProcess] = field(default_factory=dict)  # id of a registered worker -> its process
 
     @property
     def healing_us(self) -> int:
-        """A process that was disturbed needs so long to be well again: its heartbeat may be waiting to try anew."""
+        """Return how long a process needs to recover after a fault: its heartbeat may be in a backoff."""
         return int((2 * self.world.config.lease_s + LAST_BACKOFF_S) * 1e6)
 
     def begin(self, job_id: str) -> None:
-        """A job was inserted. After it was pruned nobody knows its id, so one that comes so late begins anew."""
+        """Start the history of an inserted job; drop the history of an earlier, pruned job with the same id."""
         for account in (self.claims, self.closed):
             for number in range(1, self.stories.get(job_id, Story()).attempt + 1):
                 account.pop((job_id, number), None)
@@ -130,7 +130,7 @@ class Account:
         self.stories[job_id] = Story()
 
     def store_now(self) -> int:
-        """The store's clock as RELIABILITY.md rule 12 has it."""
+        """Return the time of the store's clock, as defined by rule 12 of RELIABILITY.md."""
         clock = self.world.clock
         anchor = self.mirror.clock.get(1)
         if anchor is None:
@@ -139,7 +139,7 @@ class Account:
         return clock.wall_us() if clock.wall_us() - went > DRIFT_US else went
 
     def state_of(self, job_id: str) -> str | None:
-        """A job's state in the words of the product."""
+        """Return a job's state by the name that the product uses; None if the job does not exist."""
         match self.mirror.standing(job_id):
             case QueueRow():
                 return "queued"
@@ -151,5 +151,5 @@ class Account:
                 return None
 
     def current(self, job_id: str) -> RunningRow | None:
-        """The attempt that holds a job, if one does."""
+        """Return the running attempt of a job, or None."""
         return self.mirror.running.get(job_id)

@@ -1,4 +1,4 @@
-"""Whatever can stop, stand still or die on its own: a process, or a child of one. Each has clocks of its own."""
+"""Base class of simulated processes and child processes, which can pause, crash and stop, and have their own clocks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from sim.world import World
 
 
-_UPTIME_S = 2.0 * DAY_S  # a monotonic clock counts from the host's start
+_UPTIME_S = 2.0 * DAY_S  # the value of the monotonic clock at the start, as if the host had booted before
 
 
 class ProcessClock:
-    """A process's clocks: those of the host, shifted, and running a little fast or slow."""
+    """The clocks of a process: the host's clocks with an offset and a small rate error."""
 
     def __init__(self, host: VirtualClock, config: ClockConfig) -> None:
         self._host = host
@@ -36,7 +36,7 @@ class ProcessClock:
 
 
 class Actor:
-    """Takes part in a world under a name."""
+    """A participant of a simulated world."""
 
     def __init__(self, world: World, name: str, clock: ClockConfig) -> None:
         self.world = world
@@ -44,25 +44,25 @@ class Actor:
         self.clock = ProcessClock(world.clock, clock)
         self.dead = False
         self.frozen_until = 0
-        self.standing_still = 0  # how many of its calls take long just now
-        self.disturbed_at = -1  # when something last went wrong for it
+        self.standing_still = 0  # number of its calls that are blocked now
+        self.disturbed_at = -1  # the time of the last fault that affected it
 
     def freeze(self, until_us: int, *, children: bool) -> None:
-        """Stand still until then."""
+        """Pause until a time."""
         self.frozen_until = max(self.frozen_until, until_us)
         self.disturb(self.frozen_until)
 
     def disturb(self, at_us: int) -> None:
-        """Note that a fault touched it: until then, what it promises only while it is well need not hold."""
+        """Record that a fault affects it until a time; guarantees for undisturbed processes do not apply until then."""
         self.disturbed_at = max(self.disturbed_at, at_us)
 
     def well_since(self, at_us: int) -> bool:
-        """Whether nothing has gone wrong for it, or with the clocks of all, since then."""
+        """Return whether no fault and no step of the host's clock has affected it since a time."""
         return not self.standing_still and max(self.disturbed_at, self.world.stepped_at_us) < at_us
 
     def crash(self) -> None:
-        """End at once; whatever was in memory is gone."""
+        """End at once and lose all memory."""
         self.dead = True
 
     def drain(self, *, now: bool) -> None:
-        """Be asked to end in good order."""
+        """Request an orderly shutdown."""

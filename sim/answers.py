@@ -1,4 +1,4 @@
-"""What a caller is told is what happened; and of what may happen, the right thing did (S13)."""
+"""Check that the answers of store verbs match their effects, and that claims take the most urgent jobs (S13)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tickwork.core.fairness.starvation import aged_before_us
 
 
 class Answers:
-    """Judges what verbs answer, by verb."""
+    """Checks the answers of store verbs."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -19,6 +19,7 @@ class Answers:
         self._count = account.world.trace.count
 
     def plan_round(self, call: Call, moves: Sequence[Move]) -> None:
+        """Check the answer of a call against the jobs that it moved. Raises Broken."""
         match call.verb:
             case "claim_jobs":
                 self._claims(call, moves)
@@ -47,8 +48,11 @@ class Answers:
         return current is not None and current.claim == claim
 
     def _claims(self, call: Call, moves: Sequence[Move]) -> None:
-        """S13: nothing more urgent was left in the same queue, but for what was aged. And no due job was, while there
-        was room."""
+        """Check a claim.
+
+        S13: it left no more urgent job in the same queue, except to prefer jobs that aged. L1: it left no due job
+        while it had free capacity.
+        """
         told = sorted((job.job_id, job.attempt) for job in call.answer.jobs)
         taken = [move.after for move in moves if isinstance(move.after, RunningRow)]
         limit = call.arg("limit")
@@ -63,12 +67,12 @@ class Answers:
                 hold(not passed, "S13", f"{row} was claimed before {other}")
 
     def _wanted(self, call: Call) -> int:
-        """How many due jobs a claim takes, if there are enough: with sequences, what it has free slots for."""
+        """Return how many jobs a claim must take if enough are due: its limit, or with sequences, its free slots."""
         limit, reach = call.arg("limit"), call.arg("reach")
         return min(limit, reach.slots) if self._account.world.lines and reach is not None else limit
 
     def _left_behind(self, call: Call) -> list[QueueRow]:
-        """What the claim might have taken, and did not."""
+        """Return the due jobs that the claim could have taken and did not."""
         queues, tasks = call.arg("queues"), call.arg("tasks")
         return [
             row
@@ -80,7 +84,7 @@ class Answers:
         ]
 
     def _finished(self, call: Call, moves: Sequence[Move]) -> None:
-        """Refused is what is not current. A late result that nobody reclaimed is kept."""
+        """Check that exactly the ends of superseded attempts were refused; a late end of a current one is accepted."""
         moved = {move.job_id for move in moves}
         hold(set(call.answer) == moved, "S5", f"{call.verb} answered {sorted(call.answer)} and closed {sorted(moved)}")
         refused = [one for one in call.arg("endings") if one.job_id not in moved]
@@ -96,7 +100,7 @@ class Answers:
             self._count("repeated finish refused" if own else "stale finish refused")
 
     def _cancelled(self, call: Call) -> None:
-        """From here on, whatever lives of them only ends."""
+        """Check that no cancelled job is queued, or runs without a cancel request."""
         for job_id in call.arg("ids"):
             row = self._mirror.running.get(job_id)
             lives = job_id in self._mirror.queue or (row is not None and row.cancel_at is None)

@@ -1,7 +1,7 @@
-"""A simulated child process: it hears frames, runs handlers in virtual time, and says frames.
+"""A simulated child process: it receives frames, runs handlers in virtual time, and sends frames.
 
-It does what worker/run/executor.py does on threads, with the same reminders and the same waits. What a
-handler does is drawn in workloads/handlers.py.
+It behaves like worker/run/executor.py on threads, with the same timeouts and grace periods. The actions of handlers
+are drawn in workloads/handlers.py.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _WIRE_US = 100
 
 
 class Attempt:
-    """One attempt in a body: how far its handler is."""
+    """One attempt in a simulated child, with the progress of its handler."""
 
     def __init__(self, given: Assignment, serial: int) -> None:
         self.given = given
@@ -76,7 +76,7 @@ class Attempt:
 
 
 class Body(Actor):
-    """A child process and the socket to it, in one: it hears frames, runs handlers, and says frames."""
+    """A child process and its socket in one object: it receives frames, runs handlers, and sends frames."""
 
     def __init__(self, process: WorkerProcess, name: str, slots: int, *, loaded: bool) -> None:
         super().__init__(process.world, name, process.world.config.workers[process.index].clock)
@@ -114,7 +114,7 @@ class Body(Actor):
         return self.returncode
 
     def release(self) -> None:
-        """Nothing is left of it that somebody could still have to do with."""
+        """Do nothing: a simulated child has no resources to release."""
 
     def die(self, code: int) -> None:
         if self.returncode is None:
@@ -131,7 +131,7 @@ class Body(Actor):
         self.die(KILLED)
 
     def disturb(self, at_us: int) -> None:
-        """What goes wrong for a handler that talks to the store goes wrong for its process."""
+        """Record a fault of a handler's store call as a fault of its worker process, too."""
         super().disturb(at_us)
         self.process.disturb(at_us)
 
@@ -164,7 +164,7 @@ class Body(Actor):
     # -- as an executor
 
     def after_s(self, seconds: float, call: Callable[[], None]) -> None:
-        """Make a call so much later on this process's clock."""
+        """Schedule a call after `seconds` on this process's clock."""
         self.world.after(ceil(round(seconds / self.clock.rate * SECOND, 3)) + 1, self, call)
 
     def _obey_all(self) -> None:
@@ -213,7 +213,7 @@ class Body(Actor):
         self._go_on(attempt)
 
     def _go_on(self, attempt: Attempt) -> None:
-        """Have the next step, or the end, come after its share of the time."""
+        """Schedule the next step of the handler, or its end; the steps are evenly spaced over its run time."""
         script = attempt.script
         if script is not None:
             share = script.takes_s / (len(script.steps) + 1)
@@ -238,7 +238,7 @@ class Body(Actor):
                 attempt.asked = next(self._requests)
                 state = f'"{job_id}:{attempt.given.attempt}:{attempt.step}"'.encode() if step == "save" else None
                 self._say(Ask(attempt.asked, job_id, claim, state))
-                return  # it goes on when it was answered
+                return  # it continues when the reply arrives
             case "spawn":
                 if not self._spawn_job(attempt):
                     return
@@ -252,7 +252,7 @@ class Body(Actor):
         self.world.plan_round.truth.wrote(attempt.key)
 
     def _spawn_job(self, attempt: Attempt) -> bool:
-        """Enqueue a job in the name of this attempt; False when the handler failed at it."""
+        """Enqueue a job from the handler of this attempt; return False if that failed the handler."""
         job = self.world.workload.child_job(self.world, self._rng)
         if job is None:
             return True
@@ -299,7 +299,7 @@ class Body(Actor):
                 self._settle_in_transaction(attempt)
 
     def _settle_in_transaction(self, attempt: Attempt) -> None:
-        """What a transactional handler does: its own writes, and the end of its job, in one commit."""
+        """Commit a transactional handler's own writes together with the end of its job."""
         given = attempt.asking
         self.world.plan_round.truth.returned(attempt.key, _result(attempt))
         outcome = decide(Policy(), 0, 0, False, Succeeded(_result(attempt)), self._rng)
@@ -322,7 +322,7 @@ class Body(Actor):
         self._say(AttemptsEnded([end]))
         self._fill()
 
-    # -- ending from outside
+    # -- interrupting attempts
 
     def _interrupt(self, job_id: str, claim: int, reason: str) -> None:
         attempt = self._attempts.get((job_id, claim))

@@ -1,18 +1,18 @@
-"""The judge: sees every verb with what it changed, and every handler, and knows what may be and what may not.
+"""Check the simulator's invariants after every store call, with its changes, and at every step of a handler.
 
-It shares no code with the store. The names of the invariants are those of RELIABILITY.md 3a; besides them:
+It shares no code with the store. The names of the invariants are those of RELIABILITY.md 3a, and:
 
-    ERR   a loop raised something that the simulator did not inject
-    SQL   SQLite refused a statement of ours
-    KEY   the table of keys says who lives
-    OWN   what is recorded of an attempt is what its own handler came to
-    LOG   what a handler wrote is stored no later than its end
-    R10   a worker starts nothing after its lease, as it counts it (rule 10)
-    WELL  nothing is taken from a worker that is well
+    ERR   a loop raises only errors that the simulator injected
+    SQL   SQLite accepts all statements of the product
+    KEY   the table of idempotency keys agrees with the live jobs
+    OWN   the recorded end of an attempt is the end that its own handler reached
+    LOG   the logs of a handler are stored no later than its end
+    R10   a worker starts no handler after its lease, on its own clock (rule 10)
+    WELL  no attempt is reclaimed from a worker without faults
     SEQ   a sequence keeps its order (see lines.py)
-    TICK  schedules fire what they should, once, not early, and nothing is forgotten (see ticks.py)
-    ONCE  a job with on_lost="fail" whose handler began is not begun again, whatever took the attempt away
-    SIM   the simulator itself is wrong
+    TICK  each occurrence of a schedule fires once, not early, and is not forgotten (see ticks.py)
+    ONCE  a handler with on_lost="fail" that began is not started again, whatever ended its attempt
+    SIM   the simulator itself has an error
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """Holds the invariants after every verb and at every step of a handler. Raises Broken when one does not hold."""
+    """Checks all invariants after every store call and at every step of a handler. Raises Broken if one is violated."""
 
     def __init__(self, world: World) -> None:
         self.account = Account(world)
@@ -48,7 +48,7 @@ class Judge:
         self._latest = 0
 
     def observe(self, call: Call) -> list[Move]:
-        """Judge a committed verb; return the jobs that it moved."""
+        """Check a committed store call; return the jobs that it moved."""
         self._judge_clock(call)
         self._world.ticks.plan_round(call)
         before = {job_id: self._mirror.standing(job_id) for job_id in jobs_in(call.changes)}
@@ -71,7 +71,7 @@ class Judge:
             self.moved_at_us = self._world.now_us
 
     def _judge_clock(self, call: Call) -> None:
-        """S26: whatever the host's clock does, what is written is not written in the past."""
+        """S26: the store's time never goes back, whatever the host's clock does."""
         if call.changes:
             hold(
                 call.now >= self._latest or self._world.is_lossy,
@@ -114,12 +114,12 @@ class Judge:
 
     def _judge_attempt_row(self, call: Call, change: Change, row: AttemptRow) -> None:
         hold(change.old is None, "S5", f"attempt {row.attempt} of job {row.job_id} was recorded twice")
-        if call.verb != "retry_jobs":  # which moves what was recorded with the job's end
+        if call.verb != "retry_jobs":  # retry_jobs copies the attempt that was recorded with the job's end
             hold(row.ended_at == call.now, "S26", f"attempt {row.attempt} of job {row.job_id} ended at another time")
 
     def _judge_lease(self, call: Call, change: Change, row: WorkerRow) -> None:
-        """Only a worker's own calls touch its lease, and its end is counted by the store's clock."""
-        if call.verb == "reclaim_attempts":  # which gives up workers that are silent
+        """Check that only a worker's own calls change its lease, and that its end follows the store's clock."""
+        if call.verb == "reclaim_attempts":  # it marks silent workers as lost
             silent = change.old is not None and change.old.lease_until == row.lease_until < call.now
             hold(silent and row.state == "lost", "S4", f"the reaper changed the worker {change.old} to {row}")
             return
@@ -132,7 +132,7 @@ class Judge:
     # -- clients
 
     def acknowledged(self, ids: Sequence[str]) -> None:
-        """A client was told that these jobs are stored."""
+        """Record that a client received the confirmation that these jobs are stored."""
         for job_id in ids:
             story = self.account.stories.get(job_id)
             hold(story is not None or self._world.is_lossy, "S1", f"job {job_id} was acknowledged, and is unknown")
@@ -147,7 +147,7 @@ class Judge:
     # -- at the end
 
     def finally_check(self) -> None:
-        """S25, and what only a look at everything can show."""
+        """Check S25, and the invariants that need the whole final state."""
         ((verdict,),) = self._world.raw.execute("PRAGMA integrity_check").fetchall()
         hold(verdict == "ok", "S25", str(verdict))
         self._mirror.compare(self._world.raw)
@@ -158,7 +158,7 @@ class Judge:
         self._judge_records()
 
     def _judge_records(self) -> None:
-        """S3: the attempts of a job are recorded without a gap. S8: a handler's own writes come with its success."""
+        """S3: the attempts of a job are recorded without a gap. S8: a handler's own writes commit with its success."""
         recorded: dict[str, list[int]] = {}
         for job_id, number in self._mirror.attempts:
             recorded.setdefault(job_id, []).append(number)

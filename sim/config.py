@@ -1,4 +1,4 @@
-"""What a seed draws before anything runs: how many processes there are, how they are set up, how handlers behave."""
+"""Draw the configuration of a simulated world from a seed: its processes, their settings, the behaviour of handlers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class ClockConfig:
-    """How the clocks of one process differ from the host's: an offset, and how much faster they go."""
+    """The difference of a process's clocks from the host's: an offset and a rate."""
 
     offset_s: float
     rate: float
@@ -25,7 +25,7 @@ class ClockConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """One worker process, the same at each of its restarts."""
+    """The configuration of one worker process, which does not change at its restarts."""
 
     queues: tuple[tuple[str, float], ...]
     tasks: tuple[str, ...]
@@ -38,7 +38,7 @@ class WorkerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The world of a seed, without its faults."""
+    """The configuration of a world, without its faults."""
 
     lease_s: float
     horizon_s: float
@@ -50,7 +50,7 @@ class Config:
     solo_tasks: frozenset[str]
     wakes: bool
     latency_us: int
-    longest_s: float  # a handler that ends by itself does so within this time
+    longest_s: float  # the longest run time of a handler that ends by itself
     retention: Retention
 
     @property
@@ -63,7 +63,7 @@ class Config:
 
 
 def draw_config(rng: Random) -> Config:
-    """Draw a world. It is small, so that many of them can be run: what goes wrong, goes wrong among a few."""
+    """Draw the configuration of a world. Worlds are small, so that many can run: a few processes show most bugs."""
     lease_s = rng.choice(LEASES_S)
     queues = tuple(f"q{n}" for n in range(rng.choice((1, 1, 2, 3))))
     names = tuple(f"task{n}" for n in range(rng.choice((1, 2, 3))))
@@ -88,7 +88,7 @@ def draw_config(rng: Random) -> Config:
 
 
 def _draw_worker(rng: Random, index: int, queues: tuple[str, ...], tasks: tuple[str, ...]) -> WorkerConfig:
-    """The first worker serves everything, so that every job can end; the others may serve less."""
+    """Draw a worker. The first serves all queues and tasks, so that every job can end; the others may serve fewer."""
     served, known = list(queues), list(tasks)
     if index > 0:
         served = rng.sample(served, rng.randint(1, len(served)))

@@ -1,7 +1,7 @@
-"""What goes wrong, and how often. Each seed switches some kinds of faults on; the others never happen in it.
+"""Inject faults into a simulated world. Each seed enables some kinds of faults, with some probability.
 
-Most faults strike at the edge of a store verb, since that is where a process and the store can come to differ: before
-it (nothing has happened), or after its commit (it has happened, and whoever asked may never know).
+Most faults happen at the edges of a store call, where the states of a process and the store can diverge: before the
+call (nothing has happened), or after its commit (it has happened, and the caller may never learn it).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ SECOND = 1_000_000
 _RARE = frozenset(
     ["finish_attempts", "reclaim_attempts", "insert_jobs", "cancel_jobs", "retry_jobs", "save_state", "append_logs"]
 )
-_BOOST = 6.0  # verbs that move jobs are few among those that only look
-_LOST_US = 4 * SECOND  # commits of up to so long are lost
-_DEEPEST = 4  # so many calls at most stand still at once, one inside the other
+_BOOST = 6.0  # a higher probability for calls that move jobs, which are rare compared to reads
+_LOST_US = 4 * SECOND  # the longest period whose commits are lost
+_DEEPEST = 4  # the limit of nested blocked calls
 
 
 class Unreachable(StoreUnreachable):
-    """The store did not answer, because the simulator said so. Any other error of the store is a bug."""
+    """An injected failure of the store to answer. Any other error of the store is a bug."""
 
 
 class Crashed(BaseException):
-    """A process ended in the middle of what it did. Its stack is unwound; nothing in it may look at this."""
+    """An injected crash of a process. It unwinds the stack of the process, whose code must not handle it."""
 
     def __init__(self, actor: Actor) -> None:
         super().__init__(f"{actor.name} crashed")
@@ -46,7 +46,7 @@ class Crashed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """How likely each fault is at a verb's edge, and how often the others come in a run. Zero: switched off."""
+    """The probability of each fault at the edge of a call, and the mean number per run of the other faults. 0: off."""
 
     crash: float = 0.002
     error: float = 0.01
@@ -54,8 +54,8 @@ class FaultPlan:
     late: float = 0.004
     pause: float = 0.002
     stall: float = 0.006
-    silent: float = 0.004  # a call that answers only at its deadline
-    slow_reaper: float = 0.3  # between finding an orphan and taking it back
+    silent: float = 0.004  # a call that fails at its deadline
+    slow_reaper: float = 0.3  # a delay between finding an expired attempt and reclaiming it
     hiccup: float = 0.01
     random_pauses: float = 2.0
     random_crashes: float = 2.0
@@ -63,39 +63,42 @@ class FaultPlan:
     outages: float = 1.0
     clock_steps: float = 2.0
     lost_wakes: float = 0.2
-    deadly_starts: float = 0.1  # a child that dies before it has said hello
-    restores: float = 0.0  # of a snapshot of the store: only in lossy worlds
+    deadly_starts: float = 0.1  # a child that dies before it has sent `Hello`
+    restores: float = 0.0  # of a snapshot of the store; only in lossy worlds
 
 
 NO_FAULTS = FaultPlan(**dict.fromkeys((field.name for field in fields(FaultPlan)), 0.0))
 
 
 def lossy(plan: FaultPlan) -> FaultPlan:
-    """The same faults in a world whose store loses commits. Its clock would go back with a step, so there are none."""
+    """Return a plan for a lossy world, whose store loses commits.
+
+    It has no steps of the host's clock, because a restore with a step would set the store's clock back.
+    """
     return replace(plan, restores=1.5, clock_steps=0.0)
 
 
 def draw_plan(rng: Random) -> FaultPlan:
-    """Switch each kind on or off, and the whole up or down."""
+    """Draw a plan: enable or disable each kind of fault, and scale all probabilities."""
     strength = rng.choice((0.3, 1.0, 1.0, 3.0))
     drawn = {field.name: getattr(FaultPlan(), field.name) * strength * rng.randint(0, 1) for field in fields(FaultPlan)}
     return replace(FaultPlan(), **drawn)
 
 
 class Faults:
-    """Decides at each edge of a verb what goes wrong there. After `heal` nothing does."""
+    """Decides which faults happen at the edges of calls and at random times, while `active`."""
 
     def __init__(self, world: World, plan: FaultPlan, rng: Random) -> None:
         self._world = world
         self._plan = plan
         self._rng = rng
-        self._down: dict[Actor | None, int] = {}  # until when the store is out of reach, for one process or for all
+        self._down: dict[Actor | None, int] = {}  # process (None: all) -> end of the outage of the store
         self.active = True
 
-    # -- at the edges of a verb
+    # -- at the edges of a call
 
     def before(self, actor: Actor, verb: str, carry_out: Callable[[], object]) -> None:
-        """Nothing has happened yet."""
+        """Inject faults before a call, when nothing has happened yet."""
         if not self.active:
             return
         self._check_outage(actor, verb)
@@ -105,7 +108,7 @@ class Faults:
         self._strike(actor, verb, boost, self._plan.error, "before")
 
     def after(self, actor: Actor, verb: str, answer: object, moved: bool) -> None:
-        """The verb's transaction is committed; the answer is on its way."""
+        """Inject faults after the commit of a call, before its answer arrives."""
         if self.active:
             if verb == "expired_attempts" and answer and self._rng.random() < self._plan.slow_reaper:
                 self._stall(actor, verb, "after")
@@ -132,7 +135,7 @@ class Faults:
         raise Unreachable(f"simulated: {verb}, {edge} its commit")
 
     def _delay(self, actor: Actor, verb: str, carry_out: Callable[[], object]) -> None:
-        """Whoever asked gives up, and the store carries it out a little later (RELIABILITY.md 25: within lease/3)."""
+        """Let the caller fail, and carry out the call a little later (RELIABILITY.md 25: within lease/3)."""
 
         def later() -> None:
             with suppress(TickworkError):
@@ -151,7 +154,7 @@ class Faults:
         raise Crashed(actor)
 
     def _pause(self, actor: Actor, verb: str, edge: str) -> None:
-        """The whole process stands still; sometimes its children, too."""
+        """Pause the whole process, sometimes with its children."""
         if self._world.depth < _DEEPEST:
             self._note(actor, verb, f"pause {edge}")
             pause = self._some_leases()
@@ -159,13 +162,13 @@ class Faults:
             self._world.pass_time(actor, pause)
 
     def _stall(self, actor: Actor, verb: str, edge: str) -> None:
-        """Only this call takes long; the other threads of its process go on."""
+        """Block only this call; the other threads of its process continue."""
         if self._world.depth < _DEEPEST:
             self._note(actor, verb, f"stall {edge}")
             self._world.pass_time(actor, self._some_leases())
 
     def _stay_silent(self, actor: Actor, verb: str, edge: str) -> None:
-        """The connection says nothing more: the caller gives up at its deadline, and does not know what happened."""
+        """Simulate a silent connection: the caller fails at its deadline and does not know what happened."""
         if self._world.depth < _DEEPEST:
             self._note(actor, verb, f"silent {edge}")
             us = int(max(LEAST_ANSWER_S, min(ANSWER_S, self._world.config.lease_s / 3)) * SECOND)
@@ -180,7 +183,7 @@ class Faults:
         actor.disturb(self._world.now_us)
 
     def _some_leases(self) -> int:
-        """0.1 to 10 leases, but nothing stands still when healing begins."""
+        """Return a time of 0.1 to 10 leases, which ends before the phase without faults begins."""
         us = int(self._world.config.lease_s * 10 ** self._rng.uniform(-1, 1) * SECOND)
         return max(0, min(us, self._world.horizon_us - self._world.now_us))
 
@@ -190,10 +193,10 @@ class Faults:
                 actor.disturb(self._world.now_us)
                 raise Unreachable(f"simulated: {verb}, the store is down")
 
-    # -- at any time
+    # -- at random times
 
     def plan_ahead(self) -> None:
-        """Draw when the faults come that need no verb."""
+        """Schedule the faults that do not depend on a call."""
         plan = self._plan
         for rate, strike in (
             (plan.random_pauses, self._freeze_one),
@@ -223,7 +226,7 @@ class Faults:
         process.crash()
 
     def _lose_commits(self) -> None:
-        """From some time on, all that is committed will be lost."""
+        """Take a snapshot, and restore it later, so that the commits in between are lost."""
         snapshot = Snapshot(self._world)
         self._world.after(self._rng.randrange(1, _LOST_US), None, self._if_active(snapshot.restore))
 
@@ -244,7 +247,7 @@ class Faults:
         self._world.step_clock(by_s)
 
     def hiccup_us(self, actor: Actor) -> int:
-        """How long one thread of a process is not given the processor; mostly not at all."""
+        """Return how long one thread of a process is delayed by the operating system; usually 0."""
         if not self.active or self._rng.random() >= self._plan.hiccup:
             return 0
         us = self._some_leases()
@@ -260,7 +263,7 @@ class Faults:
 
 
 class FaultyStore:
-    """A process's way to the store: every verb goes through the world, which may let it fail."""
+    """The store as a process sees it: every call goes through the world, which may inject faults."""
 
     def __init__(self, world: World, actor: Actor) -> None:
         self._world = world
@@ -270,13 +273,16 @@ class FaultyStore:
 
     def __getattr__(self, verb: str) -> Any:
         call = partial(self._world.call, self._actor, verb, getattr(self._world.store, verb))
-        setattr(self, verb, call)  # the next time it is found at once
+        setattr(self, verb, call)  # cached for the next lookup
         return call
 
     def exchange(
         self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], *wanted: Any, **named: Any
     ) -> Exchange:
-        """As two verbs, so that each is judged by itself; what may go wrong in between could also go wrong in one."""
+        """Carry out an exchange as two calls, so that each is checked separately.
+
+        The faults that are possible between the two calls are also possible around a single one.
+        """
         finished = self.finish_attempts(endings, logs) if endings or logs else set()
         try:
             return Exchange(finished, self.claim_jobs(worker, *wanted, **named))
@@ -284,7 +290,7 @@ class FaultyStore:
             return Exchange(finished, None)
 
     def commit_with(self, endings: Sequence[Finish], logs: Sequence[NewLog]) -> Any:
-        """What a transactional handler commits: a row of its own, together with the end of its job."""
+        """Commit a row of a transactional handler together with the end of its job."""
 
         def commit(endings: Sequence[Finish], logs: Sequence[NewLog]) -> set[JobId]:
             store = self._world.store

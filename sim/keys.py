@@ -1,4 +1,4 @@
-"""S9: one live job a key, also for a while after its end where that was asked for; and the table says which."""
+"""Check idempotency keys (S9): one live job per key, and optionally for a time after its end, as the table records."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sim.trace import hold
 
 
 class Keys:
-    """Knows who holds which key, from the jobs that live."""
+    """Tracks which live job holds each idempotency key, and checks the table of keys."""
 
     def __init__(self, account: Account) -> None:
         self._mirror = account.mirror
         self._holders = account.holders
 
     def plan_round(self, call: Call, moves: Sequence[Move], before: dict[str, KeyRow]) -> None:
-        """`before` is the table of keys as the verb found it, if it changed it."""
+        """Check the keys after a call. `before` is the table of keys before the call, if the call changed it."""
         for move in moves:
             self._follow(move)
             self._judge_window(call, move, before)
@@ -47,7 +47,7 @@ class Keys:
             hold(row is None or row.until is not None, "KEY", f"key {key} is taken by a job that ended: {row}")
 
     def _judge_window(self, call: Call, move: Move, before: dict[str, KeyRow]) -> None:
-        """A key that stays taken for a while after its job's end is given to nobody else in that time."""
+        """Check that a key that is reserved for a time after its job's end is not given to another job in that time."""
         comes = isinstance(move.after, QueueRow) and not isinstance(move.before, QueueRow | RunningRow)
         job = self._mirror.jobs.get(move.job_id)
         if comes and job is not None and job.key in before:

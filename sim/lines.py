@@ -1,7 +1,7 @@
-"""Sequences in a simulated world: some seeds have them, and SEQ says that their order was kept.
+"""Sequences in a simulated world, which some seeds have, and the check of their order (SEQ).
 
-SEQ: of the jobs of a key one runs at a time, in the order of (run_at, id). One that has started keeps its place until
-it has ended for good, whatever becomes of its worker meanwhile.
+SEQ: jobs with the same key run one at a time, in the order of (run_at, id). A job that has started keeps its position
+until it reaches a final state, whatever happens to its worker.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _LIMIT = "line"
 _KEYS = 3
-_SHARE = 0.7  # of the jobs are in a sequence, where there are some
+_SHARE = 0.7  # the share of jobs that are in a sequence, in worlds with sequences
 
 
 class Lines:
-    """Puts jobs into sequences, and judges every start of one."""
+    """Assigns jobs to sequences, and checks each start of such a job."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -44,7 +44,7 @@ class Lines:
         return {_LIMIT: sequence("key")}
 
     def stamp(self, job: NewJob) -> NewJob:
-        """Put a job into a sequence, or leave it alone. What is drawn depends on its id alone."""
+        """Return a job, possibly assigned to a sequence. The draw depends only on the job's id."""
         rng = Random(f"{job.id}/line")
         if not self or job.key is not None or rng.random() > _SHARE:
             return job
@@ -56,7 +56,7 @@ class Lines:
         return job_id in self._key_of
 
     def plan_round(self, call: Call, moves: Sequence[Move]) -> None:
-        """Judge the starts of a verb by where all jobs stand after it, and note which have ended for good."""
+        """Check the starts of a call by the positions of all jobs after it, and record jobs in a final state."""
         for move in moves:
             if not self.is_in_line(move.job_id):
                 continue
@@ -72,6 +72,7 @@ class Lines:
         return self._world.plan_round.account.stories
 
     def _started(self, call: Call, row: RunningRow) -> None:
+        """Check that a job that starts has no running, interrupted or earlier due job of its key before it."""
         mirror, key = self._world.plan_round.account.mirror, self._key_of[row.job_id]
         others = [job_id for job_id, other in self._key_of.items() if other == key and job_id != row.job_id]
         beside = [one for one in others if one in mirror.running]

@@ -1,8 +1,8 @@
-"""What must come to pass once nothing goes wrong any more.
+"""Check liveness in the phase without faults.
 
-L1: every job ends, within a bound. Three things are looked at: that something moves in any stretch that is long enough
-for it, that no job is tried more often than it can need, and that it is all over some day.
-L2: an attempt that no process works on is taken back within lease + reap interval + poll.
+L1: every job ends within a bound. There are three checks: some job moves in each sufficiently long period, no job has
+more attempts than it can need, and the run ends.
+L2: an attempt that no process works on is reclaimed within lease + reap interval + poll interval.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 LONGEST_TIMEOUT_S = 5.0
 _SECOND = 1_000_000
 _SLACK_S = 2.0
-_SPARE_ATTEMPTS = 16  # snoozes, and neighbours of children that died
+_SPARE_ATTEMPTS = 16  # additional attempts: after snoozes, and after the death of a shared child
 _LOOK_EVERY_US = _SECOND
 
 
 class Liveness:
-    """Watches the time after the faults."""
+    """Checks that jobs make progress after the end of the faults."""
 
     def __init__(self, world: World) -> None:
         config = world.config
@@ -41,25 +41,25 @@ class Liveness:
         self._attempts: dict[str, int] = {}
         handler_s = max(config.longest_s, LONGEST_TIMEOUT_S) + KILL_GRACE_S + CANCEL_GRACE_S + STUCK_GRACE_S
         patience_s = config.lease_s + INTERVAL_S + config.poll_s + LAST_BACKOFF_S + _SLACK_S
-        if world.is_lossy:  # until a worker looks for ends that the store has lost
+        if world.is_lossy:  # the interval at which a worker looks for ends that the store has lost
             patience_s += OWN_LOOK_LEASES * config.lease_s
         self._orphan_us = int(patience_s * _SECOND)
         self._still_us = int((patience_s + 2 * handler_s) * _SECOND)
 
     def begin(self) -> None:
-        """The faults are over."""
+        """Start the checks: there are no more faults."""
         self._began_us = self._world.now_us
         self._attempts = {job_id: story.attempt for job_id, story in self._world.plan_round.account.stories.items()}
 
     def over(self) -> bool:
-        """Whether every job has ended, and every client has been told."""
+        """Return whether every job has ended, every client has its answer, and no schedule is due."""
         mirror = self._world.plan_round.account.mirror
         if self._began_us is None or mirror.queue or mirror.running:
             return False
         return all(client.idle for client in self._world.clients) and self._world.ticks.over()
 
     def look(self) -> None:
-        """Check, now and then."""
+        """Run the checks, at most once in `_LOOK_EVERY_US`. Raises Broken."""
         now = self._world.now_us
         if self._began_us is not None and now - self._looked_us >= _LOOK_EVERY_US:
             self._looked_us = now
@@ -76,7 +76,7 @@ class Liveness:
             hold(now - since <= self._orphan_us, "L2", f"for {waited_s:g} s nobody has had {unowned[key]}")
 
     def _owned(self, row: RunningRow) -> bool:
-        """Whether a living process knows that it holds this attempt."""
+        """Return whether a living process knows that it holds this attempt or has to store its end."""
         owner = self._world.plan_round.account.identities[row.worker]
         if owner.dead or owner.lease.worker != row.worker:
             return False
@@ -85,6 +85,7 @@ class Liveness:
         return any((one.job_id, one.claim) == (row.job_id, row.claim) for one in owner.worker._endings)
 
     def _look_for_standstill(self, now: int) -> None:
+        """Check that a job has moved recently, unless all jobs wait for a later run time."""
         account = self._world.plan_round.account
         since = max(self._world.plan_round.moved_at_us, self._began_us or 0)
         if now - since <= self._still_us:

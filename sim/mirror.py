@@ -1,8 +1,8 @@
-"""An account of the store's tables that is kept apart from the store: it listens to SQLite itself.
+"""A copy of the store's tables, maintained independently of the store by SQLite's pre-update hook.
 
-SQLite says of every row what it was and what it becomes, whichever statement did it. From that a copy of the tables is
-kept in memory, and for every verb it is known which jobs it moved, from where to where. At the end of a run the copy is
-compared with the tables.
+SQLite reports the old and the new version of every changed row, whichever statement changed it. The copy is kept in
+memory, and shows which jobs each store call moved, from which table to which. At the end of a run the copy is compared
+with the tables.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class FireRow(NamedTuple):
 
 
 class LedgerRow(NamedTuple):
-    """What transactional handlers write: the user's own table in the same file."""
+    """A row that transactional handlers write, in a user table of the same file."""
 
     job_id: str
     attempt: int
@@ -143,7 +143,7 @@ LEDGER = "CREATE TABLE sim_ledger (job_id TEXT NOT NULL, attempt INTEGER NOT NUL
 
 
 class Change(NamedTuple):
-    """A row that was written: new only, old only, or both."""
+    """A changed row: inserted (new only), deleted (old only), or updated (both)."""
 
     table: str
     old: Row | None
@@ -154,14 +154,14 @@ class Change(NamedTuple):
         return self.old if self.new is None else self.new
 
     def brief(self) -> str:
-        """For people."""
+        """Return a short text for messages."""
         sign = "~" if self.old and self.new else "+" if self.new else "-"
         told = " ".join(f"{name}={value}" for name, value in self.row._asdict().items() if name in _TOLD and value)
         return f"{sign}{self.table.partition('_')[2]}({told})"
 
 
 class Move(NamedTuple):
-    """Where a job stood before a verb, and where it stands after it. None: it did not or does not exist."""
+    """The row of a job's state before and after a call. None: the job did not exist, or does not exist any more."""
 
     job_id: str
     before: Standing | None
@@ -189,7 +189,7 @@ _PLACES = frozenset(["tickwork_queue", "tickwork_running", "tickwork_finished"])
 
 
 class Tap:
-    """Hears of every row that changes on a connection, and keeps it until it is taken."""
+    """Records every changed row of a connection until `take` is called."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._readers = {table: _reader(connection, table, kind) for table, (kind, _) in _KINDS.items()}
@@ -204,20 +204,20 @@ class Tap:
             self._heard.append(Change(update.table_name, old, new))
 
     def take(self) -> list[Change]:
-        """What changed since the last time, in order."""
+        """Return the changes since the last call, in order."""
         heard, self._heard = self._heard, []
         return heard
 
 
 def _reader(connection: apsw.Connection, table: str, kind: Any) -> Callable[[tuple[Any, ...]], Any]:
-    """Make a row of our own from one of SQLite's, whatever other columns the table has."""
+    """Return a function that converts a row of SQLite to our row type, ignoring other columns of the table."""
     names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     pick = itemgetter(*(names.index(field) for field in kind._fields))
     return lambda row: kind._make(pick(row))
 
 
 class Mirror:
-    """The copy of the tables."""
+    """The copy of the store's tables."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobRow] = {}
@@ -236,13 +236,13 @@ class Mirror:
         self.tables: dict[str, dict[Any, Any]] = {name: tables[name.partition("_")[2]] for name in _KINDS}
 
     def standing(self, job_id: str) -> Standing | None:
-        """Where a job is. S1: in one place at most."""
+        """Return the row of a job's state, or None. Checks S1: the job is in at most one table."""
         places = [place[job_id] for place in (self.queue, self.running, self.finished) if job_id in place]
         hold(len(places) <= 1, "S1", f"job {job_id} is in {len(places)} places at once: {places}")
         return places[0] if places else None
 
     def apply(self, change: Change) -> None:
-        """Make a change here, too."""
+        """Apply a change to the copy."""
         table, key = self.tables[change.table], _KINDS[change.table][1]
         if change.old is not None:
             table.pop(key(change.old), None)
@@ -253,7 +253,7 @@ class Mirror:
         return job_id in self.queue or job_id in self.running
 
     def compare(self, connection: apsw.Connection) -> None:
-        """The copy equals the tables; else the simulator itself is wrong."""
+        """Check that the copy equals the tables; a difference is an error of the simulator."""
         for table, (kind, key) in _KINDS.items():
             read = _reader(connection, table, kind)
             rows = {key(row): row for row in map(read, connection.execute(f"SELECT * FROM {table}"))}
@@ -261,5 +261,5 @@ class Mirror:
 
 
 def jobs_in(changes: Iterable[Change]) -> list[str]:
-    """The jobs whose place was written to, each once."""
+    """Return the ids of the jobs whose state changed, without duplicates."""
     return list(dict.fromkeys(change.row.job_id for change in changes if change.table in _PLACES))

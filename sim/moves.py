@@ -1,6 +1,6 @@
-"""Jobs on the move: from where to where a verb may bring them, and what it must keep.
+"""Check the state transitions of jobs: which call may make which transition, and what it must preserve.
 
-S1, S3-S7, S14, S19, S21, S22 and S26 of RELIABILITY.md 3a, as far as they show when a row is written.
+These are S1, S3-S7, S14, S19, S21, S22 and S26 of RELIABILITY.md 3a, as far as a changed row shows them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECOND_US = 1_000_000
 
 
 class Moves:
-    """Judges every move, and writes each job's story on."""
+    """Checks every state transition of a job, and updates the job's history."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -32,6 +32,7 @@ class Moves:
         self._retries_due: defaultdict[tuple[str, str], list[int]] = defaultdict(list)  # by worker and queue
 
     def plan_round(self, call: Call, move: Move) -> None:
+        """Check a transition by its kind. Raises Broken."""
         story = self._account.stories[move.job_id]
         match move.before, move.after:
             case None, QueueRow() as row:
@@ -63,7 +64,7 @@ class Moves:
     def _by(self, call: Call, move: Move, invariant: str, *verbs: str) -> None:
         hold(call.verb in verbs, invariant, _told(call, move))
 
-    # -- waiting
+    # -- queued jobs
 
     def _changed_while_waiting(self, call: Call, move: Move, old: QueueRow, row: QueueRow) -> None:
         if call.verb == "claim_jobs" and self._account.world.lines.is_in_line(row.job_id):
@@ -92,7 +93,7 @@ class Moves:
         hold(same, "S3", f"an ended job lost its counts: {old} {row}")
 
     def _retried(self, story: Story, old: FinishedRow, row: QueueRow) -> None:
-        """A new generation: the count of failures begins anew, that of attempts does not."""
+        """Check a manual retry: it resets the count of failures, but not the count of attempts."""
         hold(old.state != "succeeded", "S7", f"job {row.job_id} had succeeded, and runs again")
         hold(row.attempt == old.attempt, "S3", f"a retry gave attempt {old.attempt} back: {row}")
         hold(row.failures == row.crashes == row.losses == 0, "S21", f"a retry kept old failures: {row}")
@@ -101,9 +102,10 @@ class Moves:
         story.cancelled = False
         self._count("retried by hand")
 
-    # -- claimed
+    # -- running jobs
 
     def _claimed(self, call: Call, story: Story, row: RunningRow) -> None:
+        """Check a claimed job, and record its attempt."""
         what = _attempt(row)
         early_s = (row.run_at - call.now) / 1e6
         worker = self._mirror.workers.get(row.worker)
@@ -139,7 +141,7 @@ class Moves:
     def _attempt_ended(
         self, call: Call, move: Move, story: Story, old: RunningRow, row: QueueRow | FinishedRow
     ) -> None:
-        """It is closed once, by its own or by the reaper, and counted for what it was."""
+        """Check the end of an attempt: it is closed once, by its worker or the reaper, and counted by its kind."""
         self._by(call, move, "S5", "finish_attempts", "reclaim_attempts")
         self._close(call, story, old)
         self._count_failures(story, old, row)
@@ -155,6 +157,7 @@ class Moves:
             hold(row.ended_at == call.now, "S26", f"job {row.job_id} ended at another time than the store's")
 
     def _close(self, call: Call, story: Story, old: RunningRow) -> None:
+        """Check that an attempt is closed by its own claim and for the first time, and record its end."""
         key, what = (old.job_id, old.attempt), _attempt(old)
         named = [one.claim for one in call.arg("endings") if one.job_id == old.job_id]
         hold(old.claim in named, "S6", f"{call.verb} named claims {named}, and closed {what}")
@@ -164,7 +167,7 @@ class Moves:
         story.open = False
 
     def _recorded(self, key: Key) -> str:
-        """How an attempt is recorded to have ended."""
+        """Return the recorded end of an attempt."""
         row = self._mirror.attempts.get(key)
         if row is not None:
             return row.state
@@ -173,7 +176,7 @@ class Moves:
         return "" if ended is None else str(ended.attempt_state)
 
     def _count_failures(self, story: Story, old: RunningRow, row: QueueRow | FinishedRow) -> None:
-        """S21. What a job that ended is said to have failed is not looked at: there it decides nothing any more."""
+        """S21: check the counts of failures and crashes, except of finished jobs, where they have no effect."""
         key, what = (old.job_id, old.attempt), _attempt(old)
         ended_as = self._account.closed[key]
         story.failures += ended_as in CHARGED
@@ -191,7 +194,7 @@ class Moves:
         hold(row.crashes < CRASH_BUDGET, "S21", f"{what} is retried after {row.crashes} crashes")
 
     def _count_losses(self, call: Call, old: RunningRow, row: QueueRow | FinishedRow) -> None:
-        """S21: lost attempts in a row are counted; only one that had begun alone fails the job."""
+        """S21: consecutive lost attempts are counted, and only the loss of an attempt that ran alone fails the job."""
         key, what = (old.job_id, old.attempt), _attempt(old)
         policy = self._account.claims[key].policy
         alone = policy.max_lost is not None and old.losses >= policy.max_lost
@@ -205,7 +208,7 @@ class Moves:
             hold(row.losses == old.losses + (not alone), "S21", f"{what}: losses {old.losses} to {row.losses}")
 
     def _reclaimed(self, call: Call, old: RunningRow) -> None:
-        """The reaper takes only what nobody holds any more, and nothing from a worker that is well."""
+        """Check that the reaper reclaims only expired attempts, and none from a worker without faults."""
         what, world = _attempt(old), self._account.world
         hold(self._mirror.workers[old.worker].lease_until < call.now, "S4", f"{what} was reclaimed from a good lease")
         owner = self._account.identities[old.worker]
@@ -215,7 +218,7 @@ class Moves:
         self._count("reclaimed")
 
     def _queued_again(self, call: Call, story: Story, old: RunningRow, row: QueueRow) -> None:
-        """S22: a failed job comes back inside the jitter of its policy, or when its handler said."""
+        """S22: a failed job is retried after the delay of its policy with jitter, or the delay that its handler set."""
         key = (old.job_id, old.attempt)
         priority = row.priority if self._account.world.lines.is_in_line(row.job_id) else old.priority
         hold((row.priority, row.queue) == (priority, old.queue), "S13", f"{old} came back as {row}")
@@ -236,9 +239,9 @@ class Moves:
         hold(inside, "S22", f"job {row.job_id} waits {wait_s} s after failure {story.failures}; at most {most} s")
 
     def _is_put_off(self, call: Call, old: RunningRow, row: QueueRow) -> bool:
-        """Return whether the retry budget of its worker can have put a retry off: others are due shortly before it.
+        """Return whether its worker's retry budget may have delayed a retry: many others are due shortly before it.
 
-        Half of the budget's floor is enough. A retry also takes a place in its second when its end is not stored.
+        Half of the budget's floor is enough, because the budget also counts retries whose end was not stored.
         """
         due_us = self._retries_due[self._account.identities[old.worker].name, old.queue]
         crowd = sum(call.now - _SECOND_US <= one <= row.run_at for one in due_us)
@@ -259,7 +262,7 @@ def _told(call: Call, move: Move) -> str:
 
 
 def _asks_to_cancel(call: Call, job_id: str) -> bool:
-    """Whether a verb was asked to cancel a job: by a client, or by a schedule whose next run replaces it."""
+    """Return whether a call requests to cancel a job: by a client, or by a schedule whose next run replaces it."""
     if call.verb == "move_schedules":
         return any(job_id in move.cancels for move in call.arg("moves"))
     return call.verb == "cancel_jobs"

@@ -1,8 +1,8 @@
-"""Bugs that are planted on purpose: a simulator that does not find them would not find others like them.
+"""Mutation tests of the simulator: bugs that are planted on purpose, and that it must find.
 
-The numbers are those of RELIABILITY.md 3a; those without one were found in the product, and are planted again so that
-they would be found again. A plant changes a statement's text or a function while its context is open, and says so when
-the text that it wants to change is not there any more.
+The numbers are those of RELIABILITY.md 3a. Bugs without a number were found in the product and are planted to show
+that they would be found again. A plant changes the text of a statement or a function while its context is open, and
+raises if the text to change does not exist any more.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from tickwork.worker.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A bug, and the invariants of which one must be named when it is found.
+    """A planted bug, and the invariants of which at least one must be reported as broken.
 
-    `plan` are the faults to look for it under, where any faults would take many seeds. `first` is the seed to begin
-    with, where none of the earlier ones finds it.
+    `plan`: the faults to search with, if random faults would need many seeds. `first`: the first seed of the search,
+    if earlier seeds do not find the bug.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Plant:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """A planted bug that was found: by which seed, after how many, as what."""
+    """A planted bug that was found: the seed, the number of seeds, the broken invariant and its message."""
 
     seed: int
     after: int
@@ -64,7 +64,7 @@ class Find:
 
 
 def find(plant: Plant, most: int) -> Find | None:
-    """Run seeds with the bug until one breaks an invariant; None when none did."""
+    """Run up to `most` seeds with the bug until an invariant is broken; return None if none is."""
     with plant.plant():
         for seed in range(plant.first, plant.first + most):
             outcome = run_seed(seed, plan=plant.plan)
@@ -74,6 +74,7 @@ def find(plant: Plant, most: int) -> Find | None:
 
 
 def _statement(name: str, old: str, new: str) -> AbstractContextManager[object]:
+    """Replace a part of a SQL statement. Raises ValueError if the part does not occur exactly once."""
     text = transitions.SQL[name]
     if text.count(old) != 1:
         raise ValueError(f"the statement {name} does not contain {old!r} once; plant this bug another way")
@@ -85,7 +86,7 @@ def _finish_without_attempt() -> AbstractContextManager[object]:
 
 
 def _finish_without_state() -> AbstractContextManager[object]:
-    """The attempt is looked at, but not that it runs: it has the same number while its job waits for the next one."""
+    """Finish compares the attempt but not the state: a queued job still has the number of its last attempt."""
     original = transitions.finish
 
     def finish_anyway(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
@@ -112,7 +113,7 @@ def _end_waiting(transaction: Any, finish: Finish) -> None:
 
 @contextmanager
 def _fence_without_holder() -> Iterator[None]:
-    """The number of the attempt is all that is compared, and it repeats when the store has lost commits."""
+    """Claims are compared only by the attempt's number, which repeats after the store has lost commits."""
     running_row, claimed_row = transitions.running_row, transitions.claimed_row
 
     def numbered_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
@@ -129,7 +130,7 @@ def _fence_without_holder() -> Iterator[None]:
 
 
 def _losses_never_charged() -> AbstractContextManager[object]:
-    """A job whose worker is lost is queued again, however often that happened before."""
+    """A job whose worker is lost is always requeued, without a limit."""
 
     def uncounted(policy: Policy, failures: int, crashes: int, alone: bool, losses: int, *_: Any) -> Transition:
         again = (JobState.QUEUED, failures, crashes, timedelta(0), alone)
@@ -144,7 +145,7 @@ def _renew_for_anyone() -> AbstractContextManager[object]:
 
 @contextmanager
 def _attempt_counted_at_finish() -> Iterator[None]:
-    """Whoever finishes raises the number; the reaper does not finish, so what it gives back keeps its number."""
+    """Finish increments the attempt's number instead of the claim; jobs that the reaper requeues keep their number."""
     original = transitions.finish
 
     def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
@@ -190,7 +191,7 @@ def _reaper_without_recheck() -> AbstractContextManager[object]:
 
 
 def _priority_ignored() -> AbstractContextManager[object]:
-    """A batch is filled by age alone."""
+    """A claim takes jobs by age only."""
     original = transitions.pick
 
     def pick(transaction: Any, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
@@ -233,17 +234,17 @@ def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
 
 
 def _start_after_lease() -> AbstractContextManager[object]:
-    """Whatever was claimed is started, however long the claim took."""
+    """Claimed jobs are started even if the lease ended during the claim."""
     return _believing_in_its_lease(Claimer, "_start_calls")
 
 
 def _handlers_not_stopped() -> AbstractContextManager[object]:
-    """A worker that cannot renew its lease lets its handlers go on."""
+    """A worker that cannot renew its lease does not stop its handlers."""
     return mock.patch.object(Worker, "_let_go", return_value=None)
 
 
 def _spin_without_lease() -> AbstractContextManager[object]:
-    """A worker whose lease is over does not claim, and does not wait either."""
+    """A worker whose lease is over does not claim, and ticks without waiting."""
     return _believing_in_its_lease(Worker, "_wait")
 
 
@@ -294,12 +295,12 @@ _SLOW_REAPERS = replace(NO_FAULTS, hiccup=0.05, slow_reaper=1.0)
 
 
 def _move_without_version() -> AbstractContextManager[object]:
-    """Whoever looked at a schedule moves it, however often others have done so meanwhile."""
+    """A scheduler moves a schedule even if another scheduler has moved it since the read."""
     return _statement("move_schedule", " AND version = :version", "")
 
 
 def _due_from_now() -> AbstractContextManager[object]:
-    """What came due while nobody looked is forgotten: the next due is counted from now."""
+    """Missed occurrences are forgotten: the next occurrence is computed from now."""
     original = scheduler.decide
 
     def decide(name: str, rule: Any, policies: Any, standing: Any, now: Any, calendars: Any) -> Any:
@@ -311,12 +312,12 @@ def _due_from_now() -> AbstractContextManager[object]:
 
 
 def _no_lease_watch() -> AbstractContextManager[object]:
-    """Handlers are stopped by the worker's own thread alone, which may wait for the store."""
+    """Only the worker's main thread, which may be blocked by the store, stops handlers."""
     return mock.patch.object(LeaseWatch, "tick", return_value=0.1)
 
 
 def _head_loses_its_place() -> AbstractContextManager[object]:
-    """A job of a sequence whose attempt ends frees its key, also when it goes back to the queue."""
+    """A job of a sequence frees its key when its attempt ends, even if the job is requeued."""
     original = transitions._free_holds
     return mock.patch.object(
         transitions, "_free_holds", lambda transaction, job_ids, returned: original(transaction, job_ids, frozenset())
@@ -324,7 +325,7 @@ def _head_loses_its_place() -> AbstractContextManager[object]:
 
 
 def _begun_work_released() -> AbstractContextManager[object]:
-    """A job with on_lost="fail" that its worker gives back begins again, though its handler had begun."""
+    """A job with on_lost="fail" that its worker releases is started again, although its handler had begun."""
     original = finisher.decide
 
     def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: Any, *others: Any) -> Transition:

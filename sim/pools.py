@@ -1,7 +1,7 @@
-"""Where simulated handlers run: the shipped `ChildPool`, over children that are objects instead of processes.
+"""The pools of simulated handlers: the shipped `ChildPool`, with children that are objects instead of processes.
 
-The supervisor's bookkeeping (who holds what, who died, whom to kill) is the shipped one, and so are the frames on the
-wire. Simulated is only what is behind the socket: a `Body`.
+The supervisor's state and decisions are the shipped code, and so are the frames on the socket. Only the process at the
+other end of the socket is simulated, by a `Body`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SimPools(ChildPools):
-    """The shipped pools, over simulated children; the judge is told what a worker has started."""
+    """The shipped pools with simulated children; reports the attempts that a worker starts to the judge."""
 
     def __init__(self, process: WorkerProcess, children: SimChildren) -> None:
         super().__init__(children)
@@ -37,7 +37,7 @@ class SimPools(ChildPools):
 
 
 class SimChildren(ChildPool):
-    """The shipped children, except that starting one starts no process."""
+    """The shipped pool of children, except that it starts no processes."""
 
     def __init__(self, process: WorkerProcess, config: WorkerConfig) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class SimChildren(ChildPool):
         self._names = count()
 
     def start(self) -> Hello:
-        """Start the general children. The shipped one waits until they have loaded the user's code; so do we."""
+        """Start the general children as already loaded, because the shipped pool waits until they have loaded."""
         for target in self._general:
             child = self._spawn(target, solo=False, loaded=True)
             child.hello = HELLO
@@ -74,7 +74,7 @@ class SimChildren(ChildPool):
         return child
 
     def vanish(self) -> None:
-        """The supervisor died; its children die with it."""
+        """Let all children die with their supervisor."""
         for body in self._bodies:
             body.die(KILLED)
 
@@ -84,7 +84,7 @@ class SimChildren(ChildPool):
 
 
 class SimOutput:
-    """The descriptors of a simulated child: nothing comes through them."""
+    """The output descriptors of a simulated child, which are always empty."""
 
     @property
     def board(self) -> SimOutput:
@@ -102,7 +102,7 @@ class SimOutput:
 
 
 class SimChild(Child):
-    """A child whose process is a body."""
+    """A child whose process is a `Body`."""
 
     def kill(self) -> None:
         cast(Body, self.process).die(KILLED)

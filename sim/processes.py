@@ -1,7 +1,7 @@
-"""A simulated worker process: the shipped worker, its loop, and the services that run beside it.
+"""A simulated worker process: the shipped worker, its loop, and its services.
 
-What `services/runner.py` and `worker/loop.py` do with threads, sleeps and sockets is done here with events. The loop is
-the shipped one, with its waiting taken out.
+Events replace the threads, sleeps and sockets of `services/runner.py` and `worker/loop.py`. The loop is the shipped
+one without its waits.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 GRACE_LEASES = 0.5
 _PUNCTUAL_US = 20_000
-_HEAR_US = 200  # from a message of a child, or a call of the store, to the tick that it causes
+_HEAR_US = 200  # the delay from a message of a child, or a notification of the store, to the resulting tick
 
 
 class WatchfulBackoff(Backoff):
-    """The shipped backoff, except that an error that the simulator did not make is a finding."""
+    """The shipped backoff, except that an error that the simulator did not inject breaks an invariant (ERR)."""
 
     def failed(self, error: Exception) -> float:
         if not isinstance(error, Unreachable):
@@ -44,7 +44,7 @@ class WatchfulBackoff(Backoff):
 
 
 class SimLoop(shipped.WorkerLoop):
-    """The shipped loop, a step at a time: where it would wait, it only notes for how long."""
+    """The shipped loop, run step by step: instead of waiting, it records how long it would wait."""
 
     def __init__(self, process: WorkerProcess, worker: Worker) -> None:
         grace_s = process.world.config.lease_s * GRACE_LEASES
@@ -53,7 +53,7 @@ class SimLoop(shipped.WorkerLoop):
         self._backoff = WatchfulBackoff("worker", process.rng)
         self._wait_s = 0.0
         self._leaving = False
-        self.deaf = False  # after an error it waits, whatever handlers have to say
+        self.deaf = False  # during the backoff after an error, messages of handlers do not wake it
 
     def step(self) -> float | None:
         """Tick once; return how long to wait, or None when the worker has left."""
@@ -84,7 +84,7 @@ class SimLoop(shipped.WorkerLoop):
 
 
 class Thread:
-    """One loop of a process. It has at most one event to come, and is not entered twice."""
+    """One loop of a process. It has at most one pending event, and is not reentrant."""
 
     def __init__(self, process: WorkerProcess, step: Callable[[], float | None]) -> None:
         self._process = process
@@ -93,11 +93,11 @@ class Thread:
         self._turn = 0
         self._called = False
         self._busy = False
-        self._quick = 0  # how many steps in a row did not take long, and were followed by one in time
-        self.punctual = False  # nothing has held this thread up lately
+        self._quick = 0  # number of consecutive steps that were short and began on time
+        self.punctual = False  # whether this thread was not delayed recently
 
     def call(self, after_us: int) -> None:
-        """Have it step no later than this; while it is busy, as soon as it is not."""
+        """Schedule a step after at most `after_us`; if the thread is busy, as soon as it is free."""
         world = self._process.world
         at_us = world.now_us + after_us
         if self._busy:
@@ -127,7 +127,7 @@ class Thread:
             self._busy, self._called, self._quick = True, True, 0
             world.after(hiccup_us, self._process, self._resume)
         else:
-            us = ceil(round(wait / self._process.clock.rate * SECOND, 3)) + 1  # never before the time asked for
+            us = ceil(round(wait / self._process.clock.rate * SECOND, 3)) + 1  # never too early
             self.call(0 if self._called else us)
 
     def _resume(self) -> None:
@@ -189,7 +189,7 @@ class WorkerProcess(Actor):
             self.world.plan_round.truth.is_fenced(self)
 
     def _service(self, service: Service, before: Callable[[], None] = lambda: None) -> Thread:
-        """What `Runner` does with a service, without its thread; `before` is called before each tick."""
+        """Run a service as `Runner` does, with events instead of a thread; `before` is called before each tick."""
         name = type(service).__name__.lower()
         backoff = WatchfulBackoff(name, self.rng)
 
@@ -215,7 +215,7 @@ class WorkerProcess(Actor):
         return wait
 
     def wake(self, *, called: bool) -> None:
-        """Somebody enqueued (`called`), or a handler has news: the loop looks around."""
+        """Wake the loop because jobs were enqueued (`called`) or a handler has sent a message."""
         if called:
             self.worker.called = True
         if not self.loop.deaf:
@@ -234,7 +234,7 @@ class WorkerProcess(Actor):
         self.loop.stop(now=now)
 
     def _end(self) -> None:
-        """It is gone, and its children with it; another one is started in its place."""
+        """End the process and its children, and schedule the start of its replacement."""
         self.dead = True
         self.children.vanish()
         self.loop.close()

@@ -1,9 +1,10 @@
-"""A store that loses its last commits: a backup that is restored, or a failover to a replica that was behind.
+"""Simulate a store that loses its last commits: a restored backup, or a failover to a replica that lagged.
 
-Some worlds are *lossy* (see World). There a snapshot is taken, and some time later everything is put back to it: the
-tables, and what the judge believes of them. Processes and handlers go on; they do not know. What was acknowledged in
-between is gone (a weaker S1), and attempts that began in between may run beside their successors (no S4 for those).
-All else holds: above all, what is recorded of an attempt is what the handler of the claim that holds it came to (OWN).
+Some worlds are *lossy* (see World). In these, a snapshot is taken, and later the tables and the judge's state are
+restored from it, while processes and handlers continue without noticing. Jobs that were acknowledged in between are
+lost (a weaker S1), and attempts that began in between may run concurrently with their successors (no S4 for these).
+All other invariants hold, above all OWN: the recorded end of an attempt is the end that the handler of its claim
+reached.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import apsw
 if TYPE_CHECKING:
     from sim.world import World
 
-SHARE = 0.1  # of all worlds are lossy
+SHARE = 0.1  # the share of worlds that are lossy
 
 
 class Snapshot:
-    """The store at one instant, with the judge's account of it."""
+    """A copy of the store and of the judge's state at one instant."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -33,7 +34,7 @@ class Snapshot:
         self._holders = {key: list(holders) for key, holders in account.holders.items()}
 
     def restore(self) -> None:
-        """Put everything back. Every process was disturbed: its lease may have run out meanwhile."""
+        """Restore the copy. All processes count as disturbed, because their leases may have run out in between."""
         world = self._world
         _copy(self._copy, world.raw)
         account = world.plan_round.account

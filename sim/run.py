@@ -1,4 +1,4 @@
-"""Runs seeds: one of them, or many, in this process or in several, and says what came of them."""
+"""Run one or many seeds of the simulator, in this process or in several, and report the outcomes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sim.faults import FaultPlan
 from sim.trace import Broken
 from sim.world import World
 
-REPEAT_EVERY = 50  # so often a seed is run twice, and must give the same events
-# A run that saw none of these proves nothing about them.
+REPEAT_EVERY = 50  # every 50th seed is run twice and must give the same events
+# Events that must occur in a run, because a run without them does not test their handling.
 REQUIRED = ("stale finish refused", "reclaimed", "reply lost", "tick: start", "a sequence's head came back")
 _HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one seed. `broken` names the invariant that did not hold; `told` are the last events."""
+    """The outcome of one seed. `broken` is the name of a violated invariant; `told` are the last events."""
 
     seed: int
     hash: str
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass
 class Report:
-    """What came of many seeds."""
+    """The combined outcomes of many seeds."""
 
     seeds: int = 0
     hours: float = 0.0
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def unseen(self) -> list[str]:
-        """What every run must have seen, and this one has not."""
+        """Return the required events that did not occur."""
         return [what for what in REQUIRED if not self.counts[what]]
 
     @property
@@ -60,7 +60,7 @@ class Report:
 
 
 def run_seed(seed: int, config: Config | None = None, plan: FaultPlan | None = None) -> Outcome:
-    """Run one seed to its end, or to the first invariant that does not hold."""
+    """Run one seed to its end, or until an invariant is violated."""
     world = World(seed, config, plan)
     broken = None
     try:
@@ -76,8 +76,11 @@ def run_seed(seed: int, config: Config | None = None, plan: FaultPlan | None = N
 def run_seeds(
     seeds: Iterable[int], saw: Callable[[Report], None] = lambda report: None, *, most_failures: int = 1, jobs: int = 1
 ) -> Report:
-    """Run seeds until enough of them failed, in `jobs` processes; every so often one is run twice, to see that it
-    replays. What came of them is reported in their order, however many processes there are."""
+    """Run seeds in `jobs` processes until `most_failures` of them have failed; `saw` is called after each.
+
+    Every `REPEAT_EVERY`th seed is run twice, to check that it replays. Outcomes are reported in the order of the seeds,
+    whatever the number of processes.
+    """
     report = Report()
     with _outcomes(seeds, jobs) as outcomes:
         for outcome in outcomes:
@@ -93,13 +96,13 @@ def _outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Iterator[Outcome]]:
     if jobs <= 1:
         yield map(_run_and_replay, seeds)
         return
-    # Spawned: a process that shows a progress bar has threads, and should not be forked.
+    # Spawned, not forked, because a process that shows a progress bar has threads.
     with multiprocessing.get_context("spawn").Pool(jobs, quiet) as pool:
         yield pool.imap(_run_and_replay, seeds)
 
 
 def quiet() -> None:
-    """Hide what simulated workers log: they have much to complain about."""
+    """Disable the log messages of simulated workers, which report all injected faults."""
     logging.getLogger("tickwork").setLevel(logging.CRITICAL)
 
 

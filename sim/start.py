@@ -1,4 +1,4 @@
-"""Where the seeds begin that a commit runs besides the fixed ones: each commit runs others, which can be run again."""
+"""Derive the first seed of a commit: besides fixed seeds, each commit runs different seeds, reproducibly."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from tickwork import __version__
 
-FIRST = 1_000_000  # beyond the fixed seeds, whatever the commit
+FIRST = 1_000_000  # above all fixed seeds
 _RANGE = 1_000_000_000
 
 
 def seeds_of_commit(repository: Path) -> int:
-    """Return the first seed of the commit that is checked out; of the version, where there is no git checkout."""
+    """Return the first seed of the checked-out commit, or of the version if there is no git checkout."""
     digest = hashlib.sha256((_commit(repository) or __version__).encode()).hexdigest()
     return FIRST + int(digest, 16) % _RANGE
 
 
 def _commit(repository: Path) -> str | None:
-    if not (repository / ".git").exists():  # as in an unpacked archive, which may lie inside of another checkout
+    if not (repository / ".git").exists():  # such as an unpacked archive, possibly inside another checkout
         return None
     try:
         found = subprocess.run(

@@ -1,9 +1,9 @@
-"""Schedules in a simulated world, and what must be true of their fires (TICK). It shares no code with the scheduler.
+"""Schedules in a simulated world, and the checks of their occurrences (TICK). It shares no code with the scheduler.
 
-A schedule here is due every so many seconds from its start to its end, so what it should have fired is counted, not
-computed by a rule. All of it must have been judged when all is over: kills, lost answers and steps of the host's clock
-may make a fire late, never early, never twice, and never let one be forgotten. (What catch-up policies give up is the
-business of the tests of the core; here everything that was missed is caught up with.)
+A schedule here has a fixed period from its start to its end, so its occurrences are enumerated without a rule. At the
+end, every occurrence must have been decided: kills, lost answers and steps of the host's clock may delay an occurrence,
+but it never fires early or twice, and is never forgotten. All schedules catch up all missed occurrences; the unit tests
+of the core cover the other catch-up policies.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from sim.account import Call
     from sim.world import World
 
-SHARE = 0.3  # of all worlds have schedules
+SHARE = 0.3  # the share of worlds that have schedules
 _WAITS = frozenset(["queue", "cancel_older"])
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """A schedule as the oracle knows it. No period: it is due a while after its last run has ended."""
+    """A schedule as the checks know it. Without a period, it is due some time after the end of its last run."""
 
     name: str
     period_us: int | None
@@ -45,15 +45,15 @@ class Rhythm:
 
 
 class Ticks:
-    """Draws schedules, stores them, and judges every move of one."""
+    """Draws schedules, and checks each of their occurrences."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._rhythms: dict[str, Rhythm] = {}
         self._runs: dict[str, list[str]] = {}
-        self._judged: dict[tuple[str, int], str] = {}  # the table forgets what is old; this does not
+        self._judged: dict[tuple[str, int], str] = {}  # all decisions; the table is pruned
         rng = world.stream("schedules")
-        if rng.random() < SHARE and not world.is_lossy:  # there the same occurrence may fire twice
+        if rng.random() < SHARE and not world.is_lossy:  # in a lossy world, an occurrence may fire twice
             for n in range(rng.choice((1, 2, 4))):
                 self._draw(rng, f"s{n}")
 
@@ -70,7 +70,7 @@ class Ticks:
         )
 
     def specs(self) -> list[ScheduleSpec]:
-        """What is stored: each schedule has calm handlers, and whoever serves everything serves them."""
+        """Return the schedules to store; their handlers are calm, and the first worker serves their task and queue."""
         config = self._world.config
         args = msgspec.json.encode({"nature": "calm"})
         return [
@@ -89,17 +89,17 @@ class Ticks:
         ]
 
     def over(self) -> bool:
-        """Whether nothing more is due or waits."""
+        """Return whether no occurrence is due or waits."""
         if not self._rhythms:
             return True
         query = "SELECT count(*) FROM tickwork_schedules WHERE wake_at IS NOT NULL OR waiting <> '[]'"
         ((left,),) = self._world.raw.execute(query).fetchall()
         return left == 0
 
-    # -- what is judged
+    # -- checks
 
     def plan_round(self, call: Call) -> None:
-        """Judge the fires of a verb, before the account of the tables knows of them."""
+        """Check the occurrences that a call decided, before the copy of the tables is updated."""
         fires = [change for change in call.changes if isinstance(change.new, FireRow)]
         made = [change.new.id for change in call.changes if isinstance(change.new, JobRow) and change.old is None]
         if call.verb == "move_schedules":
@@ -125,14 +125,14 @@ class Ticks:
         self._world.trace.count(f"tick: {row.action}")
 
     def _judge_start(self, rhythm: Rhythm, job_id: str, what: str) -> None:
-        """Unless runs may overlap, the ones before it have ended."""
+        """Check that earlier runs have ended, unless runs may overlap."""
         runs = self._runs.setdefault(rhythm.name, [])
         live = [one for one in runs if self._world.plan_round.account.mirror.live(one)]
         hold(not live or rhythm.overlap == "allow", "TICK", f"{what} was started while {live} lives")
         runs.append(job_id)
 
     def finally_check(self) -> None:
-        """Everything that was due has been judged: what is recorded is what the rules say."""
+        """Check that every occurrence that was due has been decided."""
         for rhythm in self._rhythms.values():
             found = sorted(due for schedule, due in self._judged if schedule == rhythm.name)
             if rhythm.period_us is not None:

@@ -1,4 +1,4 @@
-"""What happened, in order: a hash of all of it, and the last of it to read."""
+"""The trace of a run: a hash over all its events, and the text of the last events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEPT = 40
 
 
 class Broken(BaseException):
-    """An invariant does not hold. Not an Exception: the product's own loops must not swallow it."""
+    """An invariant is violated. It is no Exception, so that the product's own loops do not catch it."""
 
     def __init__(self, invariant: str, message: str) -> None:
         super().__init__(f"{invariant}: {message}")
@@ -20,13 +20,13 @@ class Broken(BaseException):
 
 
 def hold(holds: object, invariant: str, message: str) -> None:
-    """Say that an invariant is broken unless it holds."""
+    """Raise Broken unless a condition of an invariant holds."""
     if not holds:
         raise Broken(invariant, message)
 
 
 class Trace:
-    """Every event of a run goes in; equal runs have equal hashes."""
+    """Records every event of a run; equal runs have equal hashes."""
 
     def __init__(self) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
@@ -41,14 +41,14 @@ class Trace:
         self.events += 1
 
     def count(self, what: str, times: int = 1) -> None:
-        """Note that something rare was seen, for the report at the end."""
+        """Count an event by its name, for the report at the end."""
         self.counts[what] += times
 
     def hash(self) -> str:
         return self._digest.hexdigest()
 
     def last(self) -> Iterator[str]:
-        """The last events, one line each."""
+        """Yield the last events, one line each."""
         for at_us, who, what, *more in self._last:
             rest = " ".join(one.brief() if hasattr(one, "brief") else str(one) for one in more)
             yield f"{at_us / 1e6:12.6f}  {who:<14} {what:<18} {rest}"[:240]

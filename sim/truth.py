@@ -1,4 +1,4 @@
-"""What handlers really do, and whether that is what is stored of them (OWN, LOG), and in good time (S14, S4, R10)."""
+"""Compare the actual behaviour of handlers with the stored data (OWN, LOG), and check their times (S14, S4, R10)."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _OWN_ENDS = frozenset(["failed", "timed_out", "cancelled"])
 
 
 class Truth:
-    """Is told by the simulated children; compares with what is stored."""
+    """Records the actions of handlers, as simulated children report them, and compares them with the store."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._handlers = account.handlers
         self._world = account.world
 
-    # -- told by the children
+    # -- reports of simulated children
 
     def handed_out(self, process: WorkerProcess, given: Sequence[Assignment]) -> None:
-        """R10: a worker starts nothing when its lease is over, as it counts it."""
+        """R10: check that a worker starts no attempts after the end of its lease, on its own clock."""
         left_s = process.lease.until - process.clock.monotonic()
         hold(
             left_s > 0 or not given, "R10", f"{process.name} starts {len(given)} attempts {-left_s:g} s after its lease"
         )
 
     def goes_on(self, process: WorkerProcess) -> None:
-        """R10: and by then it has told its handlers to stop, also while the store does not answer."""
+        """R10: check that a worker has told its handlers to stop by the end of its lease, even if the store is down."""
         lease, now = process.lease, process.clock.monotonic()
         held = process.worker._held
         heedless = [one.job.job_id for one in held if not one.cancelled and not held.starts(one)]
@@ -47,7 +47,7 @@ class Truth:
         hold(not late, "R10", f"{process.name} goes on with {heedless} {over_s:g} s after its lease")
 
     def is_fenced(self, process: WorkerProcess) -> None:
-        """R10: no handler outlives the lease, also while the worker's own thread waits for the store."""
+        """R10: check that no handler outlives the lease, even while the store blocks the worker's main thread."""
         lease, now = process.lease, process.clock.monotonic()
         if lease.worker is None or now - lease.until <= _LATE_S:
             return
@@ -55,7 +55,10 @@ class Truth:
         hold(not running, "R10", f"{process.name} runs {running} {now - lease.until:g} s after its lease")
 
     def began(self, process: WorkerProcess, given: Assignment, began: float) -> None:
-        """S14: not early. S4: alone, unless the process of an older one was not well."""
+        """Check and record the start of a handler.
+
+        S14: it does not start early. S4: no older attempt runs, unless a fault has affected the older one's process.
+        """
         key, held = (given.job_id, given.attempt), (given.job_id, given.claim)
         what, lossy = _attempt(key), self._world.is_lossy
         right = key in self._account.claims and held not in self._handlers
@@ -79,7 +82,7 @@ class Truth:
         return row is not None and row.claim == given.claim and bool(row.begun)
 
     def _judge_company(self, process: WorkerProcess, given: Assignment, what: str) -> None:
-        """S21: a job that must run alone has nothing beside it in its worker, from its first moment to its last."""
+        """S21: check that no other handler runs in a worker while a job runs there that must run alone."""
         beside = [one for one in self._handlers.values() if one.process is process and one.runs and not one.stuck]
         alone = self._is_exclusive(given) or any(one.exclusive for one in beside)
         hold(not (alone and beside), "S21", f"{what} began in {process.name} beside {len(beside)} others")
@@ -89,13 +92,13 @@ class Truth:
         )
         if row is not None and row.claim == given.claim and claim is not None and claim.policy.max_lost is not None:
             unmarked = row.losses >= claim.policy.max_lost and not row.begun
-            lossy = self._world.is_lossy  # a restore may have taken back that it was stored
+            lossy = self._world.is_lossy  # a restore may have undone the commit of the start
             hold(lossy or not unmarked, "S21", f"{what} began, and it is not stored that it runs alone")
 
     def _judge_once(self, key: Key, what: str, generation: int) -> None:
-        """ONCE: with on_lost="fail" a handler that began is called again only after an end of its own, or by hand.
+        """ONCE: with on_lost="fail", a handler that began runs again only after an end of its own or a manual retry.
 
-        A job that waits for another attempt may be replaced, and have this policy only since then.
+        Both attempts must have this policy: a queued job may be replaced by one with another policy.
         """
         if self._world.is_lossy:
             return
@@ -111,7 +114,7 @@ class Truth:
 
     def _judge_older(self, what: str, key: Key, older: Handler) -> None:
         claim = self._account.claims.get(key)
-        if claim is not None:  # else the store has lost it
+        if claim is not None:  # None: the store has lost it
             well = older.process.well_since(claim.at_us - self._account.healing_us)
             hold(not well, "S4", f"{what} began while {_attempt(key)} runs in {older.process.name}, which is well")
             self._world.trace.count("fenced handler ran on")
@@ -139,10 +142,10 @@ class Truth:
         if handler is not None:
             handler.gone = True
 
-    # -- compared with the store
+    # -- comparison with the store
 
     def plan_round(self, call: Call, moves: Sequence[Move]) -> None:
-        """What a worker recorded of an attempt is what its own handler came to."""
+        """OWN, LOG: check that the recorded end, logs and result of an attempt are those of its own handler."""
         for move in moves:
             if isinstance(move.before, RunningRow) and not isinstance(move.after, RunningRow):
                 key = (move.job_id, move.before.attempt)

@@ -1,8 +1,8 @@
-"""One simulated world: a queue of events, one clock, one store, and the processes that use it.
+"""A simulated world: an event queue, a virtual clock, a store, and the processes that use it.
 
-There is one thread. An event is a call at a virtual time; what a process does between two waits is one event. A call
-that stands still (a slow store, a paused process) runs the events of all others meanwhile, from inside: so two calls
-that overlap end in the reverse order in which they began, which is the one restriction of this design.
+There is one thread. An event is a call at a virtual time; the actions of a process between two waits are one event. A
+blocked call (a slow store, a paused process) runs the events of all other processes from inside itself. So overlapping
+calls end in the reverse order of their starts, which is the only restriction of this design.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tickwork.testing import VirtualClock
 
 _WAKING = frozenset(["insert_jobs", "cancel_jobs", "retry_jobs", "reclaim_attempts", "move_schedules"])
 _MOST_A_SECOND = 5_000
-_MOST_HOURS = 2  # runs end within minutes
+_MOST_HOURS = 2  # the limit of virtual time; runs normally end within minutes
 
 
 class World:
-    """Everything of one run. `run` ends when all jobs have ended after the faults, or with `Broken`."""
+    """The state of one run. `run` returns when all jobs have ended after the faults, or raises Broken."""
 
     def __init__(self, seed: int, config: Config | None = None, plan: FaultPlan | None = None) -> None:
         self.seed = seed
@@ -55,7 +55,7 @@ class World:
         self.raw: apsw.Connection = self.store._file._writer.raw
         self.raw.execute(LEDGER)
         self.depth = 0
-        self.serials = count(1)  # of handlers, by which their results differ
+        self.serials = count(1)  # numbers of handlers, which make their results distinct
         self._tap = Tap(self.raw)
         self._events: list[tuple[int, int, Actor | None, Callable[[], None]]] = []
         self._order = count()
@@ -65,7 +65,7 @@ class World:
         if plan is None:
             plan = draw_plan(self.stream("plan"))
             plan = lossy(plan) if self.stream("restores").random() < restore.SHARE else plan
-        self.is_lossy = plan.restores > 0  # the store may lose commits that were acknowledged
+        self.is_lossy = plan.restores > 0  # whether the store may lose acknowledged commits
         self.faults = Faults(self, plan, self.stream("faults"))
         self.plan_round = Judge(self)
         self.ticks = Ticks(self)
@@ -77,26 +77,26 @@ class World:
         self.clients = [Client(self, number) for number in range(self.config.clients)]
 
     def stream(self, name: str) -> Random:
-        """Randomness for one purpose; what one part draws does not shift what another gets."""
+        """Return an independent random generator for one purpose, so that draws elsewhere do not change its values."""
         return Random(f"{self.seed}/{name}")
 
     def new_ids(self, rng: Random) -> IdMaker:
-        """Makes ids of jobs from this world's clock."""
+        """Return a generator of job ids that uses this world's clock."""
         return IdMaker(lambda: self.clock.wall_us() // 1000, rng.getrandbits)
 
     # -- time
 
     @property
     def now_us(self) -> int:
-        """Microseconds since the world began, by a clock that nothing disturbs."""
+        """Return the microseconds since the start of the world; no fault affects this clock."""
         return self.clock.steady_us()
 
     def after(self, us: int, actor: Actor | None, call: Callable[[], None]) -> None:
-        """Make a call so much later, unless the actor is dead by then; if it is frozen, when it thaws."""
+        """Schedule a call. It is dropped if the actor is dead at that time, and delayed while the actor is frozen."""
         heapq.heappush(self._events, (self.now_us + max(0, us), next(self._order), actor, call))
 
     def pass_time(self, actor: Actor, us: int) -> None:
-        """Let the caller stand still while everybody else goes on."""
+        """Block the caller for a time while the events of all others run."""
         self.depth += 1
         actor.standing_still += 1
         try:
@@ -107,7 +107,7 @@ class World:
         actor.disturb(self.now_us)
 
     def step_clock(self, by_s: int) -> None:
-        """Set the host's wall clock."""
+        """Step the host's wall clock by some seconds."""
         self.clock.step(timedelta(seconds=by_s))
         self.stepped_at_us = self.now_us
         self.trace.add(self.now_us, "world", "clock step", by_s)
@@ -116,7 +116,7 @@ class World:
     # -- the run
 
     def run(self) -> None:
-        """Run it all: with faults, then without, until every job has ended; then look at what is left."""
+        """Run with faults, then without faults until every job has ended, then make the final checks."""
         try:
             if self.ticks:
                 specs = self.ticks.specs()
@@ -146,7 +146,7 @@ class World:
         self.liveness.begin()
 
     def start_worker(self, index: int) -> None:
-        """Start a worker process, the first time or anew."""
+        """Start or restart a worker process."""
         self.workers = [worker for worker in self.workers if worker.index != index]
         self.workers.append(WorkerProcess(self, index))
 
@@ -201,11 +201,11 @@ class World:
     # -- the store
 
     def store_for(self, actor: Actor) -> Any:
-        """The store as a process sees it: all verbs of `store.base.Store`."""
+        """Return the store as a process sees it, with all verbs of `store.base.Store`."""
         return FaultyStore(self, actor)
 
     def call(self, actor: Actor, verb: str, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """Carry out a verb for a process, have its effect judged, and let something go wrong on either side of it."""
+        """Carry out a store call for a process, with possible faults before and after it, and check its effects."""
         carry_out = partial(self._carry_out, actor, verb, partial(real, *args, **named), args, named)
         self.faults.before(actor, verb, carry_out)
         self._still_alive(actor)
@@ -232,7 +232,7 @@ class World:
         return answer, bool(moves)
 
     def _refused(self, actor: Actor, verb: str, error: TickworkError) -> None:
-        self._tap.take()  # it was rolled back
+        self._tap.take()  # discard the changes, which were rolled back
         self.trace.add(self.now_us, actor.name, verb, type(error).__name__)
         self.trace.count(f"{type(error).__name__} from {verb}")
         if isinstance(error, StoreError):

@@ -1,4 +1,4 @@
-"""What is done in a simulated world, besides what goes wrong. A seed draws one of these mixes."""
+"""The workloads of simulated worlds; a seed draws one of these mixes of jobs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MIXES = (
 
 
 RUIN = Mix("ruin", {"calm": 18, "ruinous": 1, "deadly": 1}, timed=0.1)
-RUIN_SHARE = 0.1  # of all worlds have jobs that take their workers down
+RUIN_SHARE = 0.1  # the share of worlds with jobs that kill their workers
 
 
 def draw_workload(rng: Random, config: Config, ruin: Random, lines: Lines) -> Workload:
-    """Draw a mix. `ruin` is randomness of its own, so that all other worlds are as they were before there was one."""
+    """Draw a mix. `ruin` is a separate random generator, so that adding it did not change the other draws."""
     mix = rng.choice(MIXES)
     return Workload(RUIN if ruin.random() < RUIN_SHARE else mix, config, lines)

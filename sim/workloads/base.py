@@ -1,4 +1,4 @@
-"""What clients do. A workload draws jobs and what is done to them; clients carry that out, and insist on an answer."""
+"""Simulated clients. A workload draws jobs and operations; clients carry them out and repeat them until answered."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tickwork.core.retry import RetryPolicy
 if TYPE_CHECKING:
     from sim.world import World
 
-_SPREAD = 0.8  # jobs are enqueued in this part of the time with faults
+_SPREAD = 0.8  # jobs are enqueued in this share of the phase with faults
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How jobs are drawn: the natures of their handlers, with weights, and how often an option is used."""
+    """The distribution of jobs: the natures of their handlers, with weights, and the probabilities of options."""
 
     name: str
     natures: dict[str, int]
@@ -34,11 +34,11 @@ class Mix:
     delayed: float = 0.3
     expiring: float = 0.1
     timed: float = 0.3
-    meddling: float = 0.3  # operations on jobs that are there, for each enqueue
+    meddling: float = 0.3  # probability that an operation is on existing jobs
 
 
 class Workload:
-    """Jobs by a mix. `check` may look at the world at the end."""
+    """Draws jobs and operations by a mix. Subclasses may override `check` for the end of a run."""
 
     def __init__(self, mix: Mix, config: Config, lines: Lines) -> None:
         self.mix = mix
@@ -66,7 +66,7 @@ class Workload:
         number = rng.randrange(mix.keys)
         return msgspec.structs.replace(
             job,
-            task=config.tasks[number % len(config.tasks)].name,  # every key belongs to a single task
+            task=config.tasks[number % len(config.tasks)].name,  # each key belongs to one task
             key=f"key{number}",
             if_exists="replace" if rng.random() < 0.4 else "return",
         )
@@ -89,13 +89,13 @@ class Workload:
         )
 
     def child_job(self, world: World, rng: Random) -> NewJob | None:
-        """A job that a handler enqueues, as long as there may be more."""
+        """Return a job for a handler to enqueue; None if no more jobs are to be enqueued."""
         if self.left <= 0 or not world.faults.active:
             return None
         return self.draw_job(rng, world.new_ids(rng).new_id())
 
     def draw_operation(self, rng: Random, client: Client) -> Operation:
-        """What a client does next."""
+        """Draw the next operation of a client."""
         if not client.known or rng.random() > self.mix.meddling:
             ids = client.ids.new_ids(rng.choice((1, 1, 2, 5)))
             return Operation("insert_jobs", [self.draw_job(rng, job_id) for job_id in ids])
@@ -103,19 +103,19 @@ class Workload:
         return Operation(verb, [JobId(job_id) for job_id in rng.sample(client.known, min(2, len(client.known)))])
 
     def check(self, world: World) -> None:
-        """What this workload wants to be true at the end, besides the invariants."""
+        """Make additional checks at the end of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A verb that a client wants carried out. All of them are safe to repeat."""
+    """A store call of a client. All operations are safe to repeat."""
 
     verb: str
     what: list[Any]
 
 
 class Client(Actor):
-    """Does one operation after the other; repeats one whose answer it did not get. A crash makes it forget."""
+    """A client that carries out one operation after the other, and repeats an operation that was not answered."""
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, f"client{number}", ClockConfig(0.0, 1.0))
@@ -155,7 +155,7 @@ class Client(Actor):
             self.known += answer
 
     def _out_of_patience(self) -> bool:
-        """Who repeats an enqueue after its job was pruned, would have it twice; nobody tries for that long."""
+        """Return whether to give up an operation. An enqueue repeated after its job was pruned would run it twice."""
         waited = timedelta(microseconds=self.world.plan_round.account.store_now() - self._since)
         return waited > self.world.config.retention.ended / 4
 
@@ -166,10 +166,10 @@ class Client(Actor):
         return int(self._rng.expovariate(jobs / self.world.config.clients / _SPREAD) * self.world.horizon_us)
 
     def crash(self) -> None:
-        """It starts anew at once, and does not know what it was about."""
+        """Restart at once, without the pending operation."""
         self._pending = None
 
 
 def _seconds(rng: Random, most: float) -> timedelta:
-    """A duration up to `most`, in whole milliseconds."""
+    """Draw a duration of less than `most` seconds, in whole milliseconds."""
     return timedelta(milliseconds=rng.randrange(1, int(most * 1000)))

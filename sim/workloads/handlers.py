@@ -1,4 +1,4 @@
-"""How a simulated handler behaves at one attempt: drawn from its job's nature, the same at every replay."""
+"""Draw the behaviour of a simulated handler in one attempt from the nature of its job, reproducibly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 End = Literal["ok", "fail", "fatal", "retry", "snooze", "cancel", "die", "hang", "transaction", "ruin"]
 Step = Literal["log", "progress", "save", "load", "spawn"]
 
-# What handlers of each nature come to, with weights. All end: snoozing is bounded here, dying is by the product.
+# The ends of handlers of each nature, with weights. Every job ends: this module limits snoozes, the product crashes.
 NATURES: dict[str, dict[End, int]] = {
     "calm": {"ok": 20, "fail": 1},
     "flaky": {"ok": 2, "fail": 2, "retry": 1},
@@ -19,7 +19,7 @@ NATURES: dict[str, dict[End, int]] = {
     "deadly": {"die": 3, "ok": 2},
     "hanging": {"hang": 3, "ok": 2},
     "accountant": {"transaction": 5, "fail": 1},
-    "ruinous": {"ruin": 1},  # it takes its whole worker down, each time
+    "ruinous": {"ruin": 1},  # it kills its whole worker, each time
 }
 _MOST_SNOOZES = 8
 _STEPS: tuple[Step, ...] = ("log", "log", "progress", "save", "load", "spawn")
@@ -27,18 +27,18 @@ _STEPS: tuple[Step, ...] = ("log", "log", "progress", "save", "load", "spawn")
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a handler does: its steps at even distances, then its end. A stubborn one cannot be interrupted."""
+    """The behaviour of a handler: evenly spaced steps, then its end. A stubborn handler cannot be interrupted."""
 
     takes_s: float
     steps: tuple[Step, ...]
     end: End
     after_s: float
     stubborn: bool
-    listens: bool  # it looks whether it was cancelled
+    listens: bool  # it checks whether it was cancelled
 
 
 def draw_script(rng: Random, nature: str, attempt: int, timeout_s: float | None, longest_s: float) -> Script:
-    """Draw what the handler does at this attempt."""
+    """Draw the behaviour of a handler in one attempt."""
     weights = NATURES[nature]
     end = rng.choices(list(weights), list(weights.values()))[0]
     if (end == "snooze" and attempt > _MOST_SNOOZES) or (end == "hang" and timeout_s is None):
