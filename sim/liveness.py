@@ -82,7 +82,7 @@ class Liveness:
             return False
         if owner.worker._held.attempt(row.job_id, row.claim) is not None:
             return True
-        return any((one.job_id, one.claim) == (row.job_id, row.claim) for one in owner.worker._endings)
+        return any((one.job_id, one.claim) == (row.job_id, row.claim) for one in owner.worker._finisher)
 
     def _look_for_standstill(self, now: int) -> None:
         """Check that a job has moved recently, unless all jobs wait for a later run time."""

@@ -26,7 +26,7 @@ def die_with_the_tests() -> None:
 
 
 class WorkerProcess:
-    """A `tickwork worker` of these tests: a supervisor, its nursery and its children."""
+    """A `tickwork worker` of these tests: a supervisor, its fork server and its children."""
 
     def __init__(
         self, url: str, witness: Path, log: Path, target: str, options: list[str], hurry: dict[str, float]
@@ -53,12 +53,12 @@ class WorkerProcess:
 
     def children(self) -> list[int]:
         """The children that run handlers, or are about to."""
-        born = [pid for nursery in self.nurseries() for pid in children_of(nursery)]
+        born = [pid for fork_server in self.fork_servers() for pid in children_of(fork_server)]
         found = [pid for pid in born if name_of(pid) == CHILD_NAME and not gone(pid)]
         self.descendants.update(found)
         return found
 
-    def nurseries(self) -> list[int]:
+    def fork_servers(self) -> list[int]:
         """The process that the children are born in; none at all for a moment after it was killed."""
         return [pid for pid in children_of(self.pid) if name_of(pid) == NAME and not gone(pid)]
 

@@ -39,8 +39,8 @@ def work(n: int, seconds: float = 0.0) -> dict[str, int]:
 def kill_the_worker() -> None:
     """Kill the supervisor, which is the parent of the process that this one was forked by."""
     tell("start")
-    nursery = Path(f"/proc/{os.getppid()}/status").read_text()
-    os.kill(int(re.findall(r"PPid:\s+(\d+)", nursery)[0]), signal.SIGKILL)
+    fork_server = Path(f"/proc/{os.getppid()}/status").read_text()
+    os.kill(int(re.findall(r"PPid:\s+(\d+)", fork_server)[0]), signal.SIGKILL)
     nap(30)
 
 

@@ -93,12 +93,12 @@ def test_code_that_does_not_load_at_all_ends_the_worker_at_once(workers: Workers
     assert "children.py" not in worker.said(), "the user's traceback, not ours"
 
 
-def test_a_worker_whose_nursery_is_killed_loses_its_children_and_goes_on(workers: Workers) -> None:
+def test_a_worker_whose_fork_server_is_killed_loses_its_children_and_goes_on(workers: Workers) -> None:
     worker = workers.start(slots=2, processes=2)
     job = workers.job("lingers")
     workers.witnessed(job)
-    before, (nursery,) = worker.children(), worker.nurseries()
-    os.kill(nursery, signal.SIGKILL)
+    before, (fork_server,) = worker.children(), worker.fork_servers()
+    os.kill(fork_server, signal.SIGKILL)
     settled([job], within_s=20)
     assert job.attempt == 2
     assert all(map(gone, before))

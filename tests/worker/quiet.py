@@ -80,7 +80,7 @@ def a_worker(
     store: Store,
     clock: Clock,
     tasks: Sequence[str] = ("t",),
-    elasticity: Autoscaler | None = None,
+    autoscaler: Autoscaler | None = None,
     **options: Any,
 ) -> tuple[Worker, QuietPools]:
     """A worker that serves these tasks; it registers at its first tick."""
@@ -88,5 +88,5 @@ def a_worker(
     known = [TaskDefinition(name, "default", 5, Policy(), b"{}") for name in tasks]
     lease, serving = Lease(timedelta(hours=10)), WorkerOptions(**options)
     new_id = lambda: f"w{next(_numbers)}"  # noqa: E731
-    worker = Worker(store, pools, known, frozenset(), serving, lease, new_id, clock, Random(0), elasticity=elasticity)
+    worker = Worker(store, pools, known, frozenset(), serving, lease, new_id, clock, Random(0), autoscaler=autoscaler)
     return worker, pools

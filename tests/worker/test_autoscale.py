@@ -57,11 +57,11 @@ class Scene:
         self.store = CountingStore(":memory:", clock=self.clock)
         self.crew = Crew(1)
         rule = AutoscaleRange(low=1, high=4)
-        self.elasticity = Autoscaler(rule, self.crew, 4 * EACH, self.store, ["default"], ["t"])
+        self.autoscaler = Autoscaler(rule, self.crew, 4 * EACH, self.store, ["default"], ["t"])
         self.worker, self.pools = self._worker(**options)
 
     def _worker(self, **options: object) -> tuple[Worker, QuietPools]:
-        return a_worker(self.store, self.clock, slots=4 * EACH, elasticity=self.elasticity, **options)
+        return a_worker(self.store, self.clock, slots=4 * EACH, autoscaler=self.autoscaler, **options)
 
     def pass_time(self, seconds: float, step: float = 0.5) -> None:
         for _ in range(int(seconds / step)):

@@ -98,14 +98,14 @@ def test_no_end_waits_when_no_prefetched_job_is_left(busy: Busy) -> None:
 def test_a_worker_that_drains_stores_ends_at_once(busy: Busy) -> None:
     busy.end_one()
     busy.tick()
-    assert len(busy.worker._endings) == 1
+    assert len(busy.worker._finisher) == 1
     busy.worker.drain()
     busy.tick()
-    assert len(busy.worker._endings) == 0
+    assert len(busy.worker._finisher) == 0
 
 
 def test_a_worker_that_gathers_ends_rests_although_it_could_claim(busy: Busy) -> None:
     """Seed 57307326: it was to look again at an instant that had passed, and ticked without end until then."""
-    busy.worker._claiming._look_again = busy.clock.monotonic()
+    busy.worker._claimer._look_again = busy.clock.monotonic()
     busy.end_one()
     assert busy.tick() > EXCHANGE.total_seconds()

@@ -121,7 +121,7 @@ def test_a_job_whose_stored_end_was_lost_does_not_begin_again(scene: Scene) -> N
     assert state_of(scene.store, scene.begun) is JobState.SUCCEEDED
     raw.execute("DELETE FROM tickwork_finished WHERE job_id = ?", (scene.begun,))
     raw.execute(f"INSERT INTO tickwork_running VALUES ({', '.join('?' * len(row))})", row)
-    scene.worker._claiming._own_at = 0.0
+    scene.worker._claimer._own_at = 0.0
     scene.tick()
     assert scene.is_over()
 

@@ -12,7 +12,7 @@ from tests.worker.fixtures import eventually
 from tickwork import JobFailed, Tickwork
 from tickwork.errors import InvalidInput
 from tickwork.security.vault import KEY
-from tickwork.worker.process.fork_server import ForkServer, start_nursery
+from tickwork.worker.process.fork_server import ForkServer, start_fork_server
 from tickwork.worker.tasks.run_as import find_user
 
 CANARY = "canary-4be1-of-the-environment"
@@ -95,7 +95,7 @@ def test_no_process_of_a_worker_shows_secrets_in_proc(app: Tickwork, worker: Pro
         assert KEY_TEXT.encode() not in shown
         assert CANARY.encode() not in shown
         assert app.url.encode() not in shown
-    assert names >= {"tickwork-nurse", "tickwork-child", "sh"}
+    assert names >= {"tickwork-forker", "tickwork-child", "sh"}
 
 
 def test_a_command_finds_nothing_in_the_processes_above_it(app: Tickwork, worker: Program) -> None:
@@ -125,17 +125,17 @@ def test_a_worker_beside_its_server_shows_nothing_either(app: Tickwork, tmp_path
             assert CANARY.encode() not in shown
 
 
-def test_a_nursery_that_is_started_does_not_have_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_server_that_is_started_does_not_have_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, KEY_TEXT)
     monkeypatch.setenv("STRIPE_KEY", CANARY)
-    nursery: ForkServer = start_nursery()
+    fork_server: ForkServer = start_fork_server()
     try:
-        environ = Path(f"/proc/{nursery.pid}/environ")
-        eventually(lambda: Path(f"/proc/{nursery.pid}/comm").read_text() == "tickwork-nurse\n")
+        environ = Path(f"/proc/{fork_server.pid}/environ")
+        eventually(lambda: Path(f"/proc/{fork_server.pid}/comm").read_text() == "tickwork-forker\n")
         assert KEY_TEXT.encode() not in environ.read_bytes()
         assert CANARY.encode() not in environ.read_bytes()
     finally:
-        nursery.close()
+        fork_server.close()
 
 
 @as_root

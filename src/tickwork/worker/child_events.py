@@ -35,14 +35,14 @@ class ChildEvents:
         pools: HandlerPools,
         held: HeldJobs,
         endings: Finisher,
-        pace: Prefetch,
+        prefetch: Prefetch,
         secret: Callable[[str, SecretUse], str | None],
     ) -> None:
         self._store = store
         self._pools = pools
         self._held = held
-        self._endings = endings
-        self._pace = pace
+        self._finisher = endings
+        self._prefetch = prefetch
         self._secret = secret
         self._inbox: deque[tuple[AttemptRunner, FromExecutor | ChildDied]] = deque()
         self._asks: deque[tuple[AttemptRunner, protocol.Ask]] = deque()
@@ -69,7 +69,7 @@ class ChildEvents:
             case protocol.Stuck():
                 self._hear_stuck(message)
             case protocol.Returned(job_ids):
-                self._endings.release(job_ids)
+                self._finisher.release(job_ids)
             case protocol.Wrote() | protocol.Progressed():
                 self._note(message)
             case protocol.Ask():
@@ -77,7 +77,7 @@ class ChildEvents:
             case ChildDied(job_ids, error, alone):
                 self._hear_death(job_ids, error, alone)
             case protocol.ConnectionsRefused(count):
-                self._endings.count_refused(count)
+                self._finisher.count_refused(count)
             case protocol.Hello() | protocol.HideSecret():
                 pass
             case protocol.LoadFailed(error):
@@ -90,7 +90,7 @@ class ChildEvents:
         job_id, claim = JobId(message.job_id), ClaimId(message.claim)
         if self._held.attempt(job_id, claim) is None:
             return
-        notes = self._endings.notes
+        notes = self._finisher.notes
         if isinstance(message, protocol.Wrote):
             notes.logs.append(NewLog(job_id, claim, message.seq, message.text, message.shared))
         else:
@@ -114,7 +114,7 @@ class ChildEvents:
         """
         beside = self._pools.kill_holder(job_id)
         self.listen()
-        self._endings.release(beside)
+        self._finisher.release(beside)
 
     def _hear_stuck(self, stuck: protocol.Stuck) -> None:
         """Kill the process of an attempt that cannot be interrupted, end the attempt, and release the other jobs."""
@@ -123,21 +123,21 @@ class ChildEvents:
         if self._held.attempt(stuck.job_id, stuck.claim) is not None:
             for job in [held.job for held in self._held.company(stuck.job_id)]:
                 self._hear_end(AttemptEnd(job.job_id, job.claim, stuck.kind, stuck.began, error=stuck.error))
-        self._endings.release(beside)
+        self._finisher.release(beside)
 
     def _hear_end(self, end: AttemptEnd) -> None:
         """Pass the end of an attempt to the finisher, unless its job is not held by that claim any more."""
         held = self._held.attempt(end.job_id, end.claim)
         if held is None:
             return
-        self._pace.took(end.took)
+        self._prefetch.took(end.took)
         waited = max(0.0, end.began - held.claimed_mono)
         if end.settled:
-            self._endings.ended_elsewhere(held, waited, end.took)
+            self._finisher.ended_elsewhere(held, waited, end.took)
         elif end.kind == "released":
-            self._endings.end(held, Released(begun=held.begun), waited, end.took)
+            self._finisher.end(held, Released(begun=held.begun), waited, end.took)
         else:
-            self._endings.end(held, end.ending(), waited, end.took)
+            self._finisher.end(held, end.ending(), waited, end.took)
 
     def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
         """End the attempts of a process that died as crashed; release those that may begin only once and have not."""
@@ -145,9 +145,9 @@ class ChildEvents:
             company = self._held.company(job_id)
             for held in company:
                 if held.job.policy.on_lost == "fail" and not held.begun and not alone:
-                    self._endings.end(held, Released(), 0.0)  # it was queued in the child, and has not begun
+                    self._finisher.end(held, Released(), 0.0)  # it was queued in the child, and has not begun
                 else:
-                    self._endings.end(held, Crashed(error, alone and len(company) == 1), 0.0)
+                    self._finisher.end(held, Crashed(error, alone and len(company) == 1), 0.0)
 
     def answer_asks(self) -> None:
         """Answer the requests of handlers: save or load a state, give a map index, open a secret.

@@ -51,7 +51,7 @@ class Claimer:
         held: HeldJobs,
         endings: Finisher,
         retries: QueueRetryBudgets,
-        pace: Prefetch,
+        prefetch: Prefetch,
         clock: Clock,
         rng: Random,
         kill_holder: Callable[[str], None],
@@ -65,9 +65,9 @@ class Claimer:
         self._options = options
         self._lease = lease
         self._held = held
-        self._endings = endings
+        self._finisher = endings
         self._retries = retries
-        self._pace = pace
+        self._prefetch = prefetch
         self._clock = clock
         self._rng = rng
         self._kill_holder = kill_holder
@@ -87,15 +87,15 @@ class Claimer:
     @property
     def free(self) -> int:
         """Return the number of free slots; negative when prefetched jobs are held beyond the slots."""
-        return self._pace.slots - self._held.load
+        return self._prefetch.slots - self._held.load
 
     def gathers(self, now: float) -> bool:
         """Return whether to delay storing ends, so that one transaction stores more of them.
 
         Ends are delayed only while a prefetched job is ready for the next free slot.
         """
-        prefetched = self._pace.prefetch() > 0 and self.free < 0
-        return prefetched and len(self._endings) > 0 and round(self._pace.gather_until() - now, 6) > 0
+        prefetched = self._prefetch.prefetch() > 0 and self.free < 0
+        return prefetched and len(self._finisher) > 0 and round(self._prefetch.gather_until() - now, 6) > 0
 
     def clear(self) -> None:
         """Stop looking for unknown attempts of an earlier lease, which this worker may not give back any more."""
@@ -107,7 +107,7 @@ class Claimer:
         While ends are delayed for a common transaction, the end of that delay is the only one.
         """
         if self.gathers(now):
-            return [self._pace.gather_until()]
+            return [self._prefetch.gather_until()]
         times = [] if self._look_again is None else [self._look_again]
         if self._next_due is not None:
             # Without a free slot no job is claimed before its run time: an earlier wake-up would loop without effect.
@@ -124,8 +124,8 @@ class Claimer:
         round in which single calls went first and claimed jobs, so that neither starves.
         """
         self._look_again = None
-        ahead = 0 if self._pools.stalled() else self._pace.ahead()
-        if self._pace.prefetch() and not self._may_prefetch():
+        ahead = 0 if self._pools.stalled() else self._prefetch.ahead()
+        if self._prefetch.prefetch() and not self._may_prefetch():
             ahead = 0
         if not self._held.batches:
             took, self._next_due = self._claim_calls(ahead, now)
@@ -145,7 +145,7 @@ class Claimer:
 
         A worker with solo tasks never prefetches: a prefetched job would take the free slot that a solo job needs.
         """
-        return not self._solo and (self.free > 0 or len(self._endings) > 0)
+        return not self._solo and (self.free > 0 or len(self._finisher) > 0)
 
     def _claim_calls(self, ahead: int, now: float) -> tuple[int, float | None]:
         """Claim jobs of tasks without batches; return how many, and when the next one is due.
@@ -186,9 +186,9 @@ class Claimer:
         """
         if room <= 0 or not tasks or self._lease.worker is None:
             return 0, None
-        supply = self._supplies[tasks]
-        if supply.rests(now):
-            self._look_again = min(supply.again_at, self._look_again or inf)
+        claim_backoff = self._supplies[tasks]
+        if claim_backoff.rests(now):
+            self._look_again = min(claim_backoff.again_at, self._look_again or inf)
             return 0, None
         claims = self._exchange(self._lease.worker, tasks, room, slots)
         if claims is None:
@@ -198,7 +198,7 @@ class Claimer:
         self._held.take(claims.jobs, replied)
         for job in [one for one in claims.jobs if one.flaw is not None]:
             for held in self._held.company(job.job_id):
-                self._endings.end(held, Failed(job.flaw or "", fatal=True), 0.0)
+                self._finisher.end(held, Failed(job.flaw or "", fatal=True), 0.0)
         self._start_calls(replied)
         if any(job.run_at_us > job.claimed_at_us for job in claims.jobs):
             store_now = self._store.now()
@@ -206,7 +206,7 @@ class Claimer:
         if not claims.jobs:
             self._look_for_unknown(now)
         if claims.again_s is not None:
-            again_at = max(now + claims.again_s, supply.again_at)
+            again_at = max(now + claims.again_s, claim_backoff.again_at)
             self._look_again = min(again_at, self._look_again or inf)
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
@@ -225,9 +225,9 @@ class Claimer:
             leader = company[0].job
             self._pools.interrupt(leader.job_id, leader.claim, "stop")
             self._held.forget(job.job_id)
-            self._endings.notes.progress.pop(job.job_id, None)
+            self._finisher.notes.progress.pop(job.job_id, None)
             self._kill_holder(leader.job_id)
-            self._endings.release([held.job.job_id for held in company if held.job.job_id in self._held])
+            self._finisher.release([held.job.job_id for held in company if held.job.job_id in self._held])
 
     def _exchange(self, worker: WorkerId, tasks: Sequence[str], room: int, slots: int) -> Claims | None:
         """Store pending ends and claim jobs, in one transaction.
@@ -236,11 +236,13 @@ class Claimer:
         lost. Raises StoreError.
         """
         window = AHEAD_LIMIT if self.free > 0 else timedelta(0)
-        offer, supply = self._held.left_of(self._options.offer.of_worker(worker)), self._supplies[tasks]
-        batch = self._endings.batch()
-        words = self._endings.last_words(batch)
+        offer, claim_backoff = self._held.left_of(self._options.offer.of_worker(worker)), self._supplies[tasks]
+        batch = self._finisher.batch()
+        words = self._finisher.last_words(batch)
         began = self._clock.monotonic()
-        reach = LimitedCapacity(min(room, slots), offer, supply.search(began), min(room, self._pace.prefetch()))
+        reach = LimitedCapacity(
+            min(room, slots), offer, claim_backoff.search(began), min(room, self._prefetch.prefetch())
+        )
         try:
             done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
         except StoreError:  # the store may have committed the claim, or may still commit it later
@@ -248,14 +250,14 @@ class Claimer:
             self._is_unsure, self._unsure_until = True, None
             raise
         replied = self._clock.monotonic()
-        self._endings.settled(batch, done.finished)
+        self._finisher.settled(batch, done.finished)
         if done.claims is None:
             self._renew(worker)
         else:
             found, is_near = len(done.claims.jobs), done.claims.is_near
-            self._pace.exchanged(replied - began, replied)
+            self._prefetch.exchanged(replied - began, replied)
             self._least_s = min(replied - began, self._least_s * LEAST_GROWS)
-            supply.claimed(began, replied, found, found + len(batch), is_near=is_near, least_s=self._least_s)
+            claim_backoff.claimed(began, replied, found, found + len(batch), is_near=is_near, least_s=self._least_s)
         return done.claims
 
     def _renew(self, worker: WorkerId) -> None:
@@ -290,14 +292,14 @@ class Claimer:
         The start is stored first. If the worker is lost afterwards, the loss is charged to this job.
         """
         held = self._held.exclusive_due(now) if self._lease.left(now) > 0 else None
-        if held is None or len(self._endings):
+        if held is None or len(self._finisher):
             return
         job = held.job
         if not self._store.begin_alone(job.job_id, job.claim):
             self._held.forget(job.job_id)  # it was reclaimed
             return
         if self._lease.left(self._clock.monotonic()) <= 0:  # the store call may have been slow
-            self._endings.end(held, Released(), 0.0)
+            self._finisher.end(held, Released(), 0.0)
             return
         text = "Job %s runs alone: its last %d attempts were lost with their workers."
         _log.warning(text, job.job_id, job.losses, extra=naming(job))
@@ -335,11 +337,11 @@ class Claimer:
             return
         self._own_at = look_at
         known = {(held.job.job_id, held.job.claim) for held in self._held}
-        known |= {(finish.job_id, finish.claim) for finish in self._endings}
+        known |= {(finish.job_id, finish.claim) for finish in self._finisher}
         found = self._store.open_attempts(self._lease.worker)
         unknown = [one for one in found if (one.job_id, one.claim) not in known]
         if unknown:
-            self._endings.give_back(unknown)
+            self._finisher.give_back(unknown)
         self._unsure_at = now + UNSURE_LOOK_S
         if self._is_unsure:
             self._unsure_until = self._unsure_until or now + max(self._lease.duration.total_seconds(), UNSURE_S)

@@ -71,11 +71,11 @@ def supervise(
     options: SupervisorOptions,
     open_store: OpenStore,
     started: Callable[[Hello, Store], None],
-    nursery: ForkServer | None = None,
+    fork_server: ForkServer | None = None,
 ) -> None:
     """Run a worker until it is stopped: the first SIGTERM or SIGINT drains it, the second stops it at once.
 
-    `nursery` is a fork server that was forked before the caller started threads; if it is None, one is started.
+    `fork_server` is a fork server that was forked before the caller started threads; if it is None, one is started.
     """
     clock, rule = SystemClock(), options.processes
     pools: dict[str, str] = {}
@@ -88,7 +88,7 @@ def supervise(
         clock=clock,
         limits=options.limits,
         shell=options.shell,
-        nursery=nursery,
+        fork_server=fork_server,
         run_as=options.run_as,
     )
     try:
@@ -107,8 +107,8 @@ def supervise(
         tally = None if options.health is None else Counters()
         parts = WorkerAssembly(store, lease, clock, Random(secrets.randbits(64)), tally, settings)
         names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
-        elasticity = Autoscaler(rule, children, options.slots, store, *names) if rule.low < rule.high else None
-        loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, elasticity)
+        autoscaler = Autoscaler(rule, children, options.slots, store, *names) if rule.low < rule.high else None
+        loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, autoscaler)
         if options.health is not None and tally is not None:
             from tickwork.worker.health import WorkerHealth, serve_health  # the server in it is imported by few
 
@@ -165,7 +165,7 @@ class WorkerAssembly:
         solo: frozenset[str],
         serving: WorkerOptions,
         grace: timedelta,
-        elasticity: Autoscaler | None = None,
+        autoscaler: Autoscaler | None = None,
     ) -> tuple[WorkerLoop, Runner, Nudge]:
         """Create the worker's loop, and start the services that every worker runs.
 
@@ -199,7 +199,7 @@ class WorkerAssembly:
             hello.schedules,
             nudge,
             hello.batches,
-            elasticity,
+            autoscaler,
             [decode_graph(one) for one in hello.graphs],
             self.tally,
             secret=Vault(lambda: self.store, self.settings.place, namespace=self.settings.namespace).get,

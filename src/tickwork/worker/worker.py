@@ -62,7 +62,7 @@ class Worker:
         schedules: Sequence[ScheduleSpec] = (),
         nudge_scheduler: Callable[[], None] = lambda: None,
         batches: Mapping[str, Batch] = NO_BATCHES,
-        elasticity: Autoscaler | None = None,
+        autoscaler: Autoscaler | None = None,
         graphs: Sequence[Graph] = (),
         tally: Counters | None = None,
         secret: Callable[[str, SecretUse], str | None] = lambda name, use: None,
@@ -78,12 +78,12 @@ class Worker:
         self._schedules = schedules
         self._graphs = graphs
         self._nudge_scheduler = nudge_scheduler
-        self._pace = pace = Prefetch(options.slots)
+        self._prefetch = prefetch = Prefetch(options.slots)
         retries = QueueRetryBudgets(rng)
         self._held = HeldJobs(batches)
-        self._endings = Finisher(store, self._held, retries, clock, rng, nudge_scheduler, tally)
-        self._hearing = ChildEvents(store, pools, self._held, self._endings, pace, secret)
-        self._claiming = Claimer(
+        self._finisher = Finisher(store, self._held, retries, clock, rng, nudge_scheduler, tally)
+        self._child_events = ChildEvents(store, pools, self._held, self._finisher, prefetch, secret)
+        self._claimer = Claimer(
             store,
             pools,
             tasks,
@@ -91,14 +91,14 @@ class Worker:
             options,
             lease,
             self._held,
-            self._endings,
+            self._finisher,
             retries,
-            pace,
+            prefetch,
             clock,
             rng,
-            self._hearing.kill_holder,
+            self._child_events.kill_holder,
         )
-        self._elasticity = elasticity
+        self._autoscaler = autoscaler
         self._cancels_at = 0.0
         self.called = True  # the store notified us of new jobs or cancellations since the last tick
         self.draining = False
@@ -117,26 +117,26 @@ class Worker:
         owning = self._lease.left(now) > 0
         if not owning:  # before messages are read: a child that became free must not begin a job that waits for it
             self._let_go("the worker could not renew its lease in time")
-        self._hearing.listen()
+        self._child_events.listen()
         self._kill_overdue(now)
         self._pools.tend(now)
-        self._claiming.start_due(now, hurry=self.draining)
-        self._hearing.answer_asks()
+        self._claimer.start_due(now, hurry=self.draining)
+        self._child_events.answer_asks()
         self._look_for_cancels(now, False)  # at its interval, even if the claim below fails
-        self._claiming.give_back_unknown(now)
-        self._endings.turnstiles.tell()  # before the claim, whose jobs may be under the same breakers
+        self._claimer.give_back_unknown(now)
+        self._finisher.turnstiles.tell()  # before the claim, whose jobs may be under the same breakers
         took, claims = 0, owning and self._claims
-        gathers = claims and self._claiming.gathers(now)
+        gathers = claims and self._claimer.gathers(now)
         if claims and not gathers:
             self._resize()
-            took = self._claiming.claim(now)
+            took = self._claimer.claim(now)
         self._look_for_cancels(now, called)  # after the claim, since most notifications announce new jobs
         if not gathers:
-            self._endings.settle()
-        self._endings.store_notes(now)
+            self._finisher.settle()
+        self._finisher.store_notes(now)
         now = self._clock.monotonic()  # the store calls may have been slow
-        self._claiming.start_due(now, hurry=self.draining)
-        self._claiming.start_exclusive(now)
+        self._claimer.start_due(now, hurry=self.draining)
+        self._claimer.start_exclusive(now)
         return 0.0 if took else self._wait(now)
 
     @property
@@ -146,7 +146,7 @@ class Worker:
     @property
     def busy(self) -> bool:
         """Return whether the worker holds jobs, or ends that are not stored."""
-        return bool(self._held or self._endings)
+        return bool(self._held or self._finisher)
 
     def patience(self, now: float) -> float:
         """Return the seconds until a handler must be stopped or killed, which bounds every wait; infinity if none."""
@@ -168,35 +168,35 @@ class Worker:
     def release(self) -> None:
         """Kill all handlers, release their jobs without charging an attempt, and deregister the worker."""
         self._pools.kill_all()
-        self._hearing.listen()  # ends that were sent just before the kill
+        self._child_events.listen()  # ends that were sent just before the kill
         for held in self._held:
-            self._endings.end(held, Released(begun=held.begun), 0.0)
-        self._endings.settle()
-        self._endings.turnstiles.tell()
+            self._finisher.end(held, Released(begun=held.begun), 0.0)
+        self._finisher.settle()
+        self._finisher.turnstiles.tell()
         if self._lease.worker is not None:
             self._store.end_worker(self._lease.worker)
             self._lease.worker = None
 
     def _resize(self) -> None:
         """Let the autoscaler resize the pool of children, and adopt the resulting number of slots."""
-        if self._elasticity is None:
+        if self._autoscaler is None:
             return
         left = self._held.left_of(self._options.offer.of_worker(self._lease.worker or ""))
-        self._elasticity.look(self._held.load, left, self._pace.mean_s, self._clock)
-        self._pace.slots = self._elasticity.slots
+        self._autoscaler.look(self._held.load, left, self._prefetch.mean_s, self._clock)
+        self._prefetch.slots = self._autoscaler.slots
 
     def _wait(self, now: float) -> float:
         """Return the seconds until the next work is due, unless a notification or a message comes first."""
         owning = self._lease.left(now) > 0
         times = [now + (self._poll_s() if owning else min(self._poll_s(), LEASE_LOOK_S))]
         if owning and self._claims:
-            times.extend(self._claiming.times(now))
+            times.extend(self._claimer.times(now))
         if owning:
             times.extend(self._held.start_times())
             times.append(self._held.batches.look_at)
         if self._held:
             times.append(now + self.patience(now))
-            times.append(now + (NOTES_S if self._endings.notes else CANCEL_LOOK_S))
+            times.append(now + (NOTES_S if self._finisher.notes else CANCEL_LOOK_S))
         return max(0.0, min(times) - now)
 
     # -- the lease
@@ -253,10 +253,10 @@ class Worker:
     def _drop_all(self) -> None:
         """Kill all handlers and discard all state of the lost lease."""
         self._pools.abandon()
-        self._hearing.clear()
+        self._child_events.clear()
         self._held.clear()
-        self._endings.clear()
-        self._claiming.clear()
+        self._finisher.clear()
+        self._claimer.clear()
 
     # -- cancellations and timeouts
 
@@ -271,7 +271,7 @@ class Worker:
             if held is None or held.cancelled:
                 continue
             if self._held.starts(held):
-                self._endings.end(held, Released(), 0.0)  # the store turns it into cancelled
+                self._finisher.end(held, Released(), 0.0)  # the store turns it into cancelled
             elif (leader := self._held.batches.cancel(held)) is not None:
                 self._pools.interrupt(leader.job.job_id, leader.job.claim, "cancel")
 
@@ -281,7 +281,7 @@ class Worker:
         if not overdue:
             return
         beside = [job_id for leader in overdue for job_id in self._pools.kill_holder(leader.job.job_id)]
-        self._hearing.listen()  # output and ends that were sent just before the kill
+        self._child_events.listen()  # output and ends that were sent just before the kill
         for leader in overdue:  # before `beside` is released: it may contain overdue jobs, which are charged
             if self._held.attempt(leader.job.job_id, leader.job.claim) is None:
                 continue  # it ended just before the kill
@@ -289,5 +289,5 @@ class Worker:
             limit = "" if timeout is None else f" of {timeout.total_seconds():g} s"
             ending = TimedOut(f"it ran for more than its timeout{limit}; its process was killed")
             for held in self._held.company(leader.job.job_id):
-                self._endings.end(held, ending, 0.0)
-        self._endings.release(beside)
+                self._finisher.end(held, ending, 0.0)
+        self._finisher.release(beside)

@@ -1,4 +1,4 @@
-"""Children are born in a nursery, forked or started: they look like new processes, and none outlives its supervisor."""
+"""Child processes are forked by a fork server: they look like new processes, and none outlives its supervisor."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from tickwork.clock import SystemClock
 from tickwork.worker.ipc.protocol import FrameReader
 from tickwork.worker.process.child import ChildOptions
 from tickwork.worker.process.children import ChildLimits, ChildPool
-from tickwork.worker.process.fork_server import ForkedChild, ForkServer, fork_nursery, start_nursery
-from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, ForkServerProcess, Spawn, from_nursery
+from tickwork.worker.process.fork_server import ForkedChild, ForkServer, start_fork_server, start_fork_server_by_fork
+from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, ForkServerProcess, Spawn, from_fork_server
 from tickwork.worker.process.output_pipes import ChildOutput
 
 SOURCE = str(Path(__file__).parents[3] / "src")
@@ -32,14 +32,14 @@ import atexit, os, select, sys
 import tickwork.app
 from tickwork.clock import SystemClock
 from tickwork.worker.process.children import ChildLimits, ChildPool
-from tickwork.worker.process.fork_server import fork_nursery, start_nursery
+from tickwork.worker.process.fork_server import start_fork_server_by_fork, start_fork_server
 
 way, target, forks = sys.argv[1:]
 atexit.register(lambda: print("exit", os.getpid(), flush=True))
 print("begun", end=" ")  # this waits in the buffer
-nursery = fork_nursery(lambda: None) if way == "forked" else start_nursery()
-children = Children(
-    lambda task: target, lambda task: False, [target], 2, 1, SystemClock(), ChildLimits(), nursery=nursery
+fork_server = start_fork_server_by_fork(lambda: None) if way == "forked" else start_fork_server()
+children = ChildPool(
+    lambda task: target, lambda task: False, [target], 2, 1, SystemClock(), ChildLimits(), fork_server=fork_server
 )
 children.start()
 if forks == "1" and os.fork() == 0:  # a process that has a copy of all sockets
@@ -51,10 +51,10 @@ told = None
 while not select.select([0], [], [], 0.01)[0]:
     children.poll()
     children.tend(children._clock.monotonic())
-    now = children._nursery.pid, *(child.process.pid for child in children._children if child.hello)
+    now = children._fork_server.pid, *(child.process.pid for child in children._children if child.hello)
     if now != told and len(now) == 2:
         told = now
-        print("nursery", now[0], flush=True)
+        print("forker", now[0], flush=True)
         print("child", now[1], flush=True)
 children.stop()
 """
@@ -137,7 +137,7 @@ class Host:
         return self._log.read_text()
 
     def pids(self, whose: str) -> list[int]:
-        """The process ids that were said of the nursery, the child, ..., the oldest first."""
+        """The process ids that were said of the fork server, the child, ..., the oldest first."""
         return [int(words[1]) for line in self.said.splitlines() if (words := line.split()[-2:])[:1] == [whose]]
 
     def pid(self, whose: str, count: int = 1) -> int:
@@ -158,7 +158,7 @@ class Host:
         """Leave nothing, whatever the test did."""
         self.process.kill()
         self.process.wait(20)
-        for whose in ("fork", "nursery", "child"):
+        for whose in ("fork", "forker", "child"):
             for pid in self.pids(whose):
                 with suppress(OSError):
                     if str(self.folder) == os.readlink(f"/proc/{pid}/cwd"):
@@ -360,7 +360,7 @@ def test_a_child_ends_as_a_process_does_and_what_is_the_supervisors_stays_its_ow
 @pytest.mark.parametrize("way", WAYS)
 def test_when_the_supervisor_ends_nothing_is_left(host: Callable[..., Host], way: str) -> None:
     one = host(way, PARENT)
-    pids = [one.pid("nursery"), one.pid("child"), *one.sleepers()]
+    pids = [one.pid("forker"), one.pid("child"), *one.sleepers()]
     assert one.stop() == 0
     assert not any(map(alive, pids))
 
@@ -368,7 +368,7 @@ def test_when_the_supervisor_ends_nothing_is_left(host: Callable[..., Host], way
 @pytest.mark.parametrize("way", WAYS)
 def test_when_the_supervisor_is_killed_children_and_what_they_started_are(host: Callable[..., Host], way: str) -> None:
     one = host(way, PARENT)
-    pids = [one.pid("nursery"), one.pid("child"), *one.sleepers()]
+    pids = [one.pid("forker"), one.pid("child"), *one.sleepers()]
     assert all(map(alive, pids))
     one.process.kill()
     eventually(lambda: not any(map(alive, pids)), 5, "all are gone")
@@ -378,7 +378,7 @@ def test_when_the_supervisor_is_killed_children_and_what_they_started_are(host: 
 @pytest.mark.parametrize("way", WAYS)
 def test_that_is_so_when_a_fork_holds_the_sockets_of_the_supervisor(host: Callable[..., Host], way: str) -> None:
     one = host(way, PARENT, forks=True)
-    pids = [one.pid("nursery"), one.pid("child"), *one.sleepers()]
+    pids = [one.pid("forker"), one.pid("child"), *one.sleepers()]
     one.pid("fork")
     one.process.kill()
     eventually(lambda: not any(map(alive, pids)), 5, "all are gone")
@@ -395,26 +395,26 @@ def test_what_a_child_started_ends_with_it(host: Callable[..., Host], way: str) 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_signals_that_end_others_do_not_end_a_nursery(host: Callable[..., Host], way: str) -> None:
+def test_signals_that_end_others_do_not_end_a_fork_server(host: Callable[..., Host], way: str) -> None:
     one = host(way, PARENT)
-    child, nursery = one.pid("child"), one.pid("nursery")
+    child, fork_server = one.pid("child"), one.pid("forker")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        os.kill(nursery, number)
+        os.kill(fork_server, number)
     os.kill(child, signal.SIGKILL)
     one.pid("child", 2)
-    assert set(one.pids("nursery")) == {nursery}
+    assert set(one.pids("forker")) == {fork_server}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_when_the_nursery_is_killed_so_are_the_children_and_others_are_born_elsewhere(
+def test_when_the_fork_server_is_killed_so_are_the_children_and_others_are_born_elsewhere(
     host: Callable[..., Host], way: str
 ) -> None:
     one = host(way, PARENT)
-    pids = [one.pid("nursery"), one.pid("child"), *one.sleepers()]
+    pids = [one.pid("forker"), one.pid("child"), *one.sleepers()]
     os.kill(pids[0], signal.SIGKILL)
     eventually(lambda: not any(map(alive, pids)), 5, "all are gone")
-    assert one.pid("nursery", 2) != pids[0]
-    later = [one.pid("nursery", 2), one.pid("child", 2), one.sleepers()[-1]]
+    assert one.pid("forker", 2) != pids[0]
+    later = [one.pid("forker", 2), one.pid("child", 2), one.sleepers()[-1]]
     assert all(map(alive, later))
     one.process.kill()
     eventually(lambda: not any(map(alive, later)), 5, "this one does the same")
@@ -424,14 +424,16 @@ def test_when_the_nursery_is_killed_so_are_the_children_and_others_are_born_else
 
 
 @pytest.fixture
-def nursery() -> Iterator[ForkServer]:
-    made = start_nursery()
+def fork_server() -> Iterator[ForkServer]:
+    made = start_fork_server()
     yield made
     made.close()
 
 
 @pytest.fixture
-def born(nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ForkedChild]]:
+def born(
+    fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., ForkedChild]]:
     """Has children born that say hello and wait."""
     ends: list[socket.socket] = []
     outputs: list[ChildOutput] = []
@@ -443,7 +445,7 @@ def born(nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ours, theirs = socket.socketpair()
         ends.append(ours)
         output = ChildOutput()
-        child = nursery.spawn([theirs.fileno(), *output.descriptors()], ChildOptions("shop.py"))
+        child = fork_server.spawn([theirs.fileno(), *output.descriptors()], ChildOptions("shop.py"))
         theirs.close()
         output.hand_over()
         outputs.append(output)
@@ -511,36 +513,38 @@ def test_a_child_has_the_environment_and_the_folder_that_its_supervisor_has_then
     assert facts(tmp_path / "deep")["colour"] == "grün"
 
 
-def test_a_nursery_that_does_not_answer_is_killed(
-    nursery: ForkServer, born: Callable[..., ForkedChild], monkeypatch: pytest.MonkeyPatch
+def test_a_fork_server_that_does_not_answer_is_killed(
+    fork_server: ForkServer, born: Callable[..., ForkedChild], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = born()
     pid = child.pid
     monkeypatch.setattr("tickwork.worker.process.fork_server.ANSWER_S", 0.2)
-    os.kill(nursery.pid, signal.SIGSTOP)
+    os.kill(fork_server.pid, signal.SIGSTOP)
     assert born(loaded=False).pid is None, "it never was"
-    assert nursery.lost
+    assert fork_server.lost
     assert child.wait() == -signal.SIGKILL
     eventually(lambda: not alive(pid or 0), 5)
-    assert nursery.fileno() < 0
+    assert fork_server.fileno() < 0
     assert born(loaded=False).wait() == -signal.SIGKILL
     child.kill()  # what it had started
 
 
 def test_a_message_that_another_thread_took_in_is_not_silence(
-    nursery: ForkServer, monkeypatch: pytest.MonkeyPatch
+    fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watch of the lease may take in that a child was born while the worker's thread waits for that."""
-    monkeypatch.setattr(nursery, "_says_within", lambda seconds: True)
-    assert nursery.hear(1.0), "else the nursery would be killed"
-    assert not nursery.hear()
-    assert not nursery.lost
+    monkeypatch.setattr(fork_server, "_says_within", lambda seconds: True)
+    assert fork_server.hear(1.0), "else the fork server would be killed"
+    assert not fork_server.hear()
+    assert not fork_server.lost
 
 
-def test_a_nursery_that_is_lost_while_it_has_no_children_is_noticed(nursery: ForkServer) -> None:
-    children = ChildPool(lambda _: "shop.py", lambda _: True, [], 1, 1, SystemClock(), ChildLimits(), nursery=nursery)
-    os.kill(nursery.pid, signal.SIGKILL)
-    eventually(lambda: children.poll() == [] and nursery.lost, 5)
+def test_a_fork_server_that_is_lost_while_it_has_no_children_is_noticed(fork_server: ForkServer) -> None:
+    children = ChildPool(
+        lambda _: "shop.py", lambda _: True, [], 1, 1, SystemClock(), ChildLimits(), fork_server=fork_server
+    )
+    os.kill(fork_server.pid, signal.SIGKILL)
+    eventually(lambda: children.poll() == [] and fork_server.lost, 5)
     assert [one for one in children.filenos() if one >= 0] == []
 
 
@@ -553,7 +557,7 @@ def test_a_child_that_cannot_be_forked_has_ended(monkeypatch: pytest.MonkeyPatch
     process = ForkServerProcess(theirs, os.getppid())
     process._bear(Spawn(3, ChildOptions("shop.py"), {}, b""), [os.dup(0)])
     (answer,) = FrameReader().feed(ours.recv(4096))
-    assert from_nursery.decode(answer) == Exited(3, NOT_BORN)
+    assert from_fork_server.decode(answer) == Exited(3, NOT_BORN)
     for end in (ours, theirs, process._woken, process._wake):
         end.close()
 
@@ -563,7 +567,7 @@ def test_a_process_with_threads_is_not_forked() -> None:
     thread = threading.Thread(target=ended.wait)
     thread.start()
     try:
-        assert fork_nursery(lambda: None) is None
+        assert start_fork_server_by_fork(lambda: None) is None
     finally:
         ended.set()
         thread.join()

@@ -26,7 +26,7 @@ from tickwork.core.web.addresses import read_allowed
 from tickwork.declare.documents import read_declared
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed, Retry
 from tickwork.worker.run.capture import OutputSink
-from tickwork.worker.run.secrets import set_keeper
+from tickwork.worker.run.secrets import set_secret_reader
 from tickwork.worker.tasks import http_client
 from tickwork.worker.tasks.egress import Egress, resolve
 from tickwork.worker.tasks.http import HttpArguments, HttpResponse, answered
@@ -192,14 +192,14 @@ def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
 ) -> None:
     value = "\u00e4 canary that is long enough to be cut"
     body = ("\u00e4" + "." * (before - 2) + write(value)).encode() + b"." * 1000
-    set_keeper(Remembering())
+    set_secret_reader(Remembering())
     try:
         with web(says(status, body)) as there:
             told = str(send(there.url(), secrets={"auth.bearer": "${secret.T}"}, environ={"T": value[2:]}))
     except Fatal as error:
         told = str(error)
     finally:
-        set_keeper(None)
+        set_secret_reader(None)
     assert "canary" not in told.lower()
 
 

@@ -66,7 +66,7 @@ def test_it_kills_when_its_owner_is_killed(groups: list[subprocess.Popen[bytes]]
     program = textwrap.dedent(f"""
         import os, signal
         from tickwork.worker.tasks.orphan_killer import OrphanKiller
-        guard = Guard()
+        guard = OrphanKiller()
         guard.add({groups[0].pid})
         guard.add({groups[1].pid})
         guard.remove({groups[1].pid})

@@ -160,14 +160,14 @@ def worker(
         target or BUILTIN, concurrency, queues, processes, offer, (lease, grace), limits, commands, health
     )
     import tickwork.app  # noqa: F401  # children are forks of what is imported here
-    from tickwork.worker.process.fork_server import fork_nursery
+    from tickwork.worker.process.fork_server import start_fork_server_by_fork
     from tickwork.worker.supervisor import supervise
 
     def started(hello: Hello, store: Store) -> None:
         refuse_other_store(session.url, hello.settings["url"] or "")
         _introduce(hello, store, options)
 
-    supervise(options, _open_store, started, fork_nursery(_forget_command))
+    supervise(options, _open_store, started, start_fork_server_by_fork(_forget_command))
 
 
 def _forget_command() -> None:

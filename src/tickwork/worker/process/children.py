@@ -46,7 +46,7 @@ from tickwork.worker.ipc.protocol import (
 )
 from tickwork.worker.process.child import ChildOptions
 from tickwork.worker.process.console import PassedOnOutput
-from tickwork.worker.process.fork_server import ForkedChild, ForkServer, start_nursery
+from tickwork.worker.process.fork_server import ForkedChild, ForkServer, start_fork_server
 from tickwork.worker.process.fork_server_main import NOT_BORN
 from tickwork.worker.process.output_attribution import OutputAttribution
 from tickwork.worker.process.output_pipes import ChildOutput, OutputReader
@@ -156,7 +156,7 @@ class ChildPool:
         clock: Clock,
         limits: ChildLimits,
         shell: bool = False,
-        nursery: ForkServer | None = None,
+        fork_server: ForkServer | None = None,
         run_as: str | None = None,
     ) -> None:
         self._target_of = target_of
@@ -168,7 +168,7 @@ class ChildPool:
         self._limits = limits
         self._shell = shell
         self._run_as = run_as  # the system user that the commands of jobs run as
-        self._nursery = nursery  # None: a fork server is started for the first child
+        self._fork_server = fork_server  # None: a fork server is started for the first child
         self._children: list[Child] = []
         self._waiting: deque[Assignment] = deque()  # attempts that wait for a solo child
         self._homeless: list[Assignment] = []  # attempts that wait for a general child, while none exists
@@ -204,13 +204,13 @@ class ChildPool:
         """Fork a child, through a new fork server if the last one was lost."""
         ours, theirs = socket_pair()
         ours.setblocking(False)
-        if self._nursery is None or self._nursery.lost:
-            self._nursery = start_nursery()
+        if self._fork_server is None or self._fork_server.lost:
+            self._fork_server = start_fork_server()
         slots = 1 if solo else self._slots
         output = ChildOutput()
         given = [theirs.fileno(), *output.descriptors()]
         options = ChildOptions(target, slots, self._limits.memory_mb or 0, self._shell, self._run_as)
-        process = self._nursery.spawn(given, options)
+        process = self._fork_server.spawn(given, options)
         theirs.close()
         output.hand_over()
         self._reader.add(output)
@@ -254,8 +254,8 @@ class ChildPool:
                 child.process.wait(max(0.0, until - self._clock.monotonic()))
         self.kill_all()
         self._reader.stop()
-        if self._nursery is not None:
-            self._nursery.close()
+        if self._fork_server is not None:
+            self._fork_server.close()
 
     def kill_all(self) -> None:
         """Kill every child now, and discard the attempts that wait for a child."""
@@ -401,7 +401,7 @@ class ChildPool:
         """
         said = [child.connection.fileno() for child in self._children if not child.silent]
         said.append(self._reader.fileno())
-        return said if self._nursery is None else [*said, self._nursery.fileno()]
+        return said if self._fork_server is None else [*said, self._fork_server.fileno()]
 
     def unsent(self) -> list[int]:
         """Return the sockets of children that have unsent messages."""
@@ -410,8 +410,8 @@ class ChildPool:
     def poll(self) -> list[tuple[AttemptRunner, FromExecutor | ChildDied]]:
         """Return the messages of the children since the last call, with a `ChildDied` for each one that died."""
         news: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
-        if self._nursery is not None and not self._children:
-            self._nursery.hear()  # without children, only this call detects that the fork server was lost
+        if self._fork_server is not None and not self._children:
+            self._fork_server.hear()  # without children, only this call detects that the fork server was lost
         self._reader.heard()
         for child in list(self._children):
             child.flush()

@@ -36,8 +36,8 @@ from tickwork.worker.process.fork_server_main import (
     Exited,
     Release,
     Spawn,
-    ToNursery,
-    from_nursery,
+    ToForkServer,
+    from_fork_server,
     kill_family,
     kill_group,
     run,
@@ -51,7 +51,7 @@ _PROGRAM = "import sys, tickwork.app; from tickwork.worker.process.fork_server_m
 _clock = SystemClock()
 
 
-def fork_nursery(forget: Callable[[], None]) -> ForkServer | None:
+def start_fork_server_by_fork(forget: Callable[[], None]) -> ForkServer | None:
     """Fork this process into a fork server; return None if the process has other threads, which may hold locks.
 
     The caller must have imported everything that children need. `forget` is called in the fork server, to drop the
@@ -67,14 +67,14 @@ def fork_nursery(forget: Callable[[], None]) -> ForkServer | None:
     try:
         pid = os.fork()
         if pid == 0:
-            _be_nursery(ours, theirs, parent, forget)
+            _run_fork_server(ours, theirs, parent, forget)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
     return ForkServer(ours, pid, partial(_end_fork, pid))
 
 
-def _be_nursery(ours: socket.socket, theirs: socket.socket, parent: int, forget: Callable[[], None]) -> NoReturn:
+def _run_fork_server(ours: socket.socket, theirs: socket.socket, parent: int, forget: Callable[[], None]) -> NoReturn:
     """Run the fork server in the forked process. Never returns."""
     try:
         os.setsid()
@@ -97,7 +97,7 @@ def _is_alone() -> bool:
         return threading.active_count() == 1
 
 
-def start_nursery() -> ForkServer:
+def start_fork_server() -> ForkServer:
     """Start a fork server as a new interpreter."""
     ours, theirs = _pair()
     process = subprocess.Popen(
@@ -150,19 +150,19 @@ class ForkServer:
         children.
         """
         self._count += 1
-        offspring = ForkedChild(self, self._count)
-        self._children[self._count] = offspring
+        forked_child = ForkedChild(self, self._count)
+        self._children[self._count] = forked_child
         self._send(Spawn(self._count, what, _without_key(os.environb), _folder()), descriptors)
         if self.lost:
-            offspring.returncode = -signal.SIGKILL
-        return offspring
+            forked_child.returncode = -signal.SIGKILL
+        return forked_child
 
     def release(self, number: int) -> None:
         """Kill what remains of a child's process group, and reap the child, which frees its process id."""
         if self._children.pop(number, None) is not None:
             self._send(Release(number))
 
-    def _send(self, message: ToNursery, descriptors: Sequence[int] = ()) -> None:
+    def _send(self, message: ToForkServer, descriptors: Sequence[int] = ()) -> None:
         """Send a message and descriptors to the fork server; mark it as lost if it does not exist any more."""
         if self.lost:
             return
@@ -198,7 +198,7 @@ class ForkServer:
             _log.error("The process that starts child processes was killed, and they with it.")
             self._lose()
         for one in self._frames.feed(data):
-            match from_nursery.decode(one):
+            match from_fork_server.decode(one):
                 case Born(number, pid):
                     if number in self._children:
                         self._children[number].born(pid)
@@ -246,9 +246,9 @@ class ForkServer:
 class ForkedChild:
     """A child process of the fork server, with an interface like `subprocess.Popen`."""
 
-    def __init__(self, nursery: ForkServer, number: int) -> None:
+    def __init__(self, fork_server: ForkServer, number: int) -> None:
         self.returncode: int | None = None
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._number = number
         self._pid: int | None = None
         self._released = False
@@ -267,7 +267,7 @@ class ForkedChild:
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal; None while the child runs."""
         if self.returncode is None:
-            self._nursery.hear()
+            self._fork_server.hear()
         return self.returncode
 
     def wait(self, within_s: float | None = None) -> int:
@@ -276,18 +276,18 @@ class ForkedChild:
         while self.returncode is None:
             if until is None:
                 self._await()
-            elif not self._nursery.hear(left := max(0.0, until - _clock.monotonic())) and left <= 0:
+            elif not self._fork_server.hear(left := max(0.0, until - _clock.monotonic())) and left <= 0:
                 raise TimeoutError
         return self.returncode
 
     def _await(self) -> None:
-        if not self._nursery.hear(ANSWER_S):
-            self._nursery.give_up()
+        if not self._fork_server.hear(ANSWER_S):
+            self._fork_server.give_up()
 
     def kill(self) -> None:
         """Kill the child and all processes that its handlers started, even if the child itself has ended."""
         pid = None if self._released else self.pid
-        if pid is not None and not self._nursery.lost:
+        if pid is not None and not self._fork_server.lost:
             kill_family(pid)
         elif pid is not None:
             kill_group(pid)
@@ -295,14 +295,14 @@ class ForkedChild:
     def kill_now(self) -> None:
         """Kill the child, without blocking. May be called from any thread."""
         if self._pid is None:
-            self._nursery.hear()
+            self._fork_server.hear()
         if self._pid is not None and not self._released:
             kill_family(self._pid)
 
     def release(self) -> None:
         """Let the fork server reap the child. Must be called after the last use of the process id."""
         self._released = True
-        self._nursery.release(self._number)
+        self._fork_server.release(self._number)
 
 
 def _without_key(environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:

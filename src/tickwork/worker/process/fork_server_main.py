@@ -29,7 +29,7 @@ from tickwork.worker.process import child
 from tickwork.worker.process.after_fork import Handlers, be_called, leave, put_back, signal_when_parent_dies
 from tickwork.worker.process.hide_environment import clear_start_environment
 
-NAME, CHILD_NAME = "tickwork-nurse", "tickwork-child"  # 15 characters are shown at most
+NAME, CHILD_NAME = "tickwork-forker", "tickwork-child"  # 15 characters are shown at most
 NOT_BORN = 71  # the exit code of a child that could not be forked: EX_OSERR of sysexits.h
 DESCRIPTORS = 6  # of a child: see child.main
 MINDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)  # they wake the fork server, and do not end it
@@ -62,10 +62,10 @@ class Exited(msgspec.Struct, frozen=True, array_like=True, tag="exited"):
     code: int
 
 
-ToNursery = Spawn | Release
-FromNursery = Born | Exited
-to_nursery = msgspec.msgpack.Decoder(ToNursery)
-from_nursery = msgspec.msgpack.Decoder(FromNursery)
+ToForkServer = Spawn | Release
+FromForkServer = Born | Exited
+to_fork_server = msgspec.msgpack.Decoder(ToForkServer)
+from_fork_server = msgspec.msgpack.Decoder(FromForkServer)
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -110,7 +110,7 @@ class ForkServerProcess:
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         for number in MINDED:
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)  # `fork_nursery` has blocked them
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)  # `start_fork_server_by_fork` has blocked them
         signal_when_parent_dies(signal.SIGHUP)  # wakes the loop even if another process keeps the socket open
         try:
             while os.getppid() == self._parent and self._listen():
@@ -131,12 +131,12 @@ class ForkServerProcess:
                 if descriptors:
                     self._descriptors.append(descriptors)
                 for request in self._frames.feed(data):
-                    self._obey(to_nursery.decode(request))
+                    self._obey(to_fork_server.decode(request))
                 return bool(data)
             return False
         return True
 
-    def _obey(self, request: ToNursery) -> None:
+    def _obey(self, request: ToForkServer) -> None:
         match request:
             case Spawn():
                 self._bear(request, self._descriptors.popleft())
@@ -196,7 +196,7 @@ class ForkServerProcess:
                 self._running.discard(number)
                 self._say(Exited(number, how.si_status if how.si_code == os.CLD_EXITED else -how.si_status))
 
-    def _say(self, message: FromNursery) -> None:
+    def _say(self, message: FromForkServer) -> None:
         with suppress(OSError):  # the main loop detects that the supervisor has ended
             self._connection.sendall(frame(message))
 

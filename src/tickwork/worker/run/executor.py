@@ -35,7 +35,7 @@ from tickwork.worker.run.capture import OutputSink, Recorder, set_sink
 from tickwork.worker.run.exception_outcome import failures
 from tickwork.worker.run.large_values import fetch, has_blobs, is_large, keep, kept
 from tickwork.worker.run.mask import SecretMask
-from tickwork.worker.run.secrets import set_keeper
+from tickwork.worker.run.secrets import set_secret_reader
 from tickwork.worker.run.timer import Timer
 
 CANCEL_GRACE_S = 5.0  # time for a cancelled plain handler to stop by itself before it is interrupted
@@ -337,7 +337,7 @@ class Executor:
         if self._recorder is not None:
             self._recorder.begin(attempt.sink, attempt.job_id, attempt.claim)
         set_sink(attempt.sink)
-        set_keeper(attempt)
+        set_secret_reader(attempt)
         set_current(CurrentJob(attempt))
         if is_traced():
             given, now = attempt.given, from_us(self.clock.wall_us())
@@ -360,7 +360,7 @@ class Executor:
             attempt.span.end()
         set_current(None)
         set_sink(None)
-        set_keeper(None)
+        set_secret_reader(None)
         self._attempts.pop(attempt.key, None)
         for reminder in attempt.reminders:
             self._timekeeper.cancel(reminder)

@@ -41,9 +41,9 @@ class SecretReader(Protocol):
 _keeper: ContextVar[SecretReader | None] = ContextVar("tickwork_keeper", default=None)
 
 
-def set_keeper(keeper: SecretReader | None) -> None:
+def set_secret_reader(reader: SecretReader | None) -> None:
     """Set the attempt for which this thread or coroutine resolves secrets."""
-    _keeper.set(keeper)
+    _keeper.set(reader)
 
 
 def revealed(text: str, environ: Mapping[str, str]) -> str:
@@ -59,20 +59,20 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
     return _SECRET.sub(reveal, text)
 
 
-def value_of(name: str, keeper: SecretReader | None, environ: Mapping[str, str]) -> str:
+def value_of(name: str, reader: SecretReader | None, environ: Mapping[str, str]) -> str:
     """Return the value of a secret, and mask it in the attempt's stored data from now on.
 
     `environ`: as for `revealed`. Raises InvalidArguments if the secret is not set.
     """
-    value = keeper.stored_secret(name) if keeper is not None and is_secret_name(name) else None
+    value = reader.stored_secret(name) if reader is not None and is_secret_name(name) else None
     if value is None and not name.startswith(OURS):
         value = environ.get(name)
     if value is None or name in WITHHELD:
         raise InvalidArguments(
             f"the secret {name} is not set: neither in the store, nor as a variable here that secret_env allows."
         )
-    if keeper is not None:
-        keeper.hide(value)
+    if reader is not None:
+        reader.hide(value)
     return value
 
 
@@ -81,8 +81,8 @@ def masked(text: str, *, is_cut: bool = False) -> str:
 
     `is_cut`: the end of the text was already cut off, so a partial secret there is removed, too.
     """
-    keeper = _keeper.get()
-    return text if keeper is None else keeper.masked(text, is_cut=is_cut)
+    reader = _keeper.get()
+    return text if reader is None else reader.masked(text, is_cut=is_cut)
 
 
 def passwords(settings: Settings, environ: Mapping[str, str]) -> frozenset[str]:
