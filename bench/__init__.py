@@ -1,1 +1,1 @@
-"""Benchmarks: what Tickwork reaches on this machine, beside the least SQL that could do the same. `make bench`."""
+"""Benchmarks of Tickwork on this machine, compared with a minimal SQL queue (`bench/raw`). `make bench`."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: measure, print a table, write JSON. Nothing that was started is left when it ends."""
+"""Command line of the benchmarks, `python -m bench`: measure, print a table, write JSON, and stop all processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORES = {"sqlite": ["sqlite"], "postgres": ["postgres"], "both": ["sqlite", "po
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was asked for; 1 when a row failed."""
+    """Run the selected rows; return 1 if a row failed."""
     asked = _parse(arguments)
     signal.signal(signal.SIGTERM, leave)
     console = Console(stderr=True)
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Teller:
-    """Tells how far a run is: a live line on a terminal, and a line for each row that is done."""
+    """Shows the progress of a run: a live line on a terminal, and a line for each finished row."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console
@@ -103,7 +103,7 @@ def introduce(console: Console, facts: dict[str, object]) -> None:
 
 
 def leave(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)  # on the way out, everything that was started is ended
+    raise SystemExit(128 + number)  # unwinding the stack stops all started processes
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Enqueues at a steady rate, from a process of its own: what it costs is no part of what is measured.
+"""Enqueue jobs at a steady rate from a separate process, so that its cost is not part of the measured process.
 
-Each batch leaves a line: the number of its first job, and when `enqueue_many` was about to be called. A batch that is
-late is sent at once, so that the rate holds on the whole.
+For each batch it writes a line: the number of its first job, and the time just before `enqueue_many` was called. A late
+batch is sent at once, so that the average rate is kept.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from bench.tasks import make_app
 from bench.worker import ROOT, BenchFailed
 
-_LATE_LIMIT_S = 60.0  # beyond the time that it should take
+_LATE_LIMIT_S = 60.0  # time limit in addition to the planned time
 
 
 class Feeder:
-    """A running feeder, and what it says of itself."""
+    """A running feeder process and its log of sent batches."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path, seconds: float) -> None:
         self._process = process
@@ -39,7 +39,7 @@ class Feeder:
             raise BenchFailed(f"The feeder failed.\n{(self._folder / 'feeder.log').read_text()[-2000:]}")
 
     def sent_ns(self, batch: int) -> array[int]:
-        """When each job was sent, by its number."""
+        """Return when each job was sent, in nanoseconds, indexed by job number."""
         sent = array("q")
         for line in (self._folder / "sent").read_text().splitlines():
             sent.extend([int(line.split(" ")[1])] * batch)
@@ -52,12 +52,12 @@ class Feeder:
 
 @contextmanager
 def feeding(url: str, folder: Path, task: str, per_s: float, batch: int, seconds: float) -> Iterator[Feeder]:
-    """A feeder at work; at the end of the block it is gone."""
+    """Run a feeder for the duration of a block."""
     arguments = [url, task, str(per_s), str(batch), str(seconds)]
     with (folder / "feeder.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.feeder", *arguments],
-            cwd=folder,  # by which the guard of the folder finds it when we are killed
+            cwd=folder,  # the cleanup process of the folder finds it by this if we are killed
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -72,7 +72,7 @@ def feeding(url: str, folder: Path, task: str, per_s: float, batch: int, seconds
 
 
 def paced(seconds: float, per_s: float) -> Iterator[int]:
-    """Numbers from 0 on, evenly spaced in time."""
+    """Yield numbers from 0 on, evenly spaced in time."""
     began = time.monotonic()
     for number in range(round(seconds * per_s)):
         time.sleep(max(0.0, began + number / per_s - time.monotonic()))
@@ -82,7 +82,7 @@ def paced(seconds: float, per_s: float) -> Iterator[int]:
 def _feed(url: str, task: str, per_s: float, batch: int, seconds: float) -> None:
     app = make_app(url)
     enqueue_many = app.tasks[task].enqueue_many
-    _ = app.store  # opened before the first batch is timed
+    _ = app.store  # open it before the first batch is timed
     with Path("sent").open("w") as sent:
         for number in paced(seconds, per_s / batch):
             first = number * batch

@@ -1,7 +1,7 @@
-"""Where stores are made for the benchmarks, and a look into them that does not pass through Tickwork.
+"""Create SQLite and PostgreSQL databases for the benchmarks, and read them with plain SQL.
 
-Every measurement gets a database of its own. What is counted is rows that are committed, read by plain SQL: the code
-that is measured has no say in it. Instants are microseconds since the epoch by the store's clock.
+Every measurement gets a database of its own. Results are counted as committed rows with plain SQL, independently of the
+measured code. Times are microseconds since the epoch on the store's clock.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import psycopg
 
 from tests.postgres_server import PostgresServer
 
-# Waits in a process of its own until it gets a line, or our death closes its pipe, and then clears up: the workers,
-# which stand in the folder, and the folder.
+# Runs in a separate process. It waits for a line, or for the end of this process to close its pipe. Then it kills the
+# workers, which it finds by their working folder, and removes the folder.
 _GUARD = """
 read -r _
 for cwd in /proc/[0-9]*/cwd; do
@@ -37,54 +37,54 @@ SETTINGS = ("server_version", "fsync", "synchronous_commit", "full_page_writes",
 
 
 class Database(ABC):
-    """One store: where it is, and what stands in it."""
+    """A store of one measurement: its URL, and queries on its contents."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
-        self.folder = folder  # for what belongs to this measurement: logs, witnesses
+        self.folder = folder  # for logs and witness files of this measurement
 
     @abstractmethod
     def rows(self, sql: str) -> list[Any]:
-        """Run a statement and return what it gives."""
+        """Run a statement and return its rows."""
 
     def one(self, sql: str) -> Any:
-        """The first value of the first row; None when there is none."""
+        """Return the first value of the first row; None if there are no rows."""
         found = self.rows(sql)
         return found[0][0] if found else None
 
     @abstractmethod
     def table(self, name: str) -> str:
-        """What a table of Tickwork is called here."""
+        """Return the SQL name of a table of Tickwork in this database."""
 
     @abstractmethod
     def instant(self, column: str) -> str:
-        """A column that holds an instant, as microseconds."""
+        """Return a SQL expression for a time column in microseconds."""
 
     def finished(self) -> int:
-        """How many completions are stored."""
+        """Return the number of finished jobs."""
         return int(self.one(f"SELECT count(*) FROM {self.table('finished')}"))
 
     def queued(self) -> int:
-        """How many jobs stand in the queue."""
+        """Return the number of queued jobs."""
         return int(self.one(f"SELECT count(*) FROM {self.table('queue')}"))
 
     def parked(self) -> int:
-        """How many jobs stand aside, in the lanes of what holds them."""
+        """Return the number of parked jobs, in the lanes of the limits that hold them."""
         return int(self.one(f"SELECT count(*) FROM {self.table('queue')} WHERE queue LIKE ':%'"))
 
     def unsuccessful(self) -> int:
         return int(self.one(f"SELECT count(*) FROM {self.table('finished')} WHERE state <> 'succeeded'"))
 
     def workers(self) -> int:
-        """How many workers ever registered."""
+        """Return the number of workers that have ever registered."""
         return int(self.one(f"SELECT count(*) FROM {self.table('workers')}"))
 
     def worker_began_us(self) -> int:
-        """When the newest worker registered, just before its first claim."""
+        """Return when the newest worker registered, which is just before its first claim."""
         return int(self.one(f"SELECT {self.instant('max(started_at)')} FROM {self.table('workers')}"))
 
     def ended_us(self, after_us: int, nth: int) -> int:
-        """When the n-th job ended after an instant."""
+        """Return when the n-th job ended after a time."""
         ended = self.instant("ended_at")
         return int(
             self.one(
@@ -95,44 +95,44 @@ class Database(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Have done what the filling of the store left to be done, so that it is not charged to what comes next."""
+        """Run pending maintenance after the store was filled, so that the next measurement does not pay for it."""
 
     @abstractmethod
     def counters(self) -> dict[str, float]:
-        """Counters that only grow; the difference of two readings is what happened in between."""
+        """Return counters that only grow; the difference of two readings is the activity in between."""
 
     @abstractmethod
     def size_mb(self) -> float:
-        """What the store takes on the disk; PostgreSQL's write-ahead log, which belongs to the server, is not in it."""
+        """Return the size of the store on disk, without PostgreSQL's write-ahead log, which belongs to the server."""
 
     @abstractmethod
     def holding_snapshot(self) -> AbstractContextManager[None]:
-        """Another session with a transaction open, which goes on seeing the store as it is now."""
+        """Hold a snapshot of the store in another session's open transaction for the duration of a block."""
 
     def first_end_us(self, since_us: int) -> int:
-        """When the first job ended since an instant."""
+        """Return when the first job ended since a time."""
         ended = self.instant("ended_at")
         return int(self.one(f"SELECT min({ended}) FROM {self.table('finished')} WHERE {ended} >= {since_us}"))
 
     def ended_in(self, began_us: int, window_s: float) -> dict[int, int]:
-        """How many jobs ended in each window of time, by the number of the window."""
+        """Return the number of jobs that ended in each time window, by the number of the window."""
         window = f"(({self.instant('ended_at')}) - {began_us}) / {round(window_s * 1e6)}"
         sql = f"SELECT {window}, count(*) FROM {self.table('finished')} WHERE {self.instant('ended_at')} >= {began_us}"
         return {int(number): int(ended) for number, ended in self.rows(f"{sql} GROUP BY 1")}
 
 
 class Place(ABC):
-    """One kind of store on this machine."""
+    """A kind of store on this machine, which creates databases."""
 
     name: str
 
     @abstractmethod
     def facts(self) -> dict[str, str]:
-        """What a reader of the figures has to know of it."""
+        """Return versions and settings that matter for the figures."""
 
     @abstractmethod
     def fresh(self) -> AbstractContextManager[Database]:
-        """A new, empty database for the length of a block (`with place.fresh() as database`)."""
+        """Create an empty database for the duration of a block (`with place.fresh() as database`)."""
 
 
 class SqliteDatabase(Database):
@@ -159,11 +159,11 @@ class SqliteDatabase(Database):
         return column
 
     def settle(self) -> None:
-        """Nothing: a commit that fills the log beyond its limit has already paid for it."""
+        """Do nothing: the commit that fills the log beyond its limit also runs the checkpoint."""
 
     def counters(self) -> dict[str, float]:
-        """The commits, which the index of the log counts in its third word (sqlite.org/walformat.html)."""
-        self.rows("PRAGMA schema_version")  # from here on we have it open, so that it is not deleted and begun anew
+        """Return the number of commits, which is in the third word of the wal-index (sqlite.org/walformat.html)."""
+        self.rows("PRAGMA schema_version")  # keeps the database open, so that the wal-index is not deleted
         if self._index is None:
             self._index = os.open(f"{self._path}-shm", os.O_RDONLY)
         return {"commits": float(unpack_from("=I", os.pread(self._index, 12, 0), 8)[0])}
@@ -181,7 +181,7 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        if self._index is not None:  # not before: that lets go of all locks that this process has on it
+        if self._index is not None:  # not earlier: closing it releases all locks of this process on the file
             os.close(self._index)
 
 
@@ -227,7 +227,7 @@ class PostgresDatabase(Database):
         return f"(extract(epoch FROM {column}) * 1000000)::bigint"
 
     def settle(self) -> None:
-        self._connection.execute("VACUUM ANALYZE")  # as autovacuum would, at any moment of the next minute
+        self._connection.execute("VACUUM ANALYZE")  # as autovacuum would at any time in the next minute
         self._connection.execute("CHECKPOINT")
 
     def counters(self) -> dict[str, float]:
@@ -287,7 +287,7 @@ class PostgresPlace(Place):
 
 @contextmanager
 def opened_places(names: list[str]) -> Iterator[list[Place]]:
-    """The stores of these names, ready for use; at the end of the block nothing is left of them."""
+    """Start the stores of these names, and remove them at the end of the block."""
     with temporary_folder() as folder:
         places: list[Place] = [SqlitePlace(folder)] if "sqlite" in names else []
         if "postgres" not in names:
@@ -299,7 +299,7 @@ def opened_places(names: list[str]) -> Iterator[list[Place]]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder on a disk: memory is no place to measure durability."""
+    """Create a temporary folder on a real disk, because durability cannot be measured in memory."""
     candidates = (tempfile.gettempdir(), "/var/tmp", str(Path(__file__).parent / "results"))
     parent = next((one for one in candidates if not in_memory(Path(one))), candidates[0])
     folder = Path(tempfile.mkdtemp(prefix="tickwork-bench-", dir=parent)).resolve()
@@ -310,7 +310,7 @@ def temporary_folder() -> Iterator[Path]:
         yield folder
     finally:
         guard.communicate(b"\n", timeout=30)
-        shutil.rmtree(folder, ignore_errors=True)  # for the day that the guard was killed
+        shutil.rmtree(folder, ignore_errors=True)  # in case the cleanup process was killed
 
 
 def in_memory(path: Path) -> bool:
@@ -318,7 +318,7 @@ def in_memory(path: Path) -> bool:
 
 
 def file_system(path: Path) -> str:
-    """The kind of file system that a folder is on, as the kernel names it."""
+    """Return the kernel's name of the file system that a folder is on."""
     found = ("", "unknown")
     for line in Path("/proc/mounts").read_text().splitlines():
         _, mount, kind, *_ = line.split(" ")

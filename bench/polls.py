@@ -1,4 +1,4 @@
-"""`python -m bench.polls`: what workers over REST cost that wait for work: the server's share of a core.
+"""Measure the CPU usage of a server with many REST workers that wait for jobs: `python -m bench.polls`.
 
 python -m bench.polls --workers 1000 --seconds 60 --queues 1 --store sqlite
 """
@@ -58,7 +58,7 @@ def _server(database: Database) -> Iterator[tuple[int, str, str]]:
 
 
 async def _wait(pid: int, address: str, token: str, workers: int, queues: int, seconds: float) -> float:
-    """Have so many wait, for so long; return the share of a core that the server took."""
+    """Let `workers` workers poll for `seconds`; return the share of a core that the server used."""
     polls = [asyncio.create_task(_poll(address, token, f"w{n}", f"idle-{n % queues}")) for n in range(workers)]
     await asyncio.sleep(WAIT_S / 3)  # until all are connected, and their polls are spread over time
     began, used = time.monotonic(), cpu_s(pid)
@@ -73,7 +73,7 @@ async def _wait(pid: int, address: str, token: str, workers: int, queues: int, s
 
 
 async def _poll(address: str, token: str, name: str, queue: str) -> None:
-    """Ask for work without end, each time for half a minute, on one connection."""
+    """Poll for jobs for ever on one connection; each poll waits for half a minute."""
     where = urlsplit(address)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     first = WAIT_S * (int(name[1:]) % 97 + 3) / 100

@@ -1,4 +1,4 @@
-"""What processes use, as the kernel says in /proc: a worker is its supervisor with everything that it started."""
+"""Measure memory and CPU time of process trees with /proc; a worker is its supervisor with all descendants."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ _MB = 1024 * 1024
 
 
 def family(pid: int) -> list[int]:
-    """A process and all its descendants, guards and helpers included."""
+    """Return the ids of a process and all its descendants, including helper processes."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and (fields := _stat(int(entry.name))):
             children.setdefault(int(fields[1]), []).append(int(entry.name))
     found = [pid]
-    for one in found:  # grows while it is walked
+    for one in found:  # the loop appends to `found`
         found += children.get(one, [])
     return found
 
 
 def pss_mb(pid: int) -> float:
-    """The memory of a family. What it shares is counted once: each process has its proportional part of it."""
+    """Return the proportional memory (PSS) of a process tree, in which shared memory is counted once."""
     return sum(_pss_kb(one) for one in family(pid)) / 1024
 
 
 def rss_mb(pid: int) -> float:
-    """The resident memory of a family, what is shared counted in each process: quick to ask for, and too high."""
+    """Return the resident memory of a process tree. Fast, but too high: shared memory is counted in each process."""
     return sum(_resident_pages(one) for one in family(pid)) * _PAGE / _MB
 
 
 def cpu_s(pid: int) -> float:
-    """The processor time that a family has used so far, that of its ended children included."""
+    """Return the CPU time that a process tree has used so far, including ended children."""
     ticks = [[int(field) for field in fields[11:15]] for one in family(pid) if (fields := _stat(one))]
     return sum(map(sum, ticks)) / _TICKS_PER_S
 
 
 def processors() -> tuple[int, int]:
-    """How much time all processors had so far, and how much of it the host gave to others, in ticks."""
+    """Return the total time of all CPUs so far, and the part that the host has stolen, in ticks."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(fields), fields[7]
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on; none when the process is gone."""
+    """Return the fields of /proc/PID/stat from the state on; an empty list if the process has ended."""
     return _read(pid, "stat").rpartition(")")[2].split()
 
 

@@ -1,4 +1,4 @@
-"""What a run found: a table for people, JSON for programs, and the machine that it was found on."""
+"""Report the results of a run as a table and as JSON, with a description of the machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATEST = RESULTS / "latest.json"
 _FSYNCS = 100
 
 
-WIDE = 130  # columns that a terminal needs for everything
+WIDE = 130  # terminal columns that the full table needs
 _CAPTION = (
     "ms: p50/p95/p99. MB: PSS of all its processes. Ratio: ours to raw (p50). Spread: of our runs. "
     "WAL, commits, dead rows: of each job. Target: the most, where one is set."
@@ -46,7 +46,10 @@ _FORMS = {
 
 
 def table(outcomes: Sequence[Outcome], width: int = WIDE) -> Table:
-    """Ours beside raw, a line for each row and store. Where there is little room, what is not a figure goes first."""
+    """Return a table of our figures beside the raw ones, a line per row and store.
+
+    On a narrow terminal, columns without figures are omitted first.
+    """
     made = Table(title="Medians, beside raw loops on the same store", caption=_CAPTION, box=box.SIMPLE_HEAD)
     made.title_justify = made.caption_justify = "left"
     shown = ["ours", "target", "raw", "ratio", *(["spread", *_COSTS.values()] if width >= WIDE else [])]
@@ -69,7 +72,7 @@ def _line(outcome: Outcome) -> list[str]:
 
 
 def _target(outcome: Outcome) -> str:
-    """What was to be reached, and whether it was not."""
+    """Return the targets of a row, with a mark if they were missed."""
     targets, figures = outcome.targets(), outcome.figures()
     missed = any(figures.get(name, most) > most for name, most in targets.items())
     return _figures(targets) + (" missed" if missed else "")
@@ -80,14 +83,14 @@ def _cost(value: float) -> str:
 
 
 def _figures(figures: Mapping[str, float]) -> str:
-    """Figures by the units that their names end in; percentiles are milliseconds and go together."""
+    """Format figures by the units at the end of their names; percentiles (in milliseconds) are put together."""
     ranks = [f"{value:.1f}" for name, value in figures.items() if name.startswith("p") and name[1:].isdecimal()]
     others = [shown for name, value in figures.items() if (shown := with_unit(name, value))]
     return ", ".join(["/".join(ranks) + " ms", *others] if ranks else others)
 
 
 def with_unit(name: str, value: float) -> str:
-    """A figure as people read it; empty when its name does not end in a unit."""
+    """Return a figure with its unit; empty if its name does not end in a unit."""
     for ending, form in _FORMS.items():
         if name.endswith(ending):
             return form.format(value)
@@ -95,7 +98,7 @@ def with_unit(name: str, value: float) -> str:
 
 
 def write(outcomes: Sequence[Outcome], facts: Mapping[str, Any], path: Path = LATEST) -> Path:
-    """Write everything, each single measurement included."""
+    """Write all results as JSON, including each single measurement."""
     document = {**facts, "rows": [_document(outcome) for outcome in outcomes]}
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
@@ -123,7 +126,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What figures depend on besides the code."""
+    """Return the properties of this machine that affect the figures."""
     return {
         "host": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _first("/proc/cpuinfo", "model name"),
@@ -136,7 +139,7 @@ def machine() -> dict[str, Any]:
 
 
 def facts_of(places: Sequence[Place], sizes: Any, repeat: int) -> dict[str, Any]:
-    """What a reader of the figures has to know. `sizes` is a dataclass."""
+    """Return the facts that a reader needs to interpret the figures. `sizes` is a dataclass."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "tickwork": {"version": VERSION, "commit": _commit()},
@@ -148,7 +151,7 @@ def facts_of(places: Sequence[Place], sizes: Any, repeat: int) -> dict[str, Any]
 
 
 def fsync_ms() -> float:
-    """How long a small durable write takes, in the middle: the floor under everything that commits."""
+    """Return the median duration of a small durable write, which is the lower limit of every commit."""
     took: list[float] = []
     with temporary_folder() as folder, (folder / "probe").open("wb", buffering=0) as file:
         for _ in range(_FSYNCS):

@@ -1,4 +1,4 @@
-"""Measures rows on stores, ours and raw by turns, so that what else happens on the machine meets both alike."""
+"""Measure rows on stores, alternating ours and raw, so that other load on the machine affects both equally."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILURES = (BenchFailed, RawFailed, TickworkError, apsw.Error, psycopg.Error, Im
 
 @dataclass(slots=True)
 class Outcome:
-    """What the measurements of one row on one store gave. `error` says why some are missing."""
+    """The measurements of one row on one store. `error` is the reason if some are missing."""
 
     row: Row
     store: str
@@ -31,11 +31,11 @@ class Outcome:
     error: str | None = None
 
     def figures(self) -> dict[str, float]:
-        """Ours: the median of each figure."""
+        """Return the median of each of our figures."""
         return medians([sample.figures for sample in self.ours]) if self.ours else {}
 
     def targets(self) -> dict[str, float]:
-        """The most that figures may come to, where that was set."""
+        """Return the upper limits of figures that have a target."""
         return dict(self.row.targets.get(self.store, {}))
 
     def raw_figures(self) -> dict[str, float]:
@@ -45,18 +45,18 @@ class Outcome:
         return medians([sample.extra for sample in self.ours]) if self.ours else {}
 
     def ratios(self) -> dict[str, float]:
-        """Ours as a share (or a multiple) of raw, for each figure that both have."""
+        """Return our figure divided by the raw one, for each figure that both have."""
         ours, raw = self.figures(), self.raw_figures()
         return {name: ours[name] / raw[name] for name in ours if raw.get(name)}
 
     def spread(self) -> float:
-        """How far our runs lie apart in their first figure."""
+        """Return the relative spread of our runs in their first figure."""
         values = [next(iter(sample.figures.values())) for sample in self.ours]
         return spread(values) if values else 0.0
 
 
 class Watcher(Protocol):
-    """Is told how far a run is."""
+    """Receives the progress of a run."""
 
     def begins(self, row: Row, store: str, what: str) -> None: ...
 
@@ -68,9 +68,9 @@ class Watcher(Protocol):
 def run_rows(
     places: Sequence[Place], rows: Sequence[Row], sizes: Sizes, repeat: int, watcher: Watcher, *, raw: bool = True
 ) -> Iterator[Outcome]:
-    """Measure each row on each store `repeat` times, beside its raw loop or (`raw` off) alone.
+    """Measure each row on each store `repeat` times, with its raw loop or, if `raw` is false, without it.
 
-    A row that fails says why, and the others go on.
+    A row that fails records the error, and the other rows are still measured.
     """
     for place in places:
         for row in rows:

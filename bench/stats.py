@@ -1,4 +1,4 @@
-"""The few statistics that the benchmarks need."""
+"""Percentiles, medians and spreads for the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PERCENTILES = (50, 95, 99)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank; nothing is invented)."""
+    """Return the smallest value that at least `percent` of the values do not exceed (nearest rank)."""
     if not values:
         raise ValueError("No values: nothing was measured.")
     rank = math.ceil(percent / 100 * len(values))
@@ -18,21 +18,21 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """p50, p95 and p99."""
+    """Return p50, p95 and p99."""
     return {f"p{percent}": percentile(values, percent) for percent in PERCENTILES}
 
 
 def medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of each figure over several runs, for the figures that every run has."""
+    """Return the median of each figure over several runs, for the figures that every run has."""
     names = [name for name in samples[0] if all(name in sample for sample in samples)]
     return {name: median(sample[name] for sample in samples) for name in names}
 
 
 def spread(values: Sequence[float]) -> float:
-    """How far the runs lie apart: (highest - lowest) / median."""
+    """Return the relative spread of the runs: (highest - lowest) / median."""
     return (max(values) - min(values)) / median(values) if median(values) else 0.0
 
 
 def per_job(before: Mapping[str, float], after: Mapping[str, float], jobs: int) -> dict[str, float]:
-    """What each job added to the counters of a database."""
+    """Return the increase of a database's counters per job."""
     return {f"{name}_per_job": (after[name] - before[name]) / jobs for name in before if name in after}

@@ -1,4 +1,4 @@
-"""The handlers that are measured. Workers load this file; the benchmark itself calls `make_app` for each database."""
+"""The tasks of the benchmarks. Workers load this file; the benchmark process calls `make_app` for each database."""
 
 from __future__ import annotations
 
@@ -8,75 +8,75 @@ import time
 
 from tickwork import Tickwork, batch, concurrency
 
-WITNESS = "TICKWORK_BENCH_WITNESS"  # names the file to which `stamp` appends
-WITNESS_LINE = 33  # bytes: a number of 12 digits, an instant of 19, and what is between and after
-SPAN_LINE = 61  # bytes: a number of 12 digits, two instants of 19, a pid of 7, and what is between and after
+WITNESS = "TICKWORK_BENCH_WITNESS"  # the variable with the path of the file to which `stamp` appends
+WITNESS_LINE = 33  # bytes: a number of 12 digits, a time of 19, and separators
+SPAN_LINE = 61  # bytes: a number of 12 digits, two times of 19, a pid of 7, and separators
 
 SHORT_S = 0.001
 SPAN_S = 0.05
-FEW = 10  # jobs of a key at once, where there are some
+FEW = 10  # the limit of concurrent jobs per key, for limits above one
 
 _witness = os.open(os.environ[WITNESS], os.O_WRONLY | os.O_APPEND) if WITNESS in os.environ else -1
 
 
 def noop(number: int) -> None:
-    """Nothing at all."""
+    """Do nothing."""
 
 
 async def noop_async(number: int) -> None:
-    """Nothing at all, on an event loop."""
+    """Do nothing, on an event loop."""
 
 
 def noop_batch(numbers: list[int]) -> None:
-    """Nothing at all, for many jobs in one call."""
+    """Do nothing, for many jobs in one call."""
 
 
 def stamp(number: int) -> None:
-    """Say when this job's first line ran. One short append is one write, whoever else appends."""
+    """Append the time of this call to the witness file. A short append is one atomic write."""
     os.write(_witness, b"%012d %d\n" % (number, time.time_ns()))
 
 
 def stamp_limited(number: int, key: str) -> None:
-    """As `stamp`, under a limit of one for each key."""
+    """Do the same as `stamp`, under a limit of one per key."""
     stamp(number)
 
 
 def short(number: int) -> None:
-    """As `stamp`, and then take a slot for a moment, and no processor."""
+    """Do the same as `stamp`, then hold the slot for a short time without using the CPU."""
     stamp(number)
     time.sleep(SHORT_S)
 
 
 def span(number: int, key: int) -> None:
-    """Take a slot for 50 ms, and no processor, and say from when to when, and where."""
+    """Hold a slot for 50 ms without using the CPU, and append its start, end and process id to the witness file."""
     began = time.time_ns()
     time.sleep(SPAN_S)
     os.write(_witness, b"%012d %d %d %07d\n" % (number, began, time.time_ns(), os.getpid()))
 
 
 def forward(number: int) -> int:
-    """What it was given."""
+    """Return the argument."""
     return number
 
 
 def count_up(count: int) -> list[int]:
-    """As many numbers as asked for."""
+    """Return a list of `count` numbers."""
     return list(range(count))
 
 
 def gather(numbers: list[int]) -> int:
-    """How many there are."""
+    """Return the length of a list."""
     return len(numbers)
 
 
 async def sleeper(number: int, seconds: float) -> None:
-    """Say when it began, and then only wait."""
+    """Append the time of this call to the witness file, then sleep."""
     stamp(number)
     await asyncio.sleep(seconds)
 
 
 def make_app(url: str | None = None, *, upgrade: bool = False) -> Tickwork:
-    """An app with these tasks. Without a URL it is that of TICKWORK_URL."""
+    """Return an app with these tasks, for a URL or for TICKWORK_URL."""
     made = Tickwork(url, upgrade=upgrade)
     for function in (noop, noop_async, stamp, sleeper, short, span, forward, count_up, gather):
         made.task(function)

@@ -1,4 +1,4 @@
-"""A file to which handlers append when they started, read past Tickwork. All its lines are of one length."""
+"""The witness file, to which handlers append their start times, independently of Tickwork. Lines have equal lengths."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def make(folder: Path) -> Path:
 
 
 def env(path: Path) -> dict[str, str]:
-    """What a worker's environment has to say for its handlers to find the file."""
+    """Return the environment variable with which a worker's handlers find the file."""
     return {WITNESS: str(path)}
 
 
 def count(path: Path) -> int:
-    """How many handlers have started. It costs nothing, however many they are."""
+    """Return how many handlers have started, in constant time."""
     return path.stat().st_size // WITNESS_LINE
 
 
 def read(path: Path) -> dict[int, int]:
-    """When each number was first seen, in nanoseconds. A line that is being written is left for the next time."""
+    """Return when each number was first written, in nanoseconds. An incomplete last line is ignored."""
     seen: dict[int, int] = {}
     for line in path.read_text().split("\n")[:-1]:
         number, at_ns = line.split(" ")
@@ -34,7 +34,7 @@ def read(path: Path) -> dict[int, int]:
 
 
 def started_ns(path: Path, jobs: int) -> array[int]:
-    """When each of the numbers from 0 on was first seen; 0 for those that were not. For more than fit into a dict."""
+    """Return when each number from 0 on was first written; 0 if it was not. Needs less memory than `read`."""
     started = array("q", bytes(8 * jobs))
     with path.open() as file:
         for line in file:

@@ -1,6 +1,6 @@
-"""A real worker: `tickwork worker bench/tasks.py --processes 2`, as a user starts it and with nothing else set.
+"""Start and stop a real worker: `tickwork worker bench/tasks.py --processes 2`, otherwise with default options.
 
-It is stopped by SIGTERM to its own pid. Should we be killed, the guard of its folder ends it.
+It is stopped by SIGTERM to its own pid. If this process is killed, the cleanup process of the folder ends the worker.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ STOP_LIMIT_S = 30.0
 
 
 class BenchFailed(Exception):
-    """A measurement did not come to its end; the message says why."""
+    """A measurement failed; the message is the reason."""
 
 
 class WorkerProcess:
-    """One running `tickwork worker`, or `tickwork server`."""
+    """A running `tickwork worker` or `tickwork server`."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
@@ -36,7 +36,7 @@ class WorkerProcess:
         return self._process.pid
 
     def check(self) -> None:
-        """Raise BenchFailed when it is gone, with the last lines that it wrote."""
+        """Raise BenchFailed with its last lines of output if the process has ended."""
         if self._process.poll() is not None:
             raise BenchFailed(f"{self._log.stem} exited with code {self._process.returncode}.\n{self.log_tail()}")
 
@@ -44,7 +44,7 @@ class WorkerProcess:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-15:])
 
     def stop(self) -> None:
-        """Let it drain; kill it when it takes too long. Its children die with it."""
+        """Drain the process; kill it if that takes too long. Its children end with it."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -58,12 +58,12 @@ class WorkerProcess:
 def running_worker(
     url: str, folder: Path, env: Mapping[str, str] | None = None, options: Sequence[str] = ()
 ) -> AbstractContextManager[WorkerProcess]:
-    """A worker on a store, from here to the end of the block."""
+    """Run a worker on a store for the duration of a block."""
     return _running([*command(), *options], folder / "worker.log", {"TICKWORK_URL": url, **(env or {})})
 
 
 def running_server(url: str, folder: Path, port: int, token: str) -> AbstractContextManager[WorkerProcess]:
-    """A server on a store, for callers with this token, from here to the end of the block."""
+    """Run a server on a store, for callers with this token, for the duration of a block."""
     started = [sys.executable, "-m", "tickwork", "server", "--dev", "--port", str(port)]
     return _running(started, folder / "server.log", {"TICKWORK_URL": url, "TICKWORK_TOKEN": token})
 
@@ -73,12 +73,12 @@ def _running(started: Sequence[str], path: Path, env: Mapping[str, str]) -> Iter
     with path.open("wb") as log:
         process = subprocess.Popen(
             started,
-            cwd=path.parent,  # by which the guard of the folder finds it when we are killed
+            cwd=path.parent,  # the cleanup process of the folder finds it by this if we are killed
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # our Ctrl-C is ours to handle
+            start_new_session=True,  # so that Ctrl-C reaches only the benchmark
         )
     worker = WorkerProcess(process, path)
     try:
@@ -88,12 +88,12 @@ def _running(started: Sequence[str], path: Path, env: Mapping[str, str]) -> Iter
 
 
 def command() -> list[str]:
-    """How a worker is started."""
+    """Return the command that starts a worker."""
     return [sys.executable, "-m", "tickwork", "worker", str(TASKS), "--processes", str(PROCESSES)]
 
 
 def wait_until(done: Callable[[], bool], what: str, limit_s: float, worker: WorkerProcess, pause_s: float) -> None:
-    """Ask now and then until the answer is yes. Raises BenchFailed after the limit, or when the worker is gone."""
+    """Poll until `done` returns true. Raises BenchFailed after the limit, or if the worker has ended."""
     deadline = time.monotonic() + limit_s
     while not done():
         worker.check()

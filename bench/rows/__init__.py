@@ -1,4 +1,4 @@
-"""The rows of the table: what is measured, ours and raw. All with one configuration, the shipped defaults."""
+"""The list of benchmark rows, with our and the raw measurement of each. All use the default configuration."""
 
 from bench.rows import (
     dags,

@@ -1,7 +1,8 @@
-"""What a row of the table is, and what all rows are made of.
+"""Definition of a benchmark row, and helpers that all rows use.
 
-A row is measured several times. It gives, for ours and for raw, a block in which it can be measured: what is costly to
-set up and is not used up by a measurement (a million queued jobs) is set up once, everything else each time anew.
+A row is measured several times. It provides, for ours and for raw, a context manager that yields a measuring function.
+Costly state that a measurement does not use up, such as a million queued jobs, is set up once; all other state is set
+up for each measurement.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from bench.worker import WorkerProcess, running_worker, wait_until
 from tickwork import Tickwork
 from tickwork.task import Enqueues
 
-LOOK_S = 0.25  # how often completions are counted; seldom enough not to be felt
+LOOK_S = 0.25  # the interval at which completions are counted, long enough not to affect the figures
 START_LIMIT_S = 30.0
-SLOWEST = 200  # jobs per second; what is slower is given up
+SLOWEST = 200  # jobs per second; a slower measurement is aborted
 WARM_UP = 10  # jobs before a worker counts as warm: both children have run something
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of all measurements."""
 
     one_by_one: int = 2_000
     bulk: int = 50_000
@@ -40,12 +41,12 @@ class Sizes:
     latency_per_s: float = 10.0
     timers: int = 1_000
     timers_s: float = 10.0
-    timers_lead_s: float = 3.0  # all timers are stored before the first is due
+    timers_lead_s: float = 3.0  # enough to store all timers before the first is due
     steady_per_s: float = 5_000.0
     steady_batch: int = 50
     steady_s: float = 10.0
-    rest_s: float = 10.0  # before an idle worker is looked at
-    idle_s: float = 20.0  # while it is looked at
+    rest_s: float = 10.0  # before an idle worker is measured
+    idle_s: float = 20.0  # while it is measured
     schedules: int = 10_000
     ticks: int = 100
     limited_keys: int = 1_000
@@ -97,7 +98,7 @@ QUICK = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one measurement gave: the figures of its row, and what else is worth keeping. Names end in their unit."""
+    """The result of one measurement: the figures of its row, and additional ones. Names end in their unit."""
 
     figures: dict[str, float]
     extra: dict[str, float] = field(default_factory=dict)
@@ -109,9 +110,9 @@ Block = Callable[[Place, Sizes], AbstractContextManager[Measure]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. `raw_once`: its raw side takes long and hardly varies; no `raw`: it has no such side.
+    """A row of the table. `raw` is None if there is no raw measurement; `raw_once`: measure raw once, as it is slow.
 
-    `targets`: the most that figures may come to, by store.
+    `targets`: the upper limits of figures, by store.
     """
 
     name: str
@@ -124,7 +125,7 @@ class Row:
 
 
 def each_time_anew(measure: Callable[[Database, Sizes], Sample]) -> Block:
-    """A block whose every measurement has an empty database of its own."""
+    """Return a block in which each measurement gets an empty database of its own."""
 
     @contextmanager
     def block(place: Place, sizes: Sizes) -> Iterator[Measure]:
@@ -139,7 +140,7 @@ def each_time_anew(measure: Callable[[Database, Sizes], Sample]) -> Block:
 
 @contextmanager
 def opened(database: Database) -> Iterator[Tickwork]:
-    """Our app on a database, with its tables made."""
+    """Open our app on a database, and create its tables."""
     app = make_app(database.url, upgrade=True)
     try:
         app.store.upgrade()
@@ -150,7 +151,7 @@ def opened(database: Database) -> Iterator[Tickwork]:
 
 @contextmanager
 def serving(database: Database) -> Iterator[tuple[Tickwork, Callable[[], dict[int, int]], WorkerProcess]]:
-    """A worker that waits for work and has run some; with the app, and who started when (nanoseconds, by number)."""
+    """Run a warm, idle worker; yield the app, a function that returns start times in ns by number, and the worker."""
     path = witness.make(database.folder)
     with opened(database) as app, running_worker(database.url, database.folder, witness.env(path)) as worker:
         warm_up(app, database, worker)
@@ -158,7 +159,7 @@ def serving(database: Database) -> Iterator[tuple[Tickwork, Callable[[], dict[in
 
 
 def warm_up(app: Tickwork, database: Database, worker: WorkerProcess) -> None:
-    """Have a few jobs run, with numbers below 0."""
+    """Run a few jobs, with numbers below 0."""
     for number in range(WARM_UP):
         app.tasks["stamp"].enqueue(-1 - number)
     wait_until(lambda: database.finished() >= WARM_UP, "the first jobs done", START_LIMIT_S, worker, LOOK_S)

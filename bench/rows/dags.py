@@ -1,4 +1,4 @@
-"""Dags: how long a run of a given shape takes, how many runs pass, and how long it takes to trace a large one."""
+"""Benchmarks of dags: duration of runs of a given shape, throughput of runs, and the time to trace a large dag."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tickwork.core.dag.graph import Graph
 _NARROW_LOOK_S = 0.005
 _WIDTH = 10  # steps in a layer of the dag that is traced
 _PARTS = 3  # instances of a mapped step
-_STEPS = 10  # of the dag of which there are many runs
+_STEPS = 10  # steps of the dag that is run many times
 _BATCH = 100  # runs that are enqueued at once
 
 
 def chain(database: Database, sizes: Sizes) -> Sample:
-    """Steps one after another, each of which is given the result of the one before."""
+    """Time a chain of steps, each of which uses the result of the previous step."""
 
     def steps(app: Tickwork) -> Any:
         given: Any = 0
@@ -34,7 +34,7 @@ def chain(database: Database, sizes: Sizes) -> Sample:
 
 
 def fan(width: Callable[[Sizes], int]) -> Callable[[Database, Sizes], Sample]:
-    """One step, a map over what it gives, and a step that takes all results."""
+    """Time a step, a map over its result, and a step that uses all results."""
 
     def measure(database: Database, sizes: Sizes) -> Sample:
         def steps(app: Tickwork) -> Any:
@@ -47,7 +47,7 @@ def fan(width: Callable[[Sizes], int]) -> Callable[[Database, Sizes], Sample]:
 
 
 def _timed(database: Database, steps: Callable[[Tickwork], Any], jobs: int) -> Sample:
-    """From just before `enqueue` is called to the end of the run, as somebody else sees it who reads the store."""
+    """Return the time from just before `enqueue` to the end of the run, as another reader of the store sees it."""
     with serving(database) as (app, _, worker):
         dag = app.dag(name="measured")(lambda: steps(app))
         app.store.put_dag(dag.graph)
@@ -74,8 +74,8 @@ def _check_ends(database: Database, jobs: int) -> None:
 
 
 def many_runs(database: Database, sizes: Sizes) -> Sample:
-    """Runs of a dag with a diamond and a map, enqueued at once; the worker's memory early and at the end."""
-    jobs = sizes.dag_runs * (_STEPS + _PARTS)  # the run itself is one, the mapped step is several
+    """Measure many runs of a dag with a diamond and a map, and the worker's memory early and at the end."""
+    jobs = sizes.dag_runs * (_STEPS + _PARTS)  # the run itself is one job, the mapped step is several
     with serving(database) as (app, _, worker):
 
         def wait_for(share: float) -> None:
@@ -106,7 +106,7 @@ def _diamond(app: Tickwork) -> Any:
 
 
 def traced(database: Database, sizes: Sizes) -> Sample:
-    """Trace and check dags in layers, each step of which waits for two of the layer before; and store the large one."""
+    """Time tracing and checking layered dags, whose steps wait for two of the layer before, and storing a large one."""
     with opened(database) as app:
         _, small_ms = _trace(app, "small", sizes.dag_small)
         graph, large_ms = _trace(app, "large", sizes.dag_large)

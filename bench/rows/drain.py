@@ -1,4 +1,4 @@
-"""Draining: how fast a worker finishes what is queued, with little and with much behind it."""
+"""Benchmarks of draining: how fast a worker finishes queued jobs, with a short and with a very long queue."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tickwork import Tickwork
 
 
 def drain_of(task: str) -> Callable[[Database, Sizes], Sample]:
-    """Enqueue jobs, and then start a worker that finishes them."""
+    """Return a measurement that enqueues jobs of a task, then starts a worker that finishes them."""
     return lambda database, sizes: drained(database, sizes, lambda app: fill(app, task, sizes.drain, sizes.batch))
 
 
 def drained(database: Database, sizes: Sizes, put: Callable[[Tickwork], object]) -> Sample:
-    """Have jobs enqueued, and then start a worker that finishes them."""
+    """Enqueue jobs with `put`, then start a worker and measure how it finishes them."""
     with opened(database) as app:
         put(app)
     database.settle()
@@ -27,13 +27,13 @@ def drained(database: Database, sizes: Sizes, put: Callable[[Tickwork], object])
 
 
 def beside(plain: Sample, other: Sample) -> Sample:
-    """What draining something else came to, with its share of draining plain jobs just before."""
+    """Return a sample of draining other jobs, with its rate relative to draining plain jobs just before."""
     share = other.figures["per_s"] / plain.figures["per_s"]
     return Sample({**other.figures, "plain_ratio": share}, {**other.extra, "plain_per_s": plain.figures["per_s"]})
 
 
 def finish_some(database: Database, count: int) -> Sample:
-    """Start a worker and time it from its registration until so many completions are stored; then stop it."""
+    """Start a worker, time it from its registration until `count` completions are stored, and stop it."""
     done, before = database.finished(), database.counters()
     with running_worker(database.url, database.folder) as worker:
         limit_s = START_LIMIT_S + count / SLOWEST
@@ -58,7 +58,7 @@ def raw_drain(database: Database, sizes: Sizes) -> Sample:
 
 @contextmanager
 def backlog(place: Place, sizes: Sizes) -> Iterator[Measure]:
-    """Drain the first of very many jobs, each time just after as many that stand alone, in a database of their own."""
+    """Drain the first jobs of a very long queue, each time just after the same number in a database without others."""
     with place.fresh() as database, opened(database) as app:
         fill(app, "noop", sizes.backlog - sizes.drain, sizes.batch)
 
@@ -82,7 +82,7 @@ def raw_backlog(place: Place, sizes: Sizes) -> Iterator[Measure]:
             loops.insert_in_bulk(raw, sizes.drain, sizes.batch, create=False)
             database.settle()
             took_s = loops.drain(raw, sizes.drain)
-            database.settle()  # else a vacuum of so large a table may fall on what is measured next
+            database.settle()  # otherwise a vacuum of this large table may disturb the next measurement
             return Sample(rate(sizes.drain, took_s))
 
         yield once

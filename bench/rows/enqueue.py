@@ -1,4 +1,4 @@
-"""Enqueueing, one by one and in bulk."""
+"""Benchmarks of enqueueing jobs, one by one and in bulk."""
 
 from __future__ import annotations
 

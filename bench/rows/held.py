@@ -1,7 +1,7 @@
-"""Jobs that a full limit or a gate holds stand ahead: what that costs a job that may start, and a claim.
+"""Benchmarks with many jobs that a full limit or a paused task holds: start latency of other jobs, and claim time.
 
-There is a store for each number of held jobs. They are enqueued and parked once, while others that may start come in
-between; then the stores are measured by turns.
+There is a store for each number of held jobs. The jobs are enqueued and parked once, with startable jobs in between;
+then the stores are measured in turn.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job_limits import declared_rules
 from tickwork.store.base import WorkerRegistration
 
-_OURS = WorkerId("bench")  # holds the limit, and claims what is timed; it runs nothing
+_OURS = WorkerId("bench")  # holds the limit and makes the timed claims; runs no jobs
 _LEASE = timedelta(hours=1)
 _CLAIM = 10
-_PARKED_PER_S = 500  # what is slower is given up
+_PARKED_PER_S = 500  # slower parking aborts the measurement
 _FULL = "full"
 
 Hold = Callable[[Tickwork], tuple[str, tuple[Any, ...]]]
@@ -36,20 +36,20 @@ Hold = Callable[[Tickwork], tuple[str, tuple[Any, ...]]]
 
 
 def by_limit(app: Tickwork) -> tuple[str, tuple[Any, ...]]:
-    """One job of a key that one job may have; who waits behind it has the same key."""
+    """Hold jobs by a limit of one: claim a job of a key, so that other jobs of the key are held."""
     app.tasks["stamp_limited"].enqueue(-1, _FULL)
     _claim(app, 1)
     return "stamp_limited", (_FULL,)
 
 
 def by_gate(app: Tickwork) -> tuple[str, tuple[Any, ...]]:
-    """A pause of a task."""
+    """Hold jobs by pausing their task."""
     app.pause(task="noop", reason="the benchmark")
     return "noop", ()
 
 
 def behind(hold: Hold) -> Block:
-    """What is measured with so many held, beside none."""
+    """Return a block that measures with held jobs and without."""
 
     @contextmanager
     def block(place: Place, sizes: Sizes) -> Iterator[Measure]:
@@ -82,7 +82,7 @@ def _store(place: Place, hold: Hold, held: int, sizes: Sizes) -> Iterator[_Store
 
 
 class _Store:
-    """A store with held jobs. Its workers come and go."""
+    """A store with held jobs, on which workers are started as needed."""
 
     def __init__(self, database: Database, app: Tickwork) -> None:
         self._database = database
@@ -92,7 +92,7 @@ class _Store:
         self._burst: dict[str, float] = {}
 
     def park(self, task: str, rows: Sequence[tuple[Any, ...]], sizes: Sizes) -> None:
-        """Enqueue jobs that are held until all are parked, and meanwhile now and then one that may start."""
+        """Enqueue jobs that are held, with a startable one from time to time, and wait until all are parked."""
         if not rows:
             return
         with self._serving() as worker:
@@ -117,7 +117,7 @@ class _Store:
         self._database.settle()
 
     def measure(self, sizes: Sizes) -> dict[str, float]:
-        """Start latency of plain jobs, and of jobs of the limited task that may start, in turns; and claims."""
+        """Measure start latency of plain jobs and of startable jobs of the held task in turn, and claim times."""
         with self._serving() as worker:
             plain: dict[int, int] = {}
             limited: dict[int, int] = {}
@@ -132,7 +132,7 @@ class _Store:
         return {**figures, **self._claims(sizes), **self._burst}
 
     def _claims(self, sizes: Sizes) -> dict[str, float]:
-        """How long a claim of ten takes in the store, while no worker is there."""
+        """Measure the duration of a claim of ten jobs without a running worker."""
         app, jobs = self._app, sizes.claims * _CLAIM
         nothing = [_timed_ms(lambda: _claim(app, _CLAIM, 0)) for _ in range(sizes.claims)]
         fill_with(app.tasks["noop_async"], [(number,) for number in range(jobs)], sizes.batch)
@@ -146,13 +146,13 @@ class _Store:
 
     @contextmanager
     def _serving(self) -> Iterator[WorkerProcess]:
-        """A worker that has run something."""
+        """Run a warm worker."""
         with running_worker(self._database.url, self._database.folder, witness.env(self._witness)) as worker:
             self._waits_ms({one: at for _ in range(WARM_UP) for one, at in self._send("stamp", ()).items()}, worker)
             yield worker
 
     def _send(self, task: str, arguments: tuple[Any, ...]) -> dict[int, int]:
-        """Enqueue a job that may start; return when, by its number."""
+        """Enqueue a job that may start; return the time, by its number."""
         number, now = next(self._numbers), time.time_ns()
         self._app.tasks[task].enqueue(number, *arguments)
         return {number: now}
@@ -167,7 +167,7 @@ class _Store:
 
 
 def _claim(app: Tickwork, room: int, there: int | None = None) -> None:
-    """Claim so many jobs. Raises BenchFailed when others than were expected are there."""
+    """Claim up to `room` jobs. Raises BenchFailed if their number is not the expected one."""
     claimed = app.store.claim_jobs(_OURS, ["default"], list(app.tasks), room).jobs
     expected = room if there is None else there
     if len(claimed) != expected:

@@ -1,4 +1,4 @@
-"""The server under load: enqueues at a steady rate, each on its own, and many workers that wait for a job."""
+"""Benchmarks of the HTTP server: single enqueues at a steady rate, and many workers that wait for jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POLL_S = 55
 
 
 def enqueues(database: Database, sizes: Sizes) -> Sample:
-    """From when a request was to be sent to its answer: one that waits for its turn is late from the start."""
+    """Measure the time from the planned start of a request to its response, including any wait for a connection."""
     with serving(database) as (_, _, worker), server_of(database) as (port, server):
         count = int(sizes.http_per_s * sizes.http_s)
         took = asyncio.run(_at_a_rate(port, count, sizes.http_per_s))
@@ -31,15 +31,15 @@ def enqueues(database: Database, sizes: Sizes) -> Sample:
 
 
 def idle_polls(database: Database, sizes: Sizes) -> Sample:
-    """What the server takes while nothing happens and everybody waits."""
+    """Measure what the server uses while all workers wait and nothing happens."""
     with opened(database) as app:
-        app.store.now()  # which makes the tables
+        app.store.now()  # creates the tables
     with server_of(database) as (port, server):
         return asyncio.run(_polled(port, server, sizes))
 
 
 async def _at_a_rate(port: int, count: int, per_s: float) -> list[float]:
-    """Send so many requests, each when its time has come, on the first connection that is free."""
+    """Send `count` requests at a fixed rate, each on the first free connection; return their latencies."""
     free: asyncio.Queue[_Connection] = asyncio.Queue()
     for _ in range(CONNECTIONS):
         free.put_nowait(await _Connection.open(port))
@@ -69,7 +69,7 @@ async def _polled(port: int, server: WorkerProcess, sizes: Sizes) -> Sample:
 
 
 class _Connection:
-    """One that is kept, for one request after another."""
+    """A persistent HTTP connection for sequential requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -101,7 +101,7 @@ class _Connection:
 
 @contextmanager
 def server_of(database: Database) -> Iterator[tuple[int, WorkerProcess]]:
-    """A server on a store, and its port."""
+    """Run a server on a store; yield its port and process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])

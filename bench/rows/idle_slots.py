@@ -1,9 +1,9 @@
-"""How much of their time slots stand idle while more jobs are due than they can run at once.
+"""Benchmark of idle slots: the share of time in which slots are idle although enough jobs are due.
 
-Jobs take 50 ms and no processor, under keys of which there are always more free ones than slots. What is counted is the
-time between the end of one handler and the start of the next, from when all workers have begun until few jobs are left.
-Beside fleets of single slots as many threads sleep for as long in a loop: what they come to is what this machine
-allows. Beside the others they would take a part of the processor that is measured.
+Jobs take 50 ms without CPU, with always more free keys than slots. The idle time is the time between the end of one
+handler and the start of the next, from the start of all workers until few jobs are left. For fleets of single slots,
+the same number of threads sleeps for the same time in a loop, which shows what this machine can reach. For other
+fleets, these threads would use CPU time that is measured.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Put = Callable[[Tickwork, int, int], None]
 
 _WARM_NS = 300_000_000  # after the first start of the last worker
 _TENANTS = 4
-_SLOWEST = 4  # times as long as it should take is waited for
+_SLOWEST = 4  # time limit as a multiple of the expected time
 
 
 class Span(NamedTuple):
-    """When a handler ran, in nanoseconds, and in which process."""
+    """The start and end of a handler in nanoseconds, and its process."""
 
     began: int
     ended: int
@@ -76,7 +76,7 @@ LOADS: dict[str, Put] = {"plain": plain, "keyed": keyed, "sequence": in_order, "
 
 
 def idle_slots(database: Database, sizes: Sizes) -> Sample:
-    """The worst idle share over all fleets, for each load; each figure by itself is in the extra ones."""
+    """Measure the largest idle share of all fleets for each load; the single figures are in the extra ones."""
     extra: dict[str, float] = {}
     for load, put in LOADS.items():
         for fleet in FLEETS[: sizes.idle_fleets]:
@@ -96,7 +96,7 @@ _runs = count()
 
 
 def _measured(database: Database, put: Put, fleet: Fleet, seconds: float) -> tuple[float, float]:
-    """The idle share of slots in percent, and the starts as a part of what bare threads come to."""
+    """Return the idle share of slots in percent, and the number of starts relative to bare threads."""
     left = max(100, 2 * fleet.keys)
     jobs = left + round(fleet.all_slots * seconds / SPAN_S)
     folder = database.folder / f"fleet{next(_runs)}"
@@ -134,7 +134,7 @@ def _spans(path: Path) -> list[Span]:
 
 
 class _Bare:
-    """Threads that sleep as long as a job takes, in a loop."""
+    """Threads that sleep for the duration of a job in a loop."""
 
     def __init__(self, threads: int) -> None:
         self._over = threading.Event()
@@ -147,7 +147,7 @@ class _Bare:
             self._ends.append(time.time_ns())
 
     def between(self, since: int, until: int) -> int:
-        """How often they have slept."""
+        """Return how many sleeps were made between two times."""
         return max(1, sum(since <= end < until for end in self._ends))
 
     def __enter__(self) -> _Bare:

@@ -1,4 +1,4 @@
-"""Draining jobs under a limit with many keys, beside draining plain ones in the same minute."""
+"""Benchmark of draining jobs under a limit with many keys, relative to draining plain jobs just before."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Key = Callable[[int, Sizes], int]
 
 
 def in_turn(number: int, sizes: Sizes) -> int:
-    """The keys one after the other, and again: the next job of a key comes when all others had one."""
+    """Return the key of a job for keys in rotation."""
     return number % sizes.limited_keys
 
 
 def in_a_row(number: int, sizes: Sizes) -> int:
-    """All jobs of a key, and then those of the next: whoever walks the queue meets a full limit most of the time."""
+    """Return the key of a job for keys in blocks, where a scan of the queue meets a full limit most of the time."""
     return number * sizes.limited_keys // sizes.drain
 
 
 def drain_beside_plain(task: str, key: Key) -> Block:
-    """Drain as many jobs of a limited task as of a plain one, each in a database of its own."""
+    """Drain the same number of jobs of a limited task and of a plain task, each in a database of its own."""
 
     @contextmanager
     def block(place: Place, sizes: Sizes) -> Iterator[Measure]:

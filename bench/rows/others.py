@@ -1,6 +1,6 @@
-"""Many jobs stand ahead of which this worker has no handler: what that costs its own.
+"""Benchmark of start latency behind many jobs of another service's task in the same queue.
 
-They are of a task of another service in the same queue. Start latency is measured without them, and with as many.
+The worker has no handler for these jobs. Start latency is measured without and with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bench.worker import wait_until
 
 
 def beside_others(database: Database, sizes: Sizes) -> Sample:
-    """From just before `enqueue` is called to the handler's first line, while others' jobs wait in the queue."""
+    """Measure the time from just before `enqueue` to the handler's first line, without and with others' jobs queued."""
     with serving(database) as (app, seen, worker):
 
         def waits_ms(first: int) -> list[float]:
@@ -39,4 +39,4 @@ def beside_others(database: Database, sizes: Sizes) -> Sample:
 
 
 def _elsewhere(number: int) -> None:
-    """Nothing that the measured worker knows of."""
+    """A task that the measured worker does not have."""

@@ -1,4 +1,4 @@
-"""What a worker costs by being there: the time until it is of use, and what it takes while it has nothing to do."""
+"""Benchmarks of a worker's fixed cost: its start time, and its memory and CPU time while idle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NARROW_LOOK_S = 0.005
 
 
 def cold_start(database: Database, sizes: Sizes) -> Sample:
-    """From starting the process to the first completion stored, with one job waiting in the store."""
+    """Measure the time from the start of the process to the first stored completion, with one job queued."""
     with opened(database) as app:
         app.tasks["noop"].enqueue(0)
     began = time.monotonic()
@@ -24,14 +24,14 @@ def cold_start(database: Database, sizes: Sizes) -> Sample:
 
 
 def idle(database: Database, sizes: Sizes) -> Sample:
-    """Memory and processor time of a worker that has run something and then had nothing to do for a while."""
+    """Measure memory and CPU time of a worker that has run jobs and is then idle."""
     with serving(database) as (_, _, worker):
         time.sleep(sizes.rest_s)
         return Sample(resting(worker, sizes.idle_s))
 
 
 def resting(worker: WorkerProcess, seconds: float) -> dict[str, float]:
-    """What a worker takes from now on, for so long. The database's own processes are not its."""
+    """Measure a worker's memory and CPU time for some seconds, without the processes of the database."""
     worker.check()
     memory, used, began = proc.pss_mb(worker.pid), proc.cpu_s(worker.pid), time.monotonic()
     time.sleep(seconds)

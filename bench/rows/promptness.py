@@ -1,4 +1,4 @@
-"""How soon jobs start: when there is nothing else to do, when their time comes, and at a steady rate."""
+"""Benchmarks of start latency: of single jobs on an idle worker, of timers, and at a steady rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.worker import BenchFailed, wait_until
 
 
 def start_latency(database: Database, sizes: Sizes) -> Sample:
-    """From just before `enqueue` is called to the handler's first line, while there is nothing else to do."""
+    """Measure the time from just before `enqueue` to the handler's first line, on an idle worker."""
     with serving(database) as (app, seen, worker):
         sent: dict[int, int] = {}
         for number in paced(sizes.latency_s, sizes.latency_per_s):
@@ -30,7 +30,7 @@ def start_latency(database: Database, sizes: Sizes) -> Sample:
 
 
 def timer_lateness(database: Database, sizes: Sizes) -> Sample:
-    """From the stored due instant to the handler's first line, for timers that were set while the worker ran."""
+    """Measure the time from the due time to the handler's first line, for timers set while the worker ran."""
     with serving(database) as (app, seen, worker):
         stamp, began, jobs = app.tasks["stamp"], time.monotonic(), {}
         for number in range(sizes.timers):
@@ -45,7 +45,7 @@ def timer_lateness(database: Database, sizes: Sizes) -> Sample:
 
 
 def steady(database: Database, sizes: Sizes) -> Sample:
-    """As start latency, while another process enqueues in batches at a steady rate and the worker keeps up, or not."""
+    """Measure start latency while another process enqueues batches at a steady rate."""
     batch, path = sizes.steady_batch, database.folder / "witness"
     with serving(database) as (_, _, worker):
         before = database.counters()
@@ -68,14 +68,14 @@ def steady(database: Database, sizes: Sizes) -> Sample:
 
 
 def latencies_ms(sent: array[int], started: array[int]) -> list[float]:
-    """How long each job waited for its start. Raises BenchFailed when one did not start."""
+    """Return how long each job waited for its start. Raises BenchFailed if a job did not start."""
     if not all(started):
         raise BenchFailed(f"{started.count(0)} of {len(started)} jobs never started.")
     return [(start - send) / 1e6 for send, start in zip(sent, started, strict=True)]
 
 
 def _sending_rate(sent: array[int], batch: int) -> float:
-    """From the first call to the last; what the last one brought came after it."""
+    """Return the rate from the first call to the last, without the jobs of the last call."""
     return (len(sent) - batch) / (sent[-1] - sent[0]) * 1e9
 
 

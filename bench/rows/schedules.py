@@ -1,4 +1,4 @@
-"""Schedules: thousands due in the same second, how late single ones are, and what many cost while nothing is due."""
+"""Benchmarks of schedules: thousands due in the same second, lateness of single ones, and cost of many idle ones."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _YEAR = timedelta(days=365)
 
 
 def herd(database: Database, sizes: Sizes) -> Sample:
-    """From the instant at which all schedules are due to the end of the last handler; and when handlers started."""
+    """Measure the time from the common due time of all schedules to the starts and the end of their handlers."""
     with serving(database) as (app, seen, worker):
-        lead = _LEAD + timedelta(milliseconds=sizes.schedules)  # each is looked at once before it is due
+        lead = _LEAD + timedelta(milliseconds=sizes.schedules)  # each is read once before it is due
         due = (app.store.now() + lead).replace(microsecond=0)
         put(app, [due] * sizes.schedules)
         limit_s = lead.total_seconds() + START_LIMIT_S + sizes.schedules / SLOWEST
@@ -39,7 +39,7 @@ def herd(database: Database, sizes: Sizes) -> Sample:
 
 
 def tick_lateness(database: Database, sizes: Sizes) -> Sample:
-    """From the instant at which a schedule is due to its handler's first line, one after another."""
+    """Measure the time from the due time of a schedule to its handler's first line, one schedule after another."""
     with serving(database) as (app, seen, worker):
         first = app.store.now() + _LEAD
         step = timedelta(seconds=sizes.timers_s) / sizes.ticks
@@ -52,7 +52,7 @@ def tick_lateness(database: Database, sizes: Sizes) -> Sample:
 
 
 def idle_schedules(database: Database, sizes: Sizes) -> Sample:
-    """What a worker takes beside many schedules, none of which is due."""
+    """Measure the cost of a worker with many schedules, none of which is due."""
     with serving(database) as (app, _, worker):
         put(app, [app.store.now() + _YEAR] * sizes.schedules)
         time.sleep(sizes.rest_s)
@@ -60,7 +60,7 @@ def idle_schedules(database: Database, sizes: Sizes) -> Sample:
 
 
 def put(app: Tickwork, dues: Iterable[datetime]) -> None:
-    """Store a schedule for each of these instants, whose handler says that it ran."""
+    """Store a schedule for each of these times; its handler writes to the witness file."""
     specs = [
         new_spec(f"schedule-{number}", "stamp", at(due), msgspec.json.encode({"number": number}))
         for number, due in enumerate(dues)

@@ -1,12 +1,12 @@
-"""A tenant with a steady trickle of short jobs, beside one that has very many of them in the same queue.
+"""Benchmark of fairness: a small tenant with a steady rate of short jobs, beside a large tenant in the same queue.
 
-What is compared is start latency on one worker with shipped defaults: alone, where slots are always free; and with the
-large tenant, which wants every slot all the time. Jobs take a millisecond: no job is stopped for another tenant's, so a
-newcomer always waits until one of the slots is free, and jobs of 5 ms would add more by that than turns can.
+It compares start latency on one worker with default options: alone, with slots always free, and with the large tenant,
+whose jobs could use all slots all the time. Jobs take 1 ms. A running job is never stopped for another tenant's, so a
+new job always waits for a free slot; with jobs of 5 ms, this wait would exceed the effect of fair turns.
 
-Start latency begins before `enqueue` is called. What part of it is the queue's is told apart: the wait from when the
-job is due, which is when its row is written. The rest is the caller's wait for the database, which is busy beside the
-large tenant, whosever its jobs are.
+Start latency is counted from just before `enqueue` is called. The part of the queue is also shown separately: the wait
+from when the job is due, which is when its row is written. The rest is the caller's wait for the database, which is
+busy with the jobs of the large tenant.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tickwork import Tickwork
 
 Seen = Callable[[], dict[int, int]]
 
-_LARGE_FROM = 1_000_000  # its jobs have numbers from here on
+_LARGE_FROM = 1_000_000  # the first job number of the large tenant
 
 
 def beside_large(database: Database, sizes: Sizes) -> Sample:
-    """Measure the small tenant alone, and then beside the large one, whose jobs last for longer than it is measured."""
+    """Measure the small tenant alone, then beside the large one, which has jobs for the whole measurement."""
     with serving(database) as (app, seen, worker):
         alone = _waits(app, seen, worker, sizes, 0)
         rows = [(_LARGE_FROM + number,) for number in range(sizes.tenant_jobs)]
@@ -53,21 +53,21 @@ def beside_large(database: Database, sizes: Sizes) -> Sample:
 
 
 class Waits(NamedTuple):
-    """How long jobs waited for their start: from just before they were enqueued, and from when they were due."""
+    """The waits of jobs for their start: from just before they were enqueued, and from when they were due."""
 
     started_ms: list[float]
     queued_ms: list[float]
 
 
 def _waits(app: Tickwork, seen: Seen, worker: WorkerProcess, sizes: Sizes, first: int) -> Waits:
-    """How long each job of the small tenant waited, numbered from `first` on."""
+    """Return how long each job of the small tenant waited, numbered from `first` on."""
     small, sent, jobs = app.tasks["short"].options(tenant="small"), {}, {}
     for step in paced(sizes.tenant_s, sizes.tenant_per_s):
         sent[first + step] = time.time_ns()
         jobs[first + step] = small.enqueue(first + step)
     wait_until(lambda: sent.keys() <= seen().keys(), "all jobs started", START_LIMIT_S, worker, LOOK_S)
     started = seen()
-    ahead_ns = app.store.now().timestamp() * 1e9 - time.time_ns()  # of the store's clock
+    ahead_ns = app.store.now().timestamp() * 1e9 - time.time_ns()  # how far the store's clock is ahead of ours
     due = {number: job.view.run_at.timestamp() * 1e9 - ahead_ns for number, job in jobs.items()}
     return Waits(
         [(started[number] - at) / 1e6 for number, at in sent.items()],

@@ -1,5 +1,5 @@
-"""Which tables should a job's life be written to? An experiment: the same work on several shapes, measured alike.
+"""An experiment that compares table designs ("shapes") for jobs: the same work on several shapes.
 
-Nothing here is shipped. A shape has what costs in the product and no more: the order of claims, the lease and the
-fence, the result and the history. docs/adr/0006 says what was found and what was kept.
+Nothing here is shipped. A shape has only the parts that determine the cost in the product: the order of claims, the
+lease and the fence, the result and the history. docs/adr/0006 has the results and the decision.
 """

@@ -1,4 +1,4 @@
-"""`python -m bench.shapes`: measure every shape, print a table, write JSON. Nothing is left when it ends."""
+"""Command line, `python -m bench.shapes`: measure every shape, print a table, write JSON, stop all processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = Sizes(drain=4_000, latency=30, backlog=40_000, first=4_000, hold_s=4.0, 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was asked for; 1 when a measurement failed."""
+    """Run the selected measurements; return 1 if one failed."""
     asked = _parse(arguments)
     signal.signal(signal.SIGTERM, _leave)
     console = Console(stderr=True)
@@ -59,7 +59,7 @@ def _seconds(text: str) -> float:
 
 
 def _leave(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)  # on the way out, everything that was started is ended
+    raise SystemExit(128 + number)  # unwinding the stack stops all started processes
 
 
 if __name__ == "__main__":

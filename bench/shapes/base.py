@@ -1,4 +1,4 @@
-"""What every shape can do, whatever its tables are."""
+"""The interface of all shapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ids = IdMaker(lambda: time.time_ns() // 1_000_000, secrets.randbits)
 
 
 class ShapeFailed(Exception):
-    """A shape did not do what every shape must; the message says what."""
+    """A shape violated its interface; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Variant:
     passing: Literal["json", "unnest", "literal", "set", "rows"]
     bound: bool = False
     fused: bool = False
-    only_drain: bool = False  # what it differs in does not depend on the state of the tables
+    only_drain: bool = False  # its difference does not depend on the state of the tables
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Variant:
 
 
 class NewJob(NamedTuple):
-    """What is asked for."""
+    """A job to enqueue."""
 
     job_id: str
     priority: int = 5
@@ -64,7 +64,7 @@ class NewJob(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """A job in the hands of a worker. `slot` says where a rotating shape keeps it; others say 0."""
+    """A claimed job. `slot` is the partition of a rotating shape; 0 for other shapes."""
 
     job_id: str
     attempt: int
@@ -76,7 +76,7 @@ class Claimed(NamedTuple):
 
 
 def new_jobs(count: int) -> list[NewJob]:
-    """Jobs of which one in ten is more urgent, and one less, than the others."""
+    """Return jobs of which one in ten is more urgent, and one in ten less urgent, than the others."""
     priorities = [2, 5, 5, 5, 5, 5, 5, 5, 5, 8]
     return [NewJob(id, priorities[number % 10]) for number, id in enumerate(_ids.new_ids(count))]
 
@@ -91,15 +91,15 @@ class Shape(ABC):
         self.variant = variant
         self.url = url
         self.worker = worker
-        self.tally: dict[str, float] = {}  # what this session has written, where the database does not count it
+        self.tally: dict[str, float] = {}  # writes of this session, if the database does not count them
 
     @abstractmethod
     def create(self) -> None:
-        """Make the tables."""
+        """Create the tables."""
 
     @abstractmethod
     def register(self, lease_s: float = LEASE_S) -> None:
-        """Give this worker a lease. Without one it claims nothing."""
+        """Give this worker a lease, without which it cannot claim."""
 
     @abstractmethod
     def insert(self, jobs: Sequence[NewJob]) -> None:
@@ -107,27 +107,27 @@ class Shape(ABC):
 
     @abstractmethod
     def claim(self, limit: int) -> list[Claimed]:
-        """Take the most urgent due jobs, by priority, run_at and id, each with its next attempt number."""
+        """Claim the most urgent due jobs, by priority, run_at and id, each with its next attempt number."""
 
     @abstractmethod
     def finish(self, claims: Sequence[Claimed]) -> list[str]:
-        """Close attempts that are still their job's current ones, keep their results, and say which those were."""
+        """Close attempts that are still current, store their results, and return the ids of their jobs."""
 
     @abstractmethod
     def finish_and_claim(self, claims: Sequence[Claimed], limit: int) -> tuple[list[str], list[Claimed]]:
-        """Do both at once."""
+        """Finish and claim in one step."""
 
     @abstractmethod
     def reclaim(self) -> int:
-        """Queue anew what this worker holds, as a reaper does to a dead one; return how many jobs."""
+        """Requeue the jobs of this worker, as a reaper does for a dead worker; return their number."""
 
     @abstractmethod
     def tend(self) -> None:
-        """Do what the shape needs done once a second beside the work."""
+        """Run the maintenance that the shape needs once a second."""
 
     @abstractmethod
     def ended(self) -> list[str]:
-        """The job of each success that is stored."""
+        """Return the job of each stored success."""
 
     @abstractmethod
     def query(self, sql: str) -> Any:
@@ -135,7 +135,7 @@ class Shape(ABC):
 
     @abstractmethod
     def relax(self) -> None:
-        """Plan queries as a stranger's are planned."""
+        """Reset the planner settings of this session to the defaults, as for other clients."""
 
     @abstractmethod
     def hold(self) -> None:
@@ -143,7 +143,7 @@ class Shape(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Tell the planner what the tables have become."""
+        """Update the planner's statistics of the tables."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -1,8 +1,9 @@
-"""The lower bound of the claim key that a worker remembers, so that claims do not walk over what is long gone.
+"""A claim cursor: the lower bound of the claim key that a worker remembers, so that claims skip dead index entries.
 
-Everything up to the key of the last claimed job is gone, with two exceptions: an insert that had its instant before and
-commits after, and a job whose claim by another worker was rolled back. So the bound lags behind now, and every so often
-a claim is made without it. Such a sweep walks over all the dead entries; it comes the more seldom the longer it takes.
+All jobs up to the key of the last claimed job are gone, with two exceptions: an insert that took its time before and
+commits after the claim, and a job whose claim by another worker was rolled back. So the bound lags behind the current
+time, and from time to time a claim is made without it. Such a sweep scans all dead entries; the longer it takes, the
+less often it is made.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from bench.shapes.base import LEVELS, Claimed
 
 LAG = timedelta(milliseconds=200)
 SWEEP_S = 5.0
-SWEEP_SHARE = 0.02  # of all time, at most
+SWEEP_SHARE = 0.02  # the largest share of time for sweeps
 OPEN = ("-infinity", "00000000-0000-0000-0000-000000000000")
 
 Key = tuple[str, str]
 
 
 class Bound:
-    """Where the claims of one worker begin, for each priority of its queue."""
+    """The lower bounds of the claims of one worker, for each priority of its queue."""
 
     def __init__(self, on: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._on = on
@@ -33,7 +34,7 @@ class Bound:
         self._sweeping = False
 
     def begin(self) -> list[Key]:
-        """The keys that the next claim starts after, one for each priority."""
+        """Return the keys after which the next claim starts, one for each priority."""
         self._began = self._clock()
         self._sweeping = self._on and self._began >= self._sweep_at
         if not self._on or self._sweeping:
@@ -41,7 +42,7 @@ class Bound:
         return [self._text(level) for level in LEVELS]
 
     def end(self, claims: Sequence[Claimed], now: datetime | None) -> None:
-        """Learn from what the claim gave, at the store's now (None: it gave nothing)."""
+        """Update the bounds by the result of a claim, at the store's time `now` (None: it returned no jobs)."""
         if self._sweeping and not self._found_more_behind(claims):
             took = self._clock() - self._began
             self._sweep_at = self._clock() + max(SWEEP_S, took / SWEEP_SHARE)
@@ -53,7 +54,7 @@ class Bound:
             self._keys[claim.priority] = max(key, self._keys.get(claim.priority, key))
 
     def _found_more_behind(self, claims: Sequence[Claimed]) -> bool:
-        """Say whether even the last job stood behind the bound: then others may, and the sweep goes on."""
+        """Return whether even the last claimed job was below the bound; then the sweep continues for more of them."""
         if not claims:
             return False
         last = claims[-1]

@@ -1,4 +1,4 @@
-"""What is measured of each variant. Every measurement has a database of its own."""
+"""The measurements of each variant. Every measurement has a database of its own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bench.shapes.worker import CLAIM, Worker, fill
 from bench.stats import per_job, percentile
 
 WINDOW_S = 10.0
-PAUSE_S = 0.005  # between two jobs whose start is timed: the waiting one is waiting again
+PAUSE_S = 0.005  # between two timed jobs, so that the waiting process waits again
 READERS = 4
-LIMIT_S = 120.0  # a drain that takes longer is cut off, and its rate is that of what was done
+LIMIT_S = 120.0  # a longer drain is stopped, and its rate is that of the jobs done until then
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of all measurements."""
 
     drain: int = 40_000
     latency: int = 200
@@ -39,7 +39,7 @@ Measurement = Callable[[Variant, Database, Sizes], Figures]
 
 
 def drain(variant: Variant, database: Database, sizes: Sizes) -> Figures:
-    """Queue jobs and then finish them in one process: the rates, and what a job costs in its whole life."""
+    """Enqueue jobs, then finish them in one process: measure the rates, and the total cost of a job."""
     with opened(variant, database.url) as shape:
         shape.create()
         tallied = dict.fromkeys(shape.tally, 0.0)
@@ -56,7 +56,7 @@ def drain(variant: Variant, database: Database, sizes: Sizes) -> Figures:
 
 
 def drain_by_two(variant: Variant, database: Database, sizes: Sizes) -> Figures:
-    """The same, with two processes at work."""
+    """Measure a drain by two processes."""
     with opened(variant, database.url) as shape:
         _fill_up(shape, database, sizes.drain)
         with processes.beside(processes.drain, variant, database.url, 2) as pipes:
@@ -70,7 +70,7 @@ def drain_by_two(variant: Variant, database: Database, sizes: Sizes) -> Figures:
 
 
 def latency(variant: Variant, database: Database, sizes: Sizes) -> Figures:
-    """From just before a job is inserted to its claim by a process that waits for it."""
+    """Measure the time from just before the insert of a job to its claim by a waiting process."""
     took_ms: list[float] = []
     with opened(variant, database.url) as shape:
         shape.create()
@@ -85,7 +85,7 @@ def latency(variant: Variant, database: Database, sizes: Sizes) -> Figures:
 
 
 def backlog(variant: Variant, database: Database, sizes: Sizes) -> Figures:
-    """The first of very many."""
+    """Measure a drain of the first jobs of a very long queue."""
     with opened(variant, database.url) as shape:
         _fill_up(shape, database, sizes.backlog)
     with opened(variant, database.url) as shape:
@@ -95,9 +95,9 @@ def backlog(variant: Variant, database: Database, sizes: Sizes) -> Figures:
 
 
 def hold(variant: Variant, database: Database, sizes: Sizes) -> Figures:
-    """Insert a hundred, finish a hundred, as fast as that goes, while somebody else's transaction stays open.
+    """Insert and finish a hundred jobs at a time, as fast as possible, while another session's transaction stays open.
 
-    The first and the last moments of it are compared: what nobody may clean up grows all the while.
+    The first and the last seconds are compared, because the number of dead rows that cannot be removed grows.
     """
     with ExitStack() as stack:
         producer, consumer, other = (stack.enter_context(opened(variant, database.url)) for _ in range(3))
@@ -123,7 +123,7 @@ def hold(variant: Variant, database: Database, sizes: Sizes) -> Figures:
 
 
 def readers(variant: Variant, database: Database, sizes: Sizes) -> Figures:
-    """Finish jobs beside four processes that read all history without a pause."""
+    """Measure a drain beside four processes that read the whole history continuously."""
     with opened(variant, database.url) as shape:
         _fill_up(shape, database, sizes.read + sizes.read // 2)
     with opened(variant, database.url) as shape:
@@ -143,7 +143,7 @@ def _fill_up(shape: Shape, database: Database, count: int) -> None:
 
 
 def _pace(turns: list[int], marks: list[tuple[float, int]], claim_ms: list[float]) -> Figures:
-    """How fast some turns in a row were."""
+    """Return the rates of some consecutive turns."""
     if len(turns) < 2:
         raise ShapeFailed("A claim took longer than what was to be measured.")
     (began, before), (ended, after) = marks[turns[0]], marks[turns[-1]]
@@ -158,7 +158,7 @@ def _check_all_ended_once(shape: Shape, count: int) -> None:
 
 
 def _counters(database: Database, tally: dict[str, float]) -> dict[str, float]:
-    """What the database counts, once every session has told it, and what sessions count where it does not."""
+    """Return the counters of the database, after all sessions have reported theirs, and the counters of sessions."""
     others = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
         "AND backend_type = 'client backend'"
@@ -170,7 +170,7 @@ def _counters(database: Database, tally: dict[str, float]) -> dict[str, float]:
 
 
 def _log_mb(database: Database) -> Figures:
-    """How long the write-ahead log of SQLite has become, which cannot begin anew under a reader."""
+    """Return the size of SQLite's write-ahead log, which cannot be reset while there is a reader."""
     path = Path(database.url.removeprefix("sqlite:///") + "-wal")
     return {"log_mb": path.stat().st_size / 1e6} if path.exists() else {}
 
@@ -186,7 +186,7 @@ MEASURES: dict[str, Measurement] = {
 
 
 def applies(measure: str, variant: Variant) -> bool:
-    """Say whether a measurement tells something of a variant."""
+    """Return whether a measurement is meaningful for a variant."""
     if measure == "drain_by_two" and variant.store == "sqlite":
-        return False  # one writer at a time: a second one only stands in line
+        return False  # SQLite has one writer at a time, so a second process would only wait
     return measure in {"drain", "latency"} or not variant.only_drain

@@ -1,4 +1,4 @@
-"""The processes beside ours: a second worker, one that waits for a bell, and readers. They end when their pipe does."""
+"""Helper processes of the measurements: a second worker, a waiting worker, and readers. They end with their pipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.shapes.base import ShapeFailed, Variant
 from bench.shapes.variants import opened
 from bench.shapes.worker import Worker
 
-LIMIT_S = 120.0  # who says nothing for longer is broken
+LIMIT_S = 120.0  # a process that does not answer for longer has failed
 _spawn = multiprocessing.get_context("spawn")
 
 Loop = Callable[[Variant, str, Pipe, int], None]
@@ -23,7 +23,7 @@ Loop = Callable[[Variant, str, Pipe, int], None]
 
 @contextmanager
 def beside(loop: Loop, variant: Variant, url: str, many: int) -> Iterator[list[Pipe]]:
-    """So many processes that have said "ready"; at the end of the block they are gone."""
+    """Run `many` processes that have sent "ready", for the duration of a block."""
     pairs = [_spawn.Pipe() for _ in range(many)]
     started = [
         _spawn.Process(target=_quietly, args=(loop, variant, url, theirs, number), daemon=True)
@@ -48,7 +48,7 @@ def beside(loop: Loop, variant: Variant, url: str, many: int) -> Iterator[list[P
 
 
 def heard(pipe: Pipe) -> Any:
-    """The next word of a process."""
+    """Return the next message of a process."""
     if not wait([pipe], LIMIT_S):
         raise ShapeFailed(f"A process said nothing for {LIMIT_S:.0f} s.")
     try:
@@ -58,7 +58,7 @@ def heard(pipe: Pipe) -> Any:
 
 
 def _quietly(loop: Loop, variant: Variant, url: str, pipe: Pipe, number: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is our parent's to handle: it closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C, and closes the pipe
     try:
         loop(variant, url, pipe, number)
     except (EOFError, BrokenPipeError):
@@ -66,7 +66,7 @@ def _quietly(loop: Loop, variant: Variant, url: str, pipe: Pipe, number: int) ->
 
 
 def drain(variant: Variant, url: str, pipe: Pipe, number: int) -> None:
-    """On a word, work until nothing is left, and say how much that was."""
+    """After a message, work until no jobs are left, and report how many were finished."""
     with opened(variant, url, f"worker-{number}") as shape:
         worker = Worker(shape)
         pipe.send("ready")
@@ -76,7 +76,7 @@ def drain(variant: Variant, url: str, pipe: Pipe, number: int) -> None:
 
 
 def serve(variant: Variant, url: str, pipe: Pipe, number: int) -> None:
-    """For each bell, claim until there is a job, say when that was, and finish it."""
+    """For each notification, claim until there is a job, report the time of the claim, and finish the job."""
     with opened(variant, url, f"worker-{number}") as shape:
         worker = Worker(shape)
         pipe.send("ready")
@@ -85,11 +85,11 @@ def serve(variant: Variant, url: str, pipe: Pipe, number: int) -> None:
             while worker.claimed < bells:
                 worker.turn()
             pipe.send(worker.claimed_at)
-            worker.turn()  # finishes what is held; the next job, if it is there already, is claimed before its bell
+            worker.turn()  # finishes the held job; may claim the next job before its notification
 
 
 def read(variant: Variant, url: str, pipe: Pipe, number: int) -> None:
-    """Read the whole history and count the queue, again and again."""
+    """Read the whole history and count the queue in a loop."""
     with opened(variant, url, f"reader-{number}") as shape:
         shape.relax()
         pipe.send("ready")

@@ -19,7 +19,7 @@ from bench.shapes.run import Outcome
 
 PATH = Path(__file__).parent.parent / "results" / "shapes.json"
 WIDE = 122
-# Where each column finds its figures.
+# The measurement and figures of each column.
 Columns = dict[str, tuple[str, tuple[str, ...]]]
 _COSTS: Columns = {
     "insert": ("drain", ("insert_per_s",)),
@@ -47,7 +47,7 @@ _PRESSURE_CAPTION = (
 
 
 def tables(outcomes: Sequence[Outcome]) -> list[Table]:
-    """A line for each variant, in two tables: what a job costs, and what becomes of that under pressure."""
+    """Return two tables with a line for each variant: the cost of a job, and its change under load."""
     return [
         _table("Shapes: what a job costs", outcomes, _COSTS, _COSTS_CAPTION),
         _table("Shapes: under pressure", outcomes, _PRESSURE, _PRESSURE_CAPTION),
@@ -86,7 +86,7 @@ def _shown(name: str, value: float) -> str:
 
 
 def facts_of(places: Sequence[Place], sizes: Sizes) -> dict[str, Any]:
-    """What the figures depend on besides the shapes."""
+    """Return the facts besides the shapes that affect the figures."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
@@ -96,7 +96,7 @@ def facts_of(places: Sequence[Place], sizes: Sizes) -> dict[str, Any]:
 
 
 def write(outcomes: Sequence[Outcome], facts: Mapping[str, Any], path: Path = PATH) -> Path:
-    """Write everything, each single sample included."""
+    """Write all results as JSON, including each single sample."""
     document = {**facts, "variants": [_document(outcome) for outcome in outcomes]}
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")

@@ -1,4 +1,4 @@
-"""Measures all variants, each measurement of all of them in turn, so that a slow quarter of an hour meets all alike."""
+"""Run each measurement on all variants in turn, so that a slow period of the machine affects all equally."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FAILURES = (ShapeFailed, psycopg.Error, apsw.Error)
 
 @dataclass(slots=True)
 class Outcome:
-    """What was found of one variant: the samples of each measurement, and why some are missing."""
+    """The samples of each measurement of one variant, and the reason if some are missing."""
 
     variant: Variant
     samples: dict[str, list[Figures]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def figures(self, measure: str) -> Figures:
-        """The median of each figure; nothing where it was not measured."""
+        """Return the median of each figure; empty if the measurement was not made."""
         samples = self.samples.get(measure)
         return medians(samples) if samples else {}
 
 
 def measure_all(places: Sequence[Place], variants: Sequence[Variant], sizes: Sizes, console: Console) -> list[Outcome]:
-    """Measure what applies to each variant. One that fails says why, and the others go on."""
+    """Run all meaningful measurements. A variant that fails records the error, and the others are still measured."""
     outcomes = [Outcome(variant) for variant in variants]
     stores = {place.name: place for place in places}
     turns = [

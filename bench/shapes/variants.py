@@ -1,4 +1,4 @@
-"""Which variants are measured: each shape plain, with a bound, and fused, and the rest on one shape only."""
+"""The list of measured variants: each shape plain, with a bound, and fused; other options on one shape only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CLASSES: dict[tuple[str, str], type[Shape]] = {
 
 @contextmanager
 def opened(variant: Variant, url: str, worker: str = "one") -> Iterator[Shape]:
-    """A session on a database, for the length of a block."""
+    """Open a session on a database for the duration of a block."""
     shape = _CLASSES[variant.store, variant.shape](variant, url, worker)
     try:
         yield shape

@@ -1,4 +1,4 @@
-"""A worker without handlers: it claims a hundred, finishes a hundred, and tends its shape."""
+"""A worker without handlers: it claims and finishes a hundred jobs at a time, and runs its shape's maintenance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEND_S = 1.0
 
 
 class Worker:
-    """Turns of claiming and finishing on one session, with what they came to."""
+    """A loop of claiming and finishing on one session, with its measurements."""
 
     def __init__(self, shape: Shape) -> None:
         shape.register()
@@ -21,11 +21,11 @@ class Worker:
         self._tend_at = time.monotonic() + TEND_S
         self.finished = 0
         self.claimed = 0
-        self.claimed_at = 0.0  # when the last claim came back that gave something
-        self.claim_ms: list[float] = []  # of each claim; fused, of each finish and claim
+        self.claimed_at = 0.0  # when the last claim that found jobs returned
+        self.claim_ms: list[float] = []  # duration of each claim; if fused, of each finish and claim
 
     def turn(self) -> bool:
-        """Finish what is held and claim anew; say whether there was anything to do."""
+        """Finish the held jobs and claim new ones; return whether there was any work."""
         if time.monotonic() >= self._tend_at:
             self._shape.tend()
             self._tend_at = time.monotonic() + TEND_S
@@ -54,7 +54,7 @@ class Worker:
         self.finished += len(closed)
 
     def work(self, until: int, limit_s: float) -> float:
-        """Work until so many jobs are finished, or nothing is left; return the seconds that it took."""
+        """Work until `until` jobs are finished or none are left; return the seconds that it took."""
         began = time.monotonic()
         while self.finished < until and self.turn():
             if time.monotonic() - began > limit_s:
@@ -63,7 +63,7 @@ class Worker:
 
 
 def fill(shape: Shape, count: int) -> float:
-    """Queue jobs in batches; return the seconds that it took."""
+    """Enqueue jobs in batches; return the seconds that it took."""
     began = time.monotonic()
     for start in range(0, count, FILL):
         shape.insert(new_jobs(min(FILL, count - start)))

@@ -1,9 +1,8 @@
-"""Nothing is deleted and nothing updated: queued jobs and claims are appended to partitions that are emptied in turn.
+"""An append-only shape: jobs and claims are only inserted, into partitions that are truncated in turn.
 
-A job is queued while no claim names its attempt, and runs until `finished` does. The fence is a unique key: whoever
-first stores the end of an attempt has ended it. A slot is emptied by TRUNCATE once everything in it has ended, which
-leaves no dead rows behind, whoever holds a snapshot. The price: a claim checks all that it walks over against the
-claims.
+A job is queued while no claim has its attempt, and runs until `finished` has it. The fence is a unique key: the first
+stored end of an attempt counts. A partition ("slot") is truncated once all its jobs have ended, which leaves no dead
+rows, even if another session holds a snapshot. The price: a claim checks every scanned job against the claims.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _PARTITIONS = "".join(
     for slot in range(SLOTS)
 )
 _IN_USE = "SELECT EXISTS (SELECT FROM ready_{slot})"
-# From the end of the slot, where the last jobs to end are: as a rule the first look says no.
+# Scans from the end of the slot, where the jobs that end last are, so the first row usually decides.
 _OVER = """
 SELECT NOT EXISTS (
     SELECT FROM (
@@ -37,7 +36,7 @@ LOCK TABLE ready_{slot}, claims_{slot}
 
 
 class Append(PostgresShape):
-    """Insert-only partitions; leases and results beside them."""
+    """Insert-only partitions, with separate tables for leases and results."""
 
     tables = f"""
     {JOBS}
@@ -145,7 +144,7 @@ class Append(PostgresShape):
     """
 
     def tend(self) -> None:
-        """Empty the slots that are over, and let inserts go on to the next slot when that is free."""
+        """Truncate the slots whose jobs have ended, and direct inserts to the next slot if it is free."""
         current = int(self.query("SELECT slot FROM ring"))
         following = (current + 1) % SLOTS
         for slot in range(SLOTS):
@@ -159,7 +158,7 @@ class Append(PostgresShape):
         return bool(self.query(question.format(slot=slot)))
 
     def _empty(self, slot: int) -> None:
-        """Truncate a slot, if it can be had soon and is still over once nobody else can write to it."""
+        """Truncate a slot if its lock is available soon and all its jobs have still ended under the lock."""
         try:
             with self.connection.transaction():
                 lock = _EMPTY.format(limit=LOCK_LIMIT, slot=slot)
@@ -167,4 +166,4 @@ class Append(PostgresShape):
                 if self._is(_OVER, slot):
                     self.connection.execute(f"TRUNCATE ready_{slot}, claims_{slot}".encode(), prepare=False)
         except psycopg.errors.LockNotAvailable:
-            return  # somebody reads it; another time
+            return  # another session reads it; try again later

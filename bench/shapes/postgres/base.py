@@ -1,12 +1,12 @@
-"""A shape on PostgreSQL: its statements put together from parts, one statement and one commit for each verb.
+"""Base class of the shapes on PostgreSQL: statements composed of parts, one statement and one commit per verb.
 
-A shape gives its tables and the parts in which it differs. A claim is `picked`, which finds and locks the jobs, and
-then whatever moves them; a finish is whatever closes those of `ending`; both at once are the parts of both in one
-statement.
+A shape defines its tables and its different parts. A claim consists of `picked`, which finds and locks the jobs, and of
+the parts that move them; a finish consists of the parts that close the jobs of `ending`; a fused statement has the
+parts of both.
 
-No hot table is merely joined: its rows are named by their place (ctid), by an array of ids, or looked up one by one
-(LATERAL ... LIMIT). To a planner whose statistics say that a table is empty, reading all of it is as good as any index,
-and it then reads every dead row each time. Statistics say so whenever autovacuum meets a queue without live rows.
+Hot tables are never simply joined: their rows are addressed by ctid, by an array of ids, or by single lookups
+(LATERAL ... LIMIT). If the statistics show an empty table, the planner may prefer a sequential scan to an index, and
+then reads every dead row each time. Autovacuum produces such statistics whenever it finds a queue without live rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.shapes.base import LEASE_S, LEVELS, QUEUE, RESULT, TASK, Claimed, New
 from bench.shapes.bound import Bound
 from bench.shapes.postgres.passing import Batch, literal
 
-# As the product has them: plans go from index to index, which is right at every size.
+# The settings of the product: plans use indexes, which is right at every size.
 _SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -52,7 +52,7 @@ _ENDINGS = Batch(
         ("result", "text"),
     ),
 )
-# Vacuum follows on the heels of claims, in every shape.
+# In every shape, vacuum runs soon after claims.
 HOT = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0"
 WORKERS = """
 CREATE TABLE workers (id text COLLATE "C" PRIMARY KEY, state text NOT NULL, lease_until timestamptz NOT NULL);
@@ -109,18 +109,18 @@ _CLOSED = "SELECT job_id::text, NULL::integer, 0, 0, NULL::timestamptz, '', '', 
 
 
 class PostgresShape(Shape):
-    """What the shapes on PostgreSQL have in common."""
+    """The common code of the shapes on PostgreSQL."""
 
     tables: ClassVar[str]
-    filled: ClassVar[tuple[str, ...]]  # the tables that an insert writes to; the others are empty at first
+    filled: ClassVar[tuple[str, ...]]  # the tables that an insert writes to; the others are empty initially
     insert_parts: ClassVar[str]  # reads `given` and `clock`
-    queue: ClassVar[str]  # the table of queued jobs, as `q`, and what is true of one that is free
+    queue: ClassVar[str]  # the table of queued jobs, as `q`, and the condition of a free job
     queued: ClassVar[str] = "true"
     slot: ClassVar[str] = ""  # further columns of `picked`
     claim_parts: ClassVar[str]  # reads `picked` and `clock`
     claimed: ClassVar[str]  # the columns of Claimed, and now
     finish_parts: ClassVar[str]  # reads `ending` and `clock`, ends in `closed`
-    reclaim_parts: ClassVar[str]  # one statement, which gives a row for each job
+    reclaim_parts: ClassVar[str]  # one statement, which returns a row for each job
     successes: ClassVar[str]
 
     def __init__(self, variant: Variant, url: str, worker: str, bound: Bound | None = None) -> None:
@@ -168,7 +168,7 @@ class PostgresShape(Shape):
         return closed, self._learn([row for row in rows if row[1] is not None])
 
     def plans(self, claims: Sequence[Claimed], limit: int) -> list[dict[str, Any]]:
-        """How the server would claim, finish, and do both."""
+        """Return the server's plans for a claim, a finish, and both together."""
         values = {**self._endings(claims), **self._asked(limit)}
         texts = [b"EXPLAIN (FORMAT JSON) " + text for text in (self._claim, self._finish, self._both)]
         rows = [self.connection.execute(text, values).fetchone() for text in texts]
@@ -208,7 +208,7 @@ class PostgresShape(Shape):
         return row[0]
 
     def tend(self) -> None:
-        """Nothing: autovacuum does it."""
+        """Do nothing: autovacuum does the maintenance."""
 
     def relax(self) -> None:
         self.connection.execute("RESET ALL")
@@ -225,6 +225,6 @@ class PostgresShape(Shape):
 
 
 def _statement(*parts: str, answer: str = "SELECT") -> bytes:
-    """Named queries and what is answered from them, in few characters: psycopg remembers no text longer than 4 KB."""
+    """Return a short statement of named queries and an answer: psycopg does not prepare texts longer than 4 KB."""
     text = f"WITH {', '.join([_CLOCK, *parts])} {answer}"
     return " ".join(text.split()).encode()

@@ -1,4 +1,4 @@
-"""How a batch gets into one statement: as a JSON document, or as arrays, which psycopg writes or we do."""
+"""Pass a batch of rows to one statement: as a JSON document, or as arrays, encoded by psycopg or by this module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Batch:
     columns: tuple[tuple[str, str], ...]
 
     def source(self, passing: str) -> str:
-        """The rows, as they stand behind FROM."""
+        """Return the rows as a SQL source for FROM."""
         if passing == "json":
             typed = ", ".join(f"{column} {kind}" for column, kind in self.columns)
             return f"json_to_recordset(%({self.name})s::json) AS given ({typed})"
@@ -27,7 +27,7 @@ class Batch:
         return f"unnest({arrays}) AS given ({', '.join(column for column, _ in self.columns)})"
 
     def values(self, passing: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The parameters that carry the rows."""
+        """Return the parameters that contain the rows."""
         names = [column for column, _ in self.columns]
         if passing == "json":
             return {self.name: _encode([dict(zip(names, row, strict=True)) for row in rows]).decode()}
@@ -37,7 +37,7 @@ class Batch:
 
 
 def literal(items: Sequence[Any]) -> str:
-    """An array as PostgreSQL writes it."""
+    """Return an array literal of PostgreSQL."""
     return "{" + ",".join(_quoted(item) if isinstance(item, str) else str(item) for item in items) + "}"
 
 

@@ -1,4 +1,4 @@
-"""What was asked for apart from where the job stands: narrow rows that move from `queue` to `running` to `finished`."""
+"""A shape with the payload apart from the state: narrow rows move from `queue` to `running` to `finished`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bench.shapes.postgres.base import HOT, JOBS, PostgresShape
 
 
 class Split(PostgresShape):
-    """Moving is a delete and an insert of a narrow row; the payload is written once. The product's shape."""
+    """A transition deletes and inserts a narrow row; the payload is written once. The product's shape."""
 
     tables = f"""
     {JOBS}

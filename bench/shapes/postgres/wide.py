@@ -1,4 +1,4 @@
-"""One wide row for each job, updated at each transition: the shape that most queues have."""
+"""A shape with one wide row per job, which is updated at each transition, as in most job queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bench.shapes.postgres.base import HOT, PostgresShape
 
 
 class Wide(PostgresShape):
-    """Every update writes the whole row anew, and all its index entries: the state is in the condition of an index."""
+    """Every update rewrites the whole row and all its index entries, because an index condition uses the state."""
 
     tables = f"""
     CREATE TABLE jobs (

@@ -1,7 +1,7 @@
-"""Queued jobs are appended and read by a cursor for each priority; what lies behind the cursors is deleted by ranges.
+"""An append-only shape: a cursor for each priority reads the queued jobs, and ranges behind the cursors are deleted.
 
-One writer at a time and a clock that does not go back make a cursor exact: a claim takes only what is keyed before its
-own instant, and whatever is stored later is keyed at a later one.
+With one writer at a time and a clock that never goes back, a cursor is exact: a claim takes only jobs with keys before
+its own time, and all jobs that are stored later have later keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LANES = ", ".join(f"('{QUEUE}', {level}, 0, '')" for level in LEVELS)
 
 
 class Append(SqliteShape):
-    """A claim writes one row for its batch instead of deleting one for each job."""
+    """A claim writes one row for its batch instead of deleting one row per job."""
 
     tables = f"""
     {JOBS}
@@ -83,6 +83,6 @@ class Append(SqliteShape):
             return len(rows)
 
     def tend(self) -> None:
-        """Delete what the cursors have passed."""
+        """Delete the jobs that the cursors have passed."""
         with self.writing():
             self.connection.executemany(_PURGE, [{"queue": QUEUE, "priority": level} for level in LEVELS])

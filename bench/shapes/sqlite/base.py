@@ -1,7 +1,7 @@
-"""A shape on SQLite: WAL, synchronous=FULL, one transaction for each verb.
+"""Base class of the shapes on SQLite: WAL, synchronous=FULL, one transaction per verb.
 
-The store has one writer at a time and keeps no dead rows: nothing that is gone is in the way of a claim, so there is no
-lower bound to remember. What is written to the log is counted here, commit by commit, since SQLite does not.
+SQLite has one writer at a time and keeps no dead rows that a claim would scan, so no lower bound is needed. Writes to
+the log are counted here at each commit, because SQLite does not count them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LEASE = "SELECT 1 FROM workers WHERE id = ? AND state = 'running' AND lease_unt
 
 
 class SqliteShape(Shape):
-    """What the shapes on SQLite have in common."""
+    """The common code of the shapes on SQLite."""
 
     tables: ClassVar[str]
     pick: ClassVar[str]  # the due jobs of one priority, oldest first, as the columns of Claimed
@@ -74,18 +74,18 @@ class SqliteShape(Shape):
         self.connection.set_wal_hook(self._committed)
 
     def _committed(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        """Count a commit, and then do what SQLite does where nobody listens: move the log into the file."""
+        """Count a commit, then checkpoint as SQLite does by default; this hook replaces the automatic checkpoint."""
         self.tally["commits"] += 1
         self.tally["wal_bytes"] += (pages - self._pages if pages > self._pages else pages) * self._page_bytes
         self._pages = pages
         if pages >= _CHECKPOINT_PAGES:
-            with suppress(apsw.BusyError):  # somebody else is just doing it
+            with suppress(apsw.BusyError):  # another connection is running a checkpoint
                 connection.wal_checkpoint(name)
         return apsw.SQLITE_OK
 
     @contextmanager
     def writing(self) -> Iterator[int]:
-        """One transaction; its instant is taken once nobody else can write."""
+        """Run a write transaction; yields its time, which is read after the write lock is held."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield time.time_ns() // 1000
@@ -141,11 +141,11 @@ class SqliteShape(Shape):
 
     @abstractmethod
     def start(self, picked: Sequence[Claimed], now: int) -> None:
-        """Move what was picked from the queue into this worker's hands."""
+        """Move the picked jobs from the queue to this worker."""
 
     @abstractmethod
     def end(self, claims: Sequence[Claimed], now: int) -> list[str]:
-        """Close what is still this attempt's; say which."""
+        """Close the attempts that are still current; return the ids of their jobs."""
 
     def ended(self) -> list[str]:
         return [id for (id,) in self.connection.execute(self.successes)]
@@ -157,17 +157,17 @@ class SqliteShape(Shape):
         return row[0]
 
     def tend(self) -> None:
-        """Nothing: what was deleted is gone."""
+        """Do nothing: SQLite keeps no dead rows."""
 
     def relax(self) -> None:
-        """Nothing: there are no settings."""
+        """Do nothing: there are no planner settings."""
 
     def hold(self) -> None:
         self.connection.execute("BEGIN")
         self.query(self.history)
 
     def settle(self) -> None:
-        """Nothing, as in the product: statistics of a moment without running jobs lead to plans that scan them all."""
+        """Do nothing, as in the product: statistics without running jobs lead to plans that scan all of them."""
 
     def close(self) -> None:
         self.connection.close()
@@ -183,6 +183,6 @@ def endings_of(claims: Sequence[Claimed]) -> str:
 
 
 def _nap(tries: int) -> bool:
-    """SQLite's own busy handler naps for up to 100 ms, which a claim can feel."""
+    """Sleep shortly as a busy handler; SQLite's own sleeps for up to 100 ms, which would delay claims."""
     time.sleep(_NAP_S)
     return tries < _BUSY_LIMIT_S / _NAP_S

@@ -1,4 +1,4 @@
-"""What was asked for apart from where the job stands: narrow rows that move from `queue` to `running` to `finished`."""
+"""A shape with the payload apart from the state: narrow rows move from `queue` to `running` to `finished`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _AGAIN = "INSERT INTO queue (queue, priority, job_id, task, attempt, failures, r
 
 
 class Split(SqliteShape):
-    """The queue is stored in the order of claims: what is due is its beginning. The product's shape."""
+    """The queue is stored in the order of claims, so the due jobs are at its beginning. The product's shape."""
 
     tables = f"""
     {JOBS}

@@ -1,4 +1,4 @@
-"""One wide row for each job, updated at each transition."""
+"""A shape with one wide row per job, which is updated at each transition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RECLAIM = "UPDATE jobs SET state = 'queued', run_at = ? WHERE state = 'running'
 
 
 class Wide(SqliteShape):
-    """Each update rewrites the row in place, and its entries in the indexes that mind the state."""
+    """Each update rewrites the row in place, and its entries in the indexes that use the state."""
 
     tables = """
     CREATE TABLE jobs (
