@@ -1,1 +1,1 @@
-"""What takes longer than minutes to find out: held snapshots, bursts, sustained load, many sleepers, large stores."""
+"""Long benchmarks: held snapshots, bursts, sustained load, many sleeping jobs, large stores."""

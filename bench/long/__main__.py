@@ -1,4 +1,4 @@
-"""`python -m bench.long`: measure for long, print tables, write JSON and a plot. Nothing that was started is left."""
+"""Command line of the long benchmarks, `python -m bench.long`: measure, print tables, write JSON and a plot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PARTS: dict[str, Part] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was asked for; 1 when a part failed."""
+    """Run the selected parts; return 1 if one failed."""
     asked = _parse(arguments)
     signal.signal(signal.SIGTERM, leave)
     console, out = Console(stderr=True), Console(width=None if sys.stdout.isatty() else WIDE)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed |= len(found) < len(results)
             if found:
                 _show(out, name, found)
-            report.write(facts, {name: found})  # what was found stays found, whatever comes next
+            report.write(facts, {name: found})  # write after each part, so that later failures lose nothing
     console.print(f"Everything that was measured is in {report.LONG}, drawn in {report.draw()}")
     return int(failed)
 
@@ -67,7 +67,7 @@ def _show(out: Console, name: str, found: dict[str, Result]) -> None:
 
 
 def _run(console: Console, name: str, place: Place, sizes: Sizes) -> Result | None:
-    """Measure one part on one store. One that fails says why, and the others go on."""
+    """Measure one part on one store. If it fails, print the error and return None."""
     began = time.monotonic()
 
     def tell(what: str) -> None:

@@ -1,4 +1,4 @@
-"""How long and how large, and what a part of the long benchmark gives."""
+"""The sizes and the result type of the long benchmarks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What stands in a store. The delayed jobs are due one after the other over 400 days; `keys` of them have a key.
+    """The contents of a store. The delayed jobs are due evenly over 400 days; `keys` of them have a key.
 
     `leases` are jobs that run over REST, each with a lease of its own. Each of the `dags` has run once.
     """
@@ -30,9 +30,9 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of all measurements."""
 
-    look_s: float = 5.0  # how often memory and size are looked at
+    look_s: float = 5.0  # the interval at which memory and size are measured
     batch: int = 1_000
     held_s: float = 180.0
     held_window_s: float = 10.0
@@ -43,7 +43,7 @@ class Sizes:
     calibration: int = 20_000
     sustained_s: float = 600.0
     sustained_window_s: float = 60.0
-    sustained_share: float = 0.6  # of what can be enqueued and drained by turns
+    sustained_share: float = 0.6  # the share of the full rate of enqueueing and draining in turn
     sustained_batch: int = 50
     sleepers: int = 25_000
     sleep_s: float = 30.0
@@ -57,7 +57,7 @@ class Sizes:
     idle_s: float = 20.0
 
     def lasting(self, minutes: float) -> Sizes:
-        """The same with another length of the sustained load; a snapshot is held for no longer than that."""
+        """Return the sizes for another duration of the sustained load, which also limits the held snapshot."""
         return replace(self, sustained_s=60.0 * minutes, held_s=min(self.held_s, 60.0 * minutes))
 
 
@@ -85,7 +85,7 @@ QUICK = Sizes(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a part found: figures whose names end in their unit, how they went over time, and what was promised.
+    """The result of a part: figures whose names end in their unit, their series over time, and the promised limits.
 
     A pair is the same figure of a small and of a large store.
     """
@@ -100,12 +100,12 @@ Part = Callable[[Place, Sizes, Tell], Result]
 
 
 def windows(ended: dict[int, int], window_s: float, seconds: float) -> list[float]:
-    """The rate in each whole window of a run. One in which nothing ended counts, too."""
+    """Return the rate in each whole window of a run, including windows in which no job ended."""
     return [ended.get(number, 0) / window_s for number in range(int(seconds / window_s))]
 
 
 def over_time(rates: list[float], window_s: float) -> Series:
-    """Rates as a series, each at the end of its window."""
+    """Return rates as a series, each at the end of its window."""
     return [((number + 1) * window_s, rate) for number, rate in enumerate(rates)]
 
 

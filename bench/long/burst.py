@@ -1,4 +1,4 @@
-"""Many jobs at once, again and again: how long each burst takes from its first enqueue to its last completion."""
+"""Measure repeated bursts of jobs: the time from the first enqueue to the last completion of each burst."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bench.places import Database, Place
 from bench.rows.base import LOOK_S, SLOWEST, START_LIMIT_S, WARM_UP, fill, serving
 from bench.worker import BenchFailed, WorkerProcess, wait_until
 
-_AT_ONCE = 10_000  # jobs in one call; a burst is as many such calls as it needs
+_AT_ONCE = 10_000  # jobs in one call; a burst consists of several calls
 
 
 def burst(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Let a worker rest between bursts, and time each of them."""
+    """Time several bursts, with an idle worker between them."""
     enqueued: Series = []
     drained: Series = []
     with place.fresh() as database, serving(database) as (app, _, worker):
@@ -45,7 +45,7 @@ def burst(place: Place, sizes: Sizes, tell: Tell) -> Result:
 
 
 def _wait_for(database: Database, worker: WorkerProcess, count: int) -> None:
-    """The witness is asked first: to count what is stored takes longer each time, and takes it from the worker."""
+    """Wait for `count` completions. Polls the witness file first, because counting rows would slow down the worker."""
     path, limit_s = database.folder / "witness", START_LIMIT_S + count / SLOWEST
     wait_until(lambda: witness.count(path) >= count, f"{count} jobs started", limit_s, worker, LOOK_S)
     wait_until(lambda: database.finished() >= count, f"{count} jobs done", limit_s, worker, LOOK_S)

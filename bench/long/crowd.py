@@ -1,7 +1,7 @@
-"""Fills a store with millions of jobs by SQL, in minutes.
+"""Fill a store with millions of jobs by SQL, in minutes.
 
-One job of each kind is made through Tickwork itself. Its rows are then copied with other ids and times, so that this
-file has to know only the columns that tell jobs apart.
+Tickwork itself creates one job of each kind. Its rows are then copied with other ids and times, so that this module
+needs to know only the columns that distinguish jobs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tickwork.core.outcome import Ending, Failed, Succeeded, decide
 from tickwork.store.base import Finish, WorkerRegistration
 from tickwork.store.remote_leases import LeaseGrant
 
-QUIET = "quiet"  # half of the delayed jobs stand in this queue; the others, and all that is due, in `default`
+QUIET = "quiet"  # the queue of half of the delayed jobs; the others, and all due jobs, are in `default`
 WORKER = WorkerId("bench")
-DAG = "dag-0"  # what the other dags are copies of
+DAG = "dag-0"  # the dag that the other dags are copies of
 
 _CHUNK = 200_000  # rows in one transaction
 _FAILED_SHARE = 0.01
@@ -40,7 +40,7 @@ _LEASE = "'lease-' || g"
 
 
 class Dialect(ABC):
-    """How the two databases write what is needed here."""
+    """The SQL expressions that differ between the two databases."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -50,25 +50,25 @@ class Dialect(ABC):
 
     @abstractmethod
     def hex(self, number: str, digits: int) -> str:
-        """A number in hexadecimal digits."""
+        """Return an expression for a number in hexadecimal digits."""
 
     @abstractmethod
     def at(self, us: str) -> str:
-        """An instant, from microseconds."""
+        """Return an expression that converts microseconds to a time."""
 
     def id(self, us: str, number: str) -> str:
-        """An id that was made at an instant, as Tickwork would; another one for each number."""
+        """Return an expression for an id as Tickwork would make it at a time, different for each number."""
         ms, node = f"(({us}) / 1000)", f"(({number}) * 2654435761 % 281474976710656)"
         head = f"{self.hex(f'{ms} / 65536', 8)} || '-' || {self.hex(f'{ms} % 65536', 4)}"
         return f"{head} || '-7000-8000-' || {self.hex(node, 12)}"
 
     @abstractmethod
     def hurry(self) -> None:
-        """From here on this session need not be durable."""
+        """Make the later commits of this session non-durable."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Have done what a store that filled up slowly would have had done."""
+        """Run the maintenance that a store which filled up slowly would already have had."""
 
 
 class SqliteDialect(Dialect):
@@ -113,22 +113,22 @@ class PostgresDialect(Dialect):
 
 
 class Span(NamedTuple):
-    """A stretch of time over which jobs are spread evenly."""
+    """A period over which jobs are spread evenly."""
 
     from_us: int
     over_us: int
 
     def at(self, first: int, count: int) -> str:
-        """When the job numbered `g` has its turn, in microseconds."""
+        """Return an expression for the time of the job numbered `g`, in microseconds."""
         return f"({self.from_us} + (g - {first}) * {self.over_us // max(count, 1)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Jobs of one kind: copies of a template, made over one span of time and due at once or over another.
+    """Jobs of one kind: copies of a template, created over one period, and due at once or over another period.
 
-    `split`: every other one stands in the quiet queue. `keyed`: each has a key of its own. `lease`: it runs, under a
-    lease of its own that is a copy of this one; a remote worker of some name holds ten of them.
+    `split`: every other job is in the quiet queue. `keyed`: each has a key of its own. `lease`: each runs under a lease
+    of its own that is a copy of this one; each remote worker holds ten of them.
     """
 
     template: str
@@ -141,7 +141,7 @@ class Kind:
     lease: str | None = None
 
     def rows(self, dialect: Dialect, first: int) -> dict[str, dict[str, str]]:
-        """Which rows each job has, and what in them differs from the template's, in terms of its number `g`."""
+        """Return the rows of each job, with the columns that differ from the template's as expressions on `g`."""
         made_us = self.made.at(first, self.count)
         due_us = made_us if self.due is None else self.due.at(first, self.count)
         job_id, due = dialect.id(made_us, "g"), dialect.at(due_us)
@@ -161,14 +161,14 @@ class Kind:
         return rows
 
     def template_of(self, table: str) -> str:
-        """The id of the row that is copied in a table."""
+        """Return the id of the template row in a table."""
         return self.lease if table == "workers" and self.lease is not None else self.template
 
 
 def crowd(database: Database, size: Crowd, tell: Tell) -> None:
-    """Fill a store, on top of the few jobs that it is copied from.
+    """Fill a store, in addition to the template jobs.
 
-    Nobody may have it open meanwhile: who claimed from it would not look for jobs that were due before.
+    No process may have the store open: a worker that has claimed from it would not look for jobs that were due before.
     """
     dialect = SqliteDialect(database) if database.url.startswith("sqlite") else PostgresDialect(database)
     with opened(database) as app:
@@ -189,7 +189,7 @@ def crowd(database: Database, size: Crowd, tell: Tell) -> None:
 
 
 def _kinds(app: Tickwork, size: Crowd, now_us: int) -> list[Kind]:
-    """The jobs that a crowd consists of: what ended is older than what is queued."""
+    """Return the kinds of jobs to create; ended jobs are older than queued ones."""
     noop, day = app.tasks["noop"], timedelta(days=1)
     bench = WorkerRegistration(WORKER, "host", 1, "0", ("default",), ("noop",), 10)
     app.store.register_worker(bench, [], _TEMPLATE_LEASE)
@@ -211,7 +211,7 @@ def _kinds(app: Tickwork, size: Crowd, now_us: int) -> list[Kind]:
 
 
 def _ended(app: Tickwork, how: Ending) -> str:
-    """A job that ran once and ended."""
+    """Create a job that ran once and ended; return its id."""
     job = app.tasks["noop"].enqueue(0)
     (claimed,) = app.store.claim_jobs(WORKER, ["default"], ["noop"], 1).jobs
     transition = decide(claimed.policy, claimed.failures, claimed.crashes, claimed.alone, how, Random(0))
@@ -220,7 +220,7 @@ def _ended(app: Tickwork, how: Ending) -> str:
 
 
 def _leased(app: Tickwork, count: int, made: Span) -> Kind:
-    """Jobs that run under leases of their own, as workers over REST have them."""
+    """Return jobs that run under leases of their own, as those of REST workers do."""
     job, lease = app.tasks["noop"].enqueue(0), WorkerId("lease")
     (claimed,) = app.store.claim_jobs(WORKER, ["default"], ["noop"], 1).jobs
     grant = LeaseGrant(
@@ -231,7 +231,7 @@ def _leased(app: Tickwork, count: int, made: Span) -> Kind:
 
 
 def _a_run(app: Tickwork) -> str:
-    """The id of a run that succeeded, of a dag of two steps."""
+    """Run a dag of two steps; return the id of the run."""
 
     def steps() -> None:
         app.tasks["forward"](app.tasks["forward"](0))
@@ -239,7 +239,7 @@ def _a_run(app: Tickwork) -> str:
     dag = app.dag(name=DAG)(steps)
     app.store.put_dag(dag.graph)
     run = dag.enqueue()
-    for _ in range(3):  # it begins, and each of its steps runs
+    for _ in range(3):  # the run itself, and each of its steps
         claims = app.store.claim_jobs(WORKER, ["default"], ["forward", RUN], 100).jobs
         for one in claims:
             done = decide(one.policy, one.failures, one.crashes, one.alone, Succeeded(b"0"), Random(0))
@@ -250,7 +250,7 @@ def _a_run(app: Tickwork) -> str:
 
 
 def _copy_dags(dialect: Dialect, run: str, count: int, made: Span) -> None:
-    """Copy a dag with its run. Ids of runs and steps follow from when they were made, and differ in their last part."""
+    """Copy a dag with its run. Ids of runs and steps contain the time of creation, and differ in their last part."""
     database, name = dialect.database, "'dag-' || g"
     at = made.at(1, count)
     table = database.table

@@ -1,6 +1,6 @@
-"""Full speed while somebody holds a snapshot open, beside the same without.
+"""Measure full load with and without a snapshot that another session holds open.
 
-On PostgreSQL nothing that was deleted since can be cleaned up meanwhile; on SQLite the log cannot be begun anew.
+Meanwhile, PostgreSQL cannot remove rows that were deleted since, and SQLite cannot reset its log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FillUp = Callable[[Tickwork, int], list[str]]  # enqueues a round of jobs, numbe
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: the rate in each window, what each job cost the store, memory and size over time."""
+    """One run: the rate in each window, the cost per job in the store, memory and size over time."""
 
     rates: list[float]
     costs: dict[str, float]
@@ -42,7 +42,7 @@ def held(place: Place, sizes: Sizes, tell: Tell) -> Result:
 
 
 def held_limited(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """The same with jobs under a limit of one for each of a thousand keys, which come in turn."""
+    """Do the same as `held` with jobs under a limit of one for each of a thousand keys in rotation."""
 
     def fill_limited(app: Tickwork, first: int) -> list[str]:
         rows = [(number, f"key-{number % KEYS}") for number in range(first, first + sizes.held_round)]
@@ -56,7 +56,7 @@ def _compare(place: Place, sizes: Sizes, tell: Tell, fill_up: FillUp) -> Result:
     plain = _run(place, sizes, fill_up, hold=False)
     tell(f"without: {fmean(plain.rates):,.0f}/s. With a snapshot held, {sizes.held_s:.0f} s")
     kept = _run(place, sizes, fill_up, hold=True)
-    late = -(-len(kept.rates) // 3)  # the last third, where the harm has grown
+    late = -(-len(kept.rates) // 3)  # the last third, where the effect is largest
     ratio = fmean(kept.rates[-late:]) / fmean(plain.rates[-late:])
     figures = {
         "plain_per_s": fmean(plain.rates),

@@ -1,6 +1,6 @@
-"""Every list that the server gives, on a store with more than a million jobs, a million of them queued: its p95.
+"""Measure the p95 of every list of the server, on a store with more than a million jobs, a million of them queued.
 
-Filters name what is rare, or what nobody has: then a page walks as far as it may.
+Filters select rare or no jobs, so that a page scans as many rows as its limit allows.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _FILTERS = {
 
 
 def lists(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Measure each list at its beginning, further on, and since yesterday."""
+    """Measure each list at its beginning, at a later page, and since yesterday."""
     size = Crowd(sizes.large.queued // 2, sizes.large.queued, sizes.large.delayed // 10, 100, sizes.large.keys // 10)
     with place.fresh() as database:
         crowd(database, size, tell)

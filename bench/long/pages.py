@@ -1,6 +1,6 @@
-"""Every page of the web UI in a real browser, on a store with more than a million jobs: how soon it is ready.
+"""Measure the load time of every page of the web UI in a real browser, on a store with more than a million jobs.
 
-A page is ready when it shows its heading, nothing in it still says that it loads, and it waits for no answer.
+A page is ready when it shows its heading and no loading indicator, and no request is pending.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMIT_S = 30.0
 REPEATS = 3
 STEPS = 1_000
 _LOOK_S = 0.01
-_QUIET_S = 0.05  # after the last answer, a page may ask on
+_QUIET_S = 0.05  # a page may send another request for this long after the last response
 _PLACES = {
     "overview": "/",
     "jobs": "/jobs",
@@ -45,7 +45,7 @@ _PLACES = {
 
 
 def pages(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Open each page a few times as somebody does who comes by a link; the browser has the files of the UI."""
+    """Open each page a few times by its URL, with the files of the UI in the browser's cache."""
     size = Crowd(sizes.large.queued // 2, sizes.large.queued, sizes.large.delayed // 10, 100, sizes.large.keys // 10)
     with place.fresh() as database:
         crowd(database, size, tell)
@@ -59,7 +59,7 @@ def pages(place: Place, sizes: Sizes, tell: Tell) -> Result:
 
 
 class _Api:
-    """Plain calls of the server, for what the pages are to show."""
+    """A client of the server's API, which finds data for the pages to show."""
 
     def __init__(self, port: int) -> None:
         self._root = f"http://127.0.0.1:{port}/api/v1"
@@ -73,7 +73,7 @@ class _Api:
             return json.load(answer)
 
     def large_run(self) -> str:
-        """The place of a run with a thousand steps, in layers of which each waits for the one before."""
+        """Return the URL of a run with a thousand steps, in layers that each wait for the previous one."""
         steps = {f"s{n}": {"task": "noop", **({"needs": [f"s{n - 20}"]} if n >= 20 else {})} for n in range(STEPS)}
         self.ask("/dags", {"text": json.dumps({"dags": {"large": {"steps": steps}}}), "format": "json"})
         return f"/runs/{self.ask('/dags/large/runs', {})['id']}"

@@ -1,4 +1,4 @@
-"""A small plot of curves over time, as SVG. It needs no library, and a browser or an editor shows it."""
+"""Draw curves over time as SVG, without a library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Panel:
 
 
 def plot(panels: Sequence[Panel]) -> str:
-    """All panels in one picture, side by side and one below the other."""
+    """Return an SVG image with all panels in a grid."""
     rows = ceil(len(panels) / _COLUMNS)
     size = f'width="{_WIDTH * _COLUMNS}" height="{max(rows, 1) * _HEIGHT}"'
     drawn = "\n".join(
@@ -65,7 +65,7 @@ def _panel(panel: Panel) -> str:
 
 
 def ticks(most: float) -> list[float]:
-    """Round numbers from 0 to at least `most`, four to eight of them."""
+    """Return four to eight round numbers from 0 to at least `most`."""
     if most <= 0:
         return [0.0, 1.0]
     unit = 10.0 ** floor(log10(most / 4))

@@ -1,7 +1,7 @@
-"""Every GET route of the server, beside 25,000 leases over REST, 1,000 workers and 10,000 dags: its p50 and p95.
+"""Measure p50 and p95 of every GET route of the server, with 25,000 leases over REST, 1,000 workers and 10,000 dags.
 
-Routes are taken from the server's own table, so that none is forgotten. Names in their paths are those of things that
-are there; lists are also read with filters that the UI uses.
+Routes are taken from the server's own table, so that none is missed. Paths use the names of existing objects; lists are
+also read with the filters of the UI.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tickwork.http.routes import ROUTES
 READ_MS = 300.0
 LIMIT_S = 30.0
 _ROOT = "/api/v1"
-_STREAMS = {f"{_ROOT}/stream", f"{_ROOT}/jobs/{{id}}/events", f"{_ROOT}/dead/export"}  # which do not end by themselves
+_STREAMS = {f"{_ROOT}/stream", f"{_ROOT}/jobs/{{id}}/events", f"{_ROOT}/dead/export"}  # endless responses
 _FILTERED = {
     "/jobs": ("state=running", "state=queued", "state=failed", "error=broke", "task=noop", "limit=1000"),
     "/jobs/counts": ("task=noop",),
@@ -35,7 +35,7 @@ _NEEDED = {"/search": "q=noop", "/density": "day=2026-01-01", "/dags/{name}/diff
 
 
 def reads(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Call each route a few times on one connection, as one user does."""
+    """Call each route a few times on one connection, like a single user."""
     with place.fresh() as database:
         crowd(database, sizes.crowd, tell)
         with server_of(database) as (port, _):
@@ -50,20 +50,20 @@ def reads(place: Place, sizes: Sizes, tell: Tell) -> Result:
 
 
 class Caller:
-    """One connection that is kept."""
+    """A persistent connection to the server."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """The status and body of an answer."""
+        """Return the status and body of a response."""
         self._connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
         answer = self._connection.getresponse()
         return answer.status, answer.read()
 
     def first(self, path: str) -> str:
-        """The id of the first thing in a list."""
+        """Return the id of the first item of a list."""
         status, body = self.get(f"{_ROOT}{path}")
         if status != 200:
             raise BenchFailed(f"{path} answered {status}: {body[:200]!r}")
@@ -71,7 +71,7 @@ class Caller:
         return str(found["items"][0]["id"])
 
     def timed(self, path: str, repeats: int, tell: Tell) -> list[float]:
-        """Milliseconds of each call; a route that answers with an error takes the whole limit."""
+        """Return the milliseconds of each call; an error response counts as the whole limit."""
         took: list[float] = []
         for number in range(repeats + 1):
             began = time.perf_counter()
@@ -89,7 +89,7 @@ class Caller:
 
 
 def _paths(caller: Caller) -> Iterator[str]:
-    """What is asked for: each route that reads, of things that are there, and lists with filters."""
+    """Yield the paths to read: each GET route for existing objects, and lists with filters."""
     run = caller.first("/runs?limit=1")
     job = caller.first("/jobs?state=running&limit=1")
     known = {
@@ -109,6 +109,6 @@ def _paths(caller: Caller) -> Iterator[str]:
         for name, value in names.items():
             path = path.replace(name, value)
         if "{" in path:
-            continue  # of which there are none here
+            continue  # the store has no such objects
         yield f"{path}?{_NEEDED[short]}" if short in _NEEDED else path
         yield from (f"{path}?{query}" for query in _FILTERED.get(short, ()))

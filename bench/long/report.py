@@ -1,4 +1,4 @@
-"""What a long run found: tables for people, JSON for programs, a plot. What other runs found is kept beside it."""
+"""Report the results of a long run as tables, JSON and a plot; results of other runs are kept in the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLOTTED = {"per_s": "jobs/s", "rss_mb": "memory of the worker, MB", "size_mb": 
 
 
 def table(part: str, results: Mapping[str, Result]) -> Table:
-    """The figures of a part, a line each, with a column for each store."""
+    """Return a table of the figures of a part, with a column for each store."""
     made = Table(title=part, box=box.SIMPLE_HEAD, title_justify="left")
     made.add_column("figure")
     for store in results:
@@ -43,7 +43,7 @@ def _shown(name: str, result: Result) -> str:
 
 
 def verdicts(results: Mapping[str, Result]) -> list[str]:
-    """What was promised and not kept, and how much was."""
+    """Return the promised limits that were not kept, and how many were kept."""
     lines: list[str] = []
     for store, result in results.items():
         broken = [promise for promise, kept in result.promises.items() if not kept]
@@ -54,7 +54,7 @@ def verdicts(results: Mapping[str, Result]) -> list[str]:
 
 
 def write(facts: Mapping[str, Any], found: Mapping[str, Mapping[str, Result]], path: Path = LONG) -> Path:
-    """Add what was found to the file. A part that was measured again on a store replaces what was there of it."""
+    """Add results to the file. A part that was measured again on a store replaces its earlier result."""
     everything = read(path)
     for part, results in found.items():
         for store, result in results.items():
@@ -69,7 +69,7 @@ def read(path: Path = LONG) -> Found:
 
 
 def draw(path: Path = PLOT, source: Path = LONG) -> Path:
-    """Plot everything in the file that went on over time."""
+    """Plot all series over time of the file."""
     panels = [
         Panel(f"{part}: {label}", curves)
         for part, stores in read(source).items()

@@ -1,4 +1,4 @@
-"""A small store beside a very large one: what should cost the same, does it?"""
+"""Compare a small store with a very large one, for operations whose cost must not depend on the size."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PAGES = {
 
 
 def scale(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Measure both stores alike; each figure of the large one stands beside that of the small one."""
+    """Measure both stores in the same way; return pairs of figures."""
     small, small_errors = _measured(place, sizes.small, sizes, lambda what: tell(f"small store: {what}"))
     large, large_errors = _measured(place, sizes.large, sizes, lambda what: tell(f"large store: {what}"))
     pairs = {name: (small[name], large[name]) for name in small}
@@ -74,7 +74,7 @@ def _measured(place: Place, size: Crowd, sizes: Sizes, tell: Tell) -> tuple[dict
 
 
 def timed_ms(call: Callable[[], object], repeats: int) -> tuple[float, str | None]:
-    """The median time of a call, and why it was given up, if it was. Its first time is not counted."""
+    """Return the median time of a call without its first time, and the reason if it was aborted."""
     took: list[float] = []
     until = time.monotonic() + _PATIENCE_S
     for turn in range(repeats + 1):
@@ -91,7 +91,7 @@ def timed_ms(call: Callable[[], object], repeats: int) -> tuple[float, str | Non
 
 
 def _calls(app: Tickwork) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What is timed, in milliseconds: first what only reads."""
+    """Yield the calls to time, in milliseconds; calls that only read come first."""
     store, noop, keys = app.store, app.tasks["noop"], count(1)
     for name, which in _PAGES.items():
         yield f"{name}_ms", lambda which=which: store.list_jobs(which, _PAGE)  # type: ignore[misc]
@@ -125,7 +125,7 @@ def _finish(store: Store, claimed: list[Claimed]) -> None:
 
 
 def _idle(database: Database, sizes: Sizes) -> dict[str, Any]:
-    """Memory and CPU of a worker that serves a queue in which nothing is due for a while."""
+    """Measure memory and CPU of a worker that serves a queue without due jobs."""
     known = database.workers()
     with running_worker(database.url, database.folder, options=["--queue", QUIET]) as worker:
         wait_until(lambda: database.workers() > known, "the worker registered", START_LIMIT_S, worker, LOOK_S)

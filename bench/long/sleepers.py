@@ -1,4 +1,4 @@
-"""Very many async jobs that only wait, held at once by one worker."""
+"""Measure one worker that runs very many sleeping async jobs concurrently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SLOWEST_START = 100  # jobs per second
 
 
 def sleepers(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Start a worker with a slot for each, and count how many of them sleep at the same time."""
+    """Start a worker with a slot for each job, and count how many jobs sleep at the same time."""
     with place.fresh() as database, opened(database) as app:
         enqueue_many = app.tasks["sleeper"].enqueue_many
         for first in range(0, sizes.sleepers, sizes.batch):
@@ -48,7 +48,7 @@ def sleepers(place: Place, sizes: Sizes, tell: Tell) -> Result:
 
 
 def most_at_once(started_ns: list[int], sleep_s: float) -> int:
-    """How many slept at the same time at most: each certainly does so for `sleep_s` after it began."""
+    """Return the largest number of jobs that slept at the same time: each sleeps for `sleep_s` after its start."""
     most = first = 0
     for number, start in enumerate(started_ns):
         while started_ns[first] + sleep_s * 1e9 <= start:

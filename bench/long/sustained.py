@@ -1,4 +1,4 @@
-"""A steady load for minutes, at a good part of what the worker can do: does anything wear out?"""
+"""Measure a steady load for minutes at a share of the worker's full rate, to find degradation over time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.worker import BenchFailed, wait_until
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a steady load gave: rates by wide and by narrow windows, latency, costs, memory and size."""
+    """The results of a steady load: rates in wide and narrow windows, latency, costs, memory and size."""
 
     rates: list[float]
     narrow_rates: list[float]
@@ -30,7 +30,7 @@ class Load:
 
 
 def sustained(place: Place, sizes: Sizes, tell: Tell) -> Result:
-    """Measure what can be enqueued and drained; then enqueue at a share of that from another process, for minutes."""
+    """Measure the full rate of enqueueing and draining; then enqueue at a share of it for minutes."""
     if sizes.sustained_s < 2 * sizes.sustained_window_s:
         raise BenchFailed(f"A sustained load takes at least {2 * sizes.sustained_window_s:.0f} s; ask for more.")
     tell("how fast are enqueueing and draining?")
@@ -56,7 +56,7 @@ def sustained(place: Place, sizes: Sizes, tell: Tell) -> Result:
 
 
 def _full_rate(place: Place, sizes: Sizes) -> float:
-    """How many jobs a second can be enqueued and drained by turns: on SQLite the two wait for each other."""
+    """Return the rate of enqueueing and draining in turn; on SQLite, the two would wait for each other."""
     with place.fresh() as database:
         with opened(database) as app:
             began = time.perf_counter()
@@ -80,7 +80,7 @@ def _load(place: Place, sizes: Sizes, per_s: int) -> Load:
             limit_s = START_LIMIT_S + len(sent) / SLOWEST
             wait_until(lambda: witness.count(path) >= all_in, f"{all_in} jobs started", limit_s, worker, LOOK_S)
             wait_until(lambda: database.finished() >= all_in, f"{all_in} jobs done", limit_s, worker, LOOK_S)
-        began_us = database.first_end_us(began_us)  # the feeder takes a while to start
+        began_us = database.first_end_us(began_us)  # the feeder needs some time to start
         costs = per_job(before, database.counters(), len(sent))
         rates = windows(database.ended_in(began_us, wide_s), wide_s, seconds)
         narrow = windows(database.ended_in(began_us, sizes.look_s), sizes.look_s, seconds)
@@ -89,7 +89,7 @@ def _load(place: Place, sizes: Sizes, per_s: int) -> Load:
 
 
 def p99_by_window(sent: array[int], started: array[int], window_s: float) -> Series:
-    """The 99th percentile of the start latency of what was sent in each window, at the window's end."""
+    """Return the 99th percentile of the start latency of jobs sent in each window, at the window's end."""
     latencies: dict[int, list[float]] = {}
     for send, latency in zip(sent, latencies_ms(sent, started), strict=True):
         latencies.setdefault(int((send - sent[0]) / 1e9 / window_s), []).append(latency)

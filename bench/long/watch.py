@@ -1,6 +1,6 @@
-"""Looks at a worker's memory and its store's size now and then, from a thread, while something else goes on.
+"""Sample a worker's memory and its store's size from a thread during a measurement.
 
-And at what the host took of the processors meanwhile: on a virtual machine that is what spoils figures unseen.
+Also sample the CPU time that the host has stolen, which distorts figures on a virtual machine without other signs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bench.worker import WorkerProcess
 
 
 class Watch:
-    """What was seen so far. Neither look grows more costly as the store grows."""
+    """The samples so far. The cost of a sample does not depend on the size of the store."""
 
     def __init__(self, worker: WorkerProcess, database: Database) -> None:
         self._worker = worker
@@ -36,7 +36,7 @@ class Watch:
         self.stolen_percent.append((at, self._stolen()))
 
     def _stolen(self) -> float:
-        """What was stolen of the processors' time since the last look, in percent."""
+        """Return the CPU time that was stolen since the last sample, in percent."""
         (time_before, stolen_before), self._processors = self._processors, proc.processors()
         time_now, stolen_now = self._processors
         return 100 * (stolen_now - stolen_before) / max(1, time_now - time_before)
@@ -48,7 +48,7 @@ class Watch:
         return {"rss_mb": self.rss_mb, "size_mb": self.size_mb, "stolen_percent": self.stolen_percent}
 
     def figures(self) -> dict[str, float]:
-        """The two at the beginning and at the end, and the most memory."""
+        """Return memory and size at the beginning and at the end, and the largest memory."""
         return {
             "first_rss_mb": self.rss_mb[0][1],
             "last_rss_mb": self.rss_mb[-1][1],
@@ -61,7 +61,7 @@ class Watch:
 
 @contextmanager
 def watching(worker: WorkerProcess, database: Database, every_s: float) -> Iterator[Watch]:
-    """A watch that looks at once, every few seconds, and at the end of the block."""
+    """Run a watch that samples at once, every few seconds, and at the end of the block."""
     watch, ended = Watch(worker, database), threading.Event()
 
     def look_now_and_then() -> None:

@@ -1,1 +1,1 @@
-"""Peers beside us: the same workloads, on the same machine, in the same run. `make bench-peers`."""
+"""Comparison with other job queues: the same workloads on the same machine in the same run. `make bench-peers`."""

@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: set peers up, measure them beside us, print tables, write JSON. Nothing started is left."""
+"""Command line, `python -m bench.peers`: install peers, measure them and Tickwork, print tables, write JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.postgres_server import PostgresServer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was asked for; 1 when something failed."""
+    """Run the selected workloads; return 1 if a measurement failed."""
     asked = _parse(arguments)
     signal.signal(signal.SIGTERM, _leave)
     console = Console(stderr=True)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Teller:
-    """Tells how far a run is: a live line on a terminal, and a line for each measurement that is done."""
+    """Shows the progress of a run: a live line on a terminal, and a line for each finished measurement."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console
@@ -92,7 +92,7 @@ def _count(text: str) -> int:
 
 
 def _install(peers: Sequence[Peer], console: Console) -> dict[str, str]:
-    """Make the environments that are not there yet; say why a peer cannot take part."""
+    """Create missing environments; return the reason for each peer that cannot be installed."""
     failed: dict[str, str] = {}
     for name in dict.fromkeys(peer.environment for peer in peers if peer.environment is not None):
         if environments.is_installed(name):
@@ -107,7 +107,7 @@ def _install(peers: Sequence[Peer], console: Console) -> dict[str, str]:
 
 @contextmanager
 def _opened(peers: Sequence[Peer], missing: dict[str, str]) -> Iterator[dict[str, Place]]:
-    """The stores that these peers need. Whose store is not to be had is added to `missing`."""
+    """Start the stores that these peers need. A peer whose store is not available is added to `missing`."""
     needed = {peer.store for peer in peers}
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
@@ -128,7 +128,7 @@ def _redis(folder: Path, peers: Sequence[Peer], missing: dict[str, str]) -> dict
 
 
 def _leave(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)  # on the way out, everything that was started is ended
+    raise SystemExit(128 + number)  # unwinding the stack stops all started processes
 
 
 if __name__ == "__main__":

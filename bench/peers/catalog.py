@@ -1,6 +1,7 @@
-"""Who is measured, and how each is started: one shape for all workloads, the quickest we know that is as durable.
+"""The list of measured job queues and their configurations: for each, the fastest known one of equal durability.
 
-Handlers are async where a peer runs those without a thread. All workers are two processes, as ours.
+A peer has the same configuration for all workloads. Handlers are async if a peer runs async handlers without a thread.
+All peers have two worker processes, like Tickwork.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ Store = Literal["sqlite", "postgres", "redis"]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One line of every table."""
+    """A job queue, which is one line of every table."""
 
     name: str
     store: Store
-    driver: str  # the module in drivers/ that knows it
-    shape: str  # how it is started, for readers
-    per_s: int  # about what two cores drain; only says how many jobs a drain takes
+    driver: str  # its module in drivers/
+    shape: str  # its configuration, as text for readers
+    per_s: int  # approximate drain rate of two cores; determines only the number of jobs of a drain
     workers: tuple[tuple[str, ...], ...] = ()  # a command each, of a program in its environment; ours has its own
     stored: str | None = None  # counts the completions that are stored, asked of the store itself; None: it keeps none
     environment: str | None = None  # the name of its requirements; None: our own
@@ -36,16 +37,16 @@ class Peer:
 
     @property
     def counted(self) -> str:
-        """What a drain counts."""
+        """Return what a drain counts: stored completions or handler calls."""
         return "stored" if self.stored else "bodies run"
 
     @property
     def python(self) -> str:
-        """The interpreter of its environment."""
+        """Return the path of its environment's Python interpreter."""
         return sys.executable if self.environment is None else str(VENVS / self.environment / "bin" / "python")
 
     def commands(self, url: str) -> list[list[str]]:
-        """How its workers are started on a store."""
+        """Return the commands that start its workers on a store."""
         if self.environment is None:
             return [command()]
         programs = Path(self.python).parent
@@ -61,7 +62,7 @@ def _once(words: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _twice(words: str) -> tuple[tuple[str, ...], ...]:
-    """The same command for both workers; `{worker}` is what each is called."""
+    """Return the same command for both workers; `{worker}` is replaced by the name of each."""
     return tuple(tuple(words.replace("{worker}", name).split()) for name in ("one", "two"))
 
 

@@ -1,4 +1,4 @@
-"""An environment for each peer, with exactly the versions that its requirements name. Made once and kept."""
+"""Create a virtual environment for each peer, with the exact versions of its requirements file. They are kept."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ INSTALL_LIMIT_S = 600.0
 
 
 def pins(name: str) -> list[str]:
-    """What is installed for a peer; the first is the peer itself."""
+    """Return the pinned requirements of a peer; the first is the peer itself."""
     return (REQUIREMENTS / f"{name}.txt").read_text().split()
 
 
 def is_installed(name: str) -> bool:
-    """Whether what stands there is all of what the requirements say now."""
+    """Return whether the environment matches the current requirements."""
     stamp = _stamp(name)
     return stamp.exists() and stamp.read_text().split() == pins(name)
 
 
 def install(name: str) -> None:
-    """Make the environment of a peer, from nothing. Raises BenchFailed with what pip said."""
+    """Create the environment of a peer. Raises BenchFailed with the output of pip."""
     folder = VENVS / name
     _run([sys.executable, "-m", "venv", "--clear", str(folder)])
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
@@ -33,7 +33,7 @@ def install(name: str) -> None:
 
 
 def _stamp(name: str) -> Path:
-    """Written last: an installation that was interrupted is done again."""
+    """Return the path of the marker file, which is written last, so that an interrupted installation is repeated."""
     return VENVS / name / ".installed"
 
 

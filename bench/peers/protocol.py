@@ -1,4 +1,4 @@
-"""Our side of the talk with a driver: a line of JSON for each thing asked, a line back."""
+"""The benchmark's side of the protocol with drivers: one line of JSON per request, one line per response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_LIMIT_S = 5.0
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a driver says: at first what its peer can do, then what came of each thing asked."""
+    """A message of a driver: first the capabilities of its peer, then the response to each request."""
 
     bulk: bool = False
     timers: bool = False
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(line: bytes) -> Answer:
-    """Understand a line. Raises BenchFailed with what the driver says went wrong."""
+    """Decode a line. Raises BenchFailed with the error that the driver reports."""
     try:
         answer = msgspec.json.decode(line, type=Answer)
     except msgspec.DecodeError as error:
@@ -41,7 +41,7 @@ def read(line: bytes) -> Answer:
 
 
 class Driver:
-    """A process in a peer's environment that enqueues when it is asked to."""
+    """A process in a peer's environment that enqueues on request."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
@@ -50,7 +50,7 @@ class Driver:
         self.bulk, self.timers = able.bulk, able.timers
 
     def ask(self, do: str, **arguments: float) -> Answer:
-        """Have one thing done. Raises BenchFailed when it is not."""
+        """Send a request and return the response. Raises BenchFailed."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(msgspec.json.encode({"do": do, **arguments}) + b"\n")
@@ -75,12 +75,12 @@ class Driver:
 
 @contextmanager
 def running_driver(python: str, module: str, folder: Path, env: Mapping[str, str]) -> Iterator[Driver]:
-    """A driver of a peer, from here to the end of the block."""
+    """Run a peer's driver for the duration of a block."""
     log = folder / "driver.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [python, str(DRIVERS / "driver.py"), module],
-            cwd=folder,  # by which the guard of the folder finds it when we are killed
+            cwd=folder,  # the cleanup process of the folder finds it by this if we are killed
             env={**os.environ, **env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -94,13 +94,13 @@ def running_driver(python: str, module: str, folder: Path, env: Mapping[str, str
 
 
 def environment(url: str) -> dict[str, str]:
-    """What drivers and workers find in their environment: the modules in drivers/, and the store."""
+    """Return environment variables for drivers and workers: the path of drivers/, and the URL of the store."""
     path = os.pathsep.join([str(DRIVERS), str(ROOT)])
     return {"PYTHONPATH": path, "PEERS_URL": url, "TICKWORK_URL": url}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The end of its input ends it; one that does not see it is killed."""
+    """Close the input of a driver, which ends it; kill it if it does not end."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError):

@@ -1,4 +1,4 @@
-"""A Redis of our own, without persistence: one for each measurement, on loopback, in a guarded folder."""
+"""Start Redis servers for the benchmarks, without persistence, one for each measurement, on the loopback address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {"bind": "127.0.0.1", "save": "", "appendonly": "no", "daemonize": "n
 
 
 def find_redis() -> str:
-    """The path of `redis-server`, installed from Debian if need be. Raises BenchFailed when there is no way."""
+    """Return the path of `redis-server`; install it from Debian if necessary. Raises BenchFailed."""
     found = shutil.which("redis-server")
     if found is None:
         _install()
@@ -33,7 +33,7 @@ def find_redis() -> str:
 def _install() -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise BenchFailed("There is no redis-server on PATH, and only root on Debian can have it installed.")
-    # The run level of rescue: the package does not start a server of its own.
+    # The run level of rescue mode prevents the package from starting a server.
     env = {**os.environ, "RUNLEVEL": "1", "DEBIAN_FRONTEND": "noninteractive"}
     command = ["apt-get", "install", "--yes", "--no-install-recommends", "redis-server"]
     try:
@@ -43,7 +43,7 @@ def _install() -> None:
 
 
 class RedisDatabase:
-    """A running Redis, asked over a connection of ours."""
+    """A running Redis server and a connection to it."""
 
     def __init__(self, port: int, folder: Path) -> None:
         self.url = f"redis://127.0.0.1:{port}/0"
@@ -52,7 +52,7 @@ class RedisDatabase:
         self._answers = self._socket.makefile("rb")
 
     def one(self, command: str) -> int | str:
-        """The answer to a command that is answered by a number or by a short text."""
+        """Return the reply to a command whose reply is a number or a short text."""
         self._socket.sendall(command.encode() + b"\r\n")
         answer = self._answers.readline().decode().rstrip()
         if not answer or answer[0] not in ":+":
@@ -60,7 +60,7 @@ class RedisDatabase:
         return int(answer[1:]) if answer[0] == ":" else answer[1:]
 
     def settle(self) -> None:
-        """Nothing: what is in memory is all there is."""
+        """Do nothing: there is no persistence."""
 
     def close(self) -> None:
         self._answers.close()
@@ -68,7 +68,7 @@ class RedisDatabase:
 
 
 class RedisPlace:
-    """Redis servers of our own, one after the other."""
+    """Starts a new Redis server for each measurement."""
 
     name = "redis"
 
@@ -88,7 +88,7 @@ class RedisPlace:
         with (folder / "redis.log").open("wb") as log:
             process = subprocess.Popen(
                 [self._server, *_arguments({**SETTINGS, "port": str(port), "dir": str(folder)})],
-                cwd=folder,  # by which the guard of the folder finds it when we are killed
+                cwd=folder,  # the cleanup process of the folder finds it by this if we are killed
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -99,7 +99,7 @@ class RedisPlace:
             yield database
             database.close()
         finally:
-            process.kill()  # it keeps nothing
+            process.kill()  # it has nothing to save
             process.wait(START_LIMIT_S)
             shutil.rmtree(folder)
 

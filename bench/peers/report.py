@@ -1,4 +1,4 @@
-"""What a run found: a table for each workload, best first and ours marked, and JSON with every single measurement."""
+"""Report the results of a run: a sorted table for each workload with Tickwork marked, and JSON."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bench.peers.run import Result
 from bench.peers.workloads import Workload
 
 LATEST = Path(__file__).parent.parent / "results" / "peers.json"
-WIDE = 150  # columns that a terminal needs for everything
+WIDE = 150  # terminal columns that the full table needs
 _STORES = {"sqlite": "SQLite", "postgres": "PostgreSQL", "redis": "Redis"}
 
 
 def headline(facts: Mapping[str, Any]) -> str:
-    """What a reader of the tables has to know of the machine and the stores."""
+    """Return the facts about the machine and the stores that a reader of the tables needs."""
     machine = facts["machine"]
     where = f"{machine['cpu']}, {machine['cores']} cores for everything, fsync {machine['fsync_ms']} ms"
     stores = [f"{store['version']}: {store['settings']}" for store in facts["stores"].values()]
@@ -30,13 +30,13 @@ def headline(facts: Mapping[str, Any]) -> str:
 
 
 def tables(results: Sequence[Result]) -> Iterator[Table]:
-    """A table for each workload, in the order of the run."""
+    """Yield a table for each workload, in the order of the run."""
     for workload in {result.workload.name: result.workload for result in results}.values():
         yield _table(workload, [result for result in results if result.workload is workload])
 
 
 def ranked(results: Sequence[Result]) -> list[Result]:
-    """Best first; then who can do no such thing, then who failed."""
+    """Sort results: best first, then peers without the feature, then failures."""
 
     def place(result: Result) -> tuple[int, float]:
         figures = list(result.figures().values())
@@ -86,7 +86,7 @@ def _remark(result: Result) -> str:
 
 
 def write(results: Sequence[Result], facts: Mapping[str, Any], path: Path = LATEST) -> Path:
-    """Write everything, each single measurement included."""
+    """Write all results as JSON, including each single measurement."""
     peers = {result.peer.name: result.peer for result in results}
     document = {
         **facts,

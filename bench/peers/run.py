@@ -1,4 +1,4 @@
-"""Measures workloads by turns: everyone once, then everyone again, so that what else happens here meets all alike."""
+"""Measure workloads in rounds of all peers, so that other load on the machine affects all peers equally."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAILURES = (BenchFailed, OSError, psycopg.Error, apsw.Error)
 
 @dataclass(slots=True)
 class Result:
-    """What the measurements of one workload gave for one peer. `error` says why there are none, or no more."""
+    """The measurements of one workload for one peer. `error` is the reason if some are missing."""
 
     peer: Peer
     workload: Workload
@@ -29,20 +29,20 @@ class Result:
     able: bool = True
 
     def figures(self) -> dict[str, float]:
-        """The median of each figure; nothing after a failure."""
+        """Return the median of each figure; empty after a failure."""
         return medians([sample.figures for sample in self.samples]) if self.samples and not self.error else {}
 
     def jobs(self) -> int | None:
         return int(self.samples[0].extra["jobs"]) if self.samples and "jobs" in self.samples[0].extra else None
 
     def spread(self) -> float:
-        """How far the measurements lie apart in their first figure."""
+        """Return the relative spread of the measurements in their first figure."""
         values = [next(iter(sample.figures.values())) for sample in self.samples]
         return spread(values) if values else 0.0
 
 
 class Watcher(Protocol):
-    """Is told how far a run is."""
+    """Receives the progress of a run."""
 
     def begins(self, result: Result, turn: int) -> None: ...
 
@@ -58,7 +58,7 @@ def run_all(
     repeat: int,
     watcher: Watcher,
 ) -> list[Result]:
-    """Measure everything so many times. `missing` says why a peer is not there; one that fails is left in peace."""
+    """Measure everything `repeat` times. Peers in `missing` are skipped with their reason; failures are not repeated."""
     results = [Result(peer, workload, error=missing.get(peer.name)) for workload in workloads for peer in peers]
     for workload in workloads:
         for turn in range(repeat):

@@ -1,7 +1,7 @@
-"""The workers of a peer, as processes: started together, watched, weighed, and ended.
+"""Start, watch, measure and stop the worker processes of a peer.
 
-They stand in a folder of their own. By it what a dead worker left behind is found, and by it the guard finds everything
-when we are killed.
+Their current folder is a folder of their own. By it, processes that a dead worker left behind are found, and if this
+process is killed, the cleanup process of the folder finds all of them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Workers:
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=log,
-                        start_new_session=True,  # our Ctrl-C is ours to handle
+                        start_new_session=True,  # so that Ctrl-C reaches only the benchmark
                     )
                 )
 
     def wait_until(self, done: Callable[[], bool], what: str, limit_s: float, pause_s: float) -> None:
-        """Ask now and then until the answer is yes. Raises BenchFailed after the limit, or when a worker is gone."""
+        """Poll until `done` returns true. Raises BenchFailed after the limit, or if a worker has ended."""
         deadline = time.monotonic() + limit_s
         while not done():
             gone = next((one for one in self._processes if one.poll() is not None), None)
@@ -55,15 +55,15 @@ class Workers:
             time.sleep(pause_s)
 
     def pss_mb(self) -> float:
-        """The memory of all processes, pages that are shared counted once."""
+        """Return the memory of all processes, with shared pages counted once."""
         return sum(proc.pss_mb(process.pid) for process in self._processes)
 
     def cpu_s(self) -> float:
-        """The processor time that all processes have used."""
+        """Return the CPU time that all processes have used."""
         return sum(proc.cpu_s(process.pid) for process in self._processes)
 
     def stop(self) -> None:
-        """Ask them to end, and kill what is left after a while: their work is done, or has failed."""
+        """Ask the processes to end, and kill the remaining ones after a time."""
         for process in self._processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -75,7 +75,7 @@ class Workers:
             raise BenchFailed(f"Still there after SIGKILL: {self.pids()}")
 
     def pids(self) -> list[int]:
-        """All that stand in the folder: the workers, their children, and what dead ones left behind."""
+        """Return all processes in the folder: the workers, their children, and processes left by dead ones."""
         return [int(link.parent.name) for link in Path("/proc").glob("[0-9]*/cwd") if _target(link) == self._folder]
 
     def _are_gone_within(self, limit_s: float) -> bool:
@@ -92,7 +92,7 @@ class Workers:
 
 @contextmanager
 def running_workers(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str, str]) -> Iterator[Workers]:
-    """Workers from here to the end of the block."""
+    """Run workers for the duration of a block."""
     home = folder / "workers"
     home.mkdir()
     workers = Workers(home)

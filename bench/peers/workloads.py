@@ -1,6 +1,6 @@
-"""What is measured, the same for everyone: a driver enqueues, workers run, we look at the clock and into the store.
+"""The workloads, which are the same for all peers: a driver enqueues, workers run, and the benchmark reads the store.
 
-A job counts when its completion is stored, where a peer stores completions, and otherwise when its body ran.
+A job counts as finished when its completion is stored, or if a peer stores no completions, when its handler ran.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from bench.rows.base import WARM_UP, rate
 from bench.rows.promptness import promptness
 from bench.worker import BenchFailed
 
-# Some peers take seconds to set 1,000 timers.
+# Some peers need seconds to set 1,000 timers.
 FULL = replace(OURS_FULL, bulk=20_000, timers_lead_s=8.0, rest_s=2.0, idle_s=8.0)
 QUICK = replace(OURS_QUICK, timers_lead_s=4.0)
-LOOK_S = 0.01  # how often the witness is looked at, which costs nobody anything, and then the store
+LOOK_S = 0.01  # the interval of checks of the witness file, which are free, and then of the store
 LIMIT_S = 90.0
-DRAIN_S = 10.0  # about how long the drain of a slow peer takes
+DRAIN_S = 10.0  # approximate duration of the drain of a slow peer
 
 
 class Database(Protocol):
-    """A store that is there for one measurement."""
+    """A store of one measurement."""
 
     url: str
     folder: Path
@@ -45,7 +45,7 @@ class Database(Protocol):
 
 
 class Place(Protocol):
-    """Where such stores are made."""
+    """Creates stores."""
 
     @property
     def name(self) -> str: ...
@@ -56,7 +56,7 @@ class Place(Protocol):
 
 
 class NotAble(Exception):
-    """The peer has nothing of the kind."""
+    """The peer lacks the feature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,15 @@ class Bed:
 
     @contextmanager
     def warm_workers(self) -> Iterator[Workers]:
-        """Workers that have run something and wait for more."""
+        """Run workers that have run some jobs and are idle."""
         with self.workers() as workers:
             self.driver.ask("enqueue", first=-WARM_UP, count=WARM_UP)
             self.wait_for_bodies(workers, WARM_UP)
-            time.sleep(self.sizes.rest_s)  # both processes have come up and fallen quiet
+            time.sleep(self.sizes.rest_s)  # until both processes have started and are idle
             yield workers
 
     def fill(self, count: int) -> None:
-        """Enqueue jobs, however it is quickest."""
+        """Enqueue jobs in the fastest way."""
         if self.driver.bulk:
             self.driver.ask("enqueue_many", first=0, count=count, batch=self.sizes.batch)
         else:
@@ -96,7 +96,7 @@ class Bed:
         self.database.settle()
 
     def wait_for_bodies(self, workers: Workers, count: int) -> dict[int, int]:
-        """When each job's body ran (nanoseconds, by number), once so many did."""
+        """Wait until `count` handlers ran; return their start times in nanoseconds, by job number."""
 
         def all_ran() -> bool:
             return witness.count(self.witness) >= count and len(witness.read(self.witness)) >= count
@@ -105,14 +105,14 @@ class Bed:
         return witness.read(self.witness)
 
     def wait_for_completions(self, workers: Workers, count: int) -> tuple[int, int]:
-        """When the first body ran and when the last completion was there, in nanoseconds."""
+        """Wait for `count` completions; return the times of the first start and the last completion in nanoseconds."""
         ran_ns = self.wait_for_bodies(workers, count).values()
         if self.peer.stored is None:
             return min(ran_ns), max(ran_ns)
         asked_ns = [0]
 
         def all_stored() -> bool:
-            asked_ns[0] = time.time_ns()  # what the answer shows was there when we asked
+            asked_ns[0] = time.time_ns()  # the time of the query, not of its result
             return int(self.database.one(self.peer.stored or "")) >= count
 
         workers.wait_until(all_stored, f"{count} completions stored", LIMIT_S, LOOK_S)
@@ -120,9 +120,9 @@ class Bed:
 
 
 def _analyze(url: str) -> None:
-    """Take statistics, as autovacuum would within a minute.
+    """Run ANALYZE, as autovacuum would within a minute.
 
-    They matter: Procrastinate drained 290 to 330 jobs/s without them and 460 to 660 with them, in two tries each.
+    The statistics matter: Procrastinate drained 290 to 330 jobs/s without and 460 to 660 with them, in two tries each.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ANALYZE")
@@ -130,7 +130,7 @@ def _analyze(url: str) -> None:
 
 @contextmanager
 def made(peer: Peer, place: Place, sizes: Sizes) -> Iterator[Bed]:
-    """A bed on a new, empty store."""
+    """Prepare a peer on a new, empty store for the duration of a block."""
     with place.fresh() as database:
         path = witness.make(database.folder)
         env = {**environment(database.url), **witness.env(path)}
@@ -139,7 +139,7 @@ def made(peer: Peer, place: Place, sizes: Sizes) -> Iterator[Bed]:
 
 
 def jobs_to_drain(per_s: int, most: int) -> int:
-    """As many as everyone, or for a slow peer what takes it about DRAIN_S (less in a quick run), in whole hundreds."""
+    """Return `most`, or for a slow peer the jobs that take it about `DRAIN_S` (less in a quick run), in hundreds."""
     seconds = DRAIN_S * most / FULL.drain
     return min(most, max(100, round(per_s * seconds / 100) * 100))
 
@@ -158,7 +158,7 @@ def enqueue_in_bulk(bed: Bed) -> Sample:
 
 
 def drain(bed: Bed) -> Sample:
-    """From the first body to the last completion, for jobs that were there before the workers were."""
+    """Measure from the first start to the last completion, for jobs enqueued before the workers were started."""
     count = jobs_to_drain(bed.peer.per_s, bed.sizes.drain)
     bed.fill(count)
     with bed.workers() as workers:
@@ -167,7 +167,7 @@ def drain(bed: Bed) -> Sample:
 
 
 def start_latency(bed: Bed) -> Sample:
-    """From just before the enqueue to the handler's first line, while there is nothing else to do."""
+    """Measure from just before the enqueue to the handler's first line, on idle workers."""
     count = round(bed.sizes.latency_s * bed.sizes.latency_per_s)
     with bed.warm_workers() as workers:
         sent_ns = bed.driver.ask("pace", count=count, per_s=bed.sizes.latency_per_s).at_ns
@@ -176,7 +176,7 @@ def start_latency(bed: Bed) -> Sample:
 
 
 def timer_lateness(bed: Bed) -> Sample:
-    """From the due instant to the handler's first line, for timers that were set while the workers ran."""
+    """Measure from the due time to the handler's first line, for timers set while the workers ran."""
     if not bed.driver.timers:
         raise NotAble("no timers")
     sizes = bed.sizes
@@ -189,7 +189,7 @@ def timer_lateness(bed: Bed) -> Sample:
 
 
 def footprint(bed: Bed) -> Sample:
-    """From the start of the workers to the completion of a job that was there; then what they cost while idle."""
+    """Measure from the start of the workers to the completion of a queued job, then memory and CPU while idle."""
     bed.driver.ask("enqueue", first=0, count=1)
     began_ns = time.time_ns()
     with bed.workers() as workers:
@@ -206,7 +206,7 @@ def footprint(bed: Bed) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One table. Its lines are sorted by the first figure; too early is as bad as too late."""
+    """A workload, which is one table, sorted by the first figure; too early counts as much as too late."""
 
     name: str
     title: str

@@ -1,5 +1,5 @@
-"""The yardstick: the least SQL that stores, claims and finishes jobs, without handlers, retries, leases or history.
+"""The baseline: minimal SQL that stores, claims and finishes jobs, without handlers, retries, leases or history.
 
-FROZEN. Our figures are given as a share of these, so that they can be compared between machines and releases; a change
-here makes every earlier ratio worthless. What is faster than this belongs into Tickwork.
+FROZEN. Our figures are given relative to these, so that they can be compared between machines and releases; any change
+of the code here invalidates all earlier ratios. Make improvements in Tickwork instead.
 """

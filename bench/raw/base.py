@@ -1,4 +1,4 @@
-"""What the raw loops ask of a database."""
+"""The database interface of the raw loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLAIM = 100
 
 
 class Raw(ABC):
-    """One table of jobs, whose rows are kept: state 0 queued, 1 running, 2 done. It travels to processes by pickle."""
+    """A table of jobs, whose rows are kept: state 0 queued, 1 running, 2 done. Passed to processes by pickle."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -33,7 +33,7 @@ class Raw(ABC):
 
     @abstractmethod
     def claim(self, connection: Any, now: float, limit: int) -> list[tuple[int, float]]:
-        """Turn up to so many due jobs running; return their ids and times."""
+        """Set up to `limit` due jobs to running; return their ids and times."""
 
     @abstractmethod
     def finish(self, connection: Any, ids: Sequence[int]) -> None: ...
@@ -43,12 +43,12 @@ class Raw(ABC):
 
     @abstractmethod
     def listen(self, connection: Any) -> None:
-        """From here on `wait` hears of new jobs."""
+        """Subscribe to new jobs for `wait`."""
 
     @abstractmethod
     def call(self, connection: Any, bells: Sequence[Pipe]) -> None:
-        """Wake all who wait."""
+        """Wake all waiting processes."""
 
     @abstractmethod
     def wait(self, connection: Any, bell: Pipe, seconds: float) -> None:
-        """Wait until somebody calls, or for so long."""
+        """Wait until woken, for at most `seconds`."""

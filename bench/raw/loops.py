@@ -1,4 +1,4 @@
-"""The raw loops themselves: two processes, claim 100, finish 100. Frozen."""
+"""The raw loops: two processes that claim 100 and finish 100 jobs at a time. Frozen."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 from bench.raw.base import CLAIM, Raw
 
 PROCESSES = 2
-LIMIT_S = 120.0  # a loop that takes longer is broken
+LIMIT_S = 120.0  # a loop that takes longer has failed
 _spawn = multiprocessing.get_context("spawn")
 
 Loop = Callable[[Raw, Pipe, Any], None]
 
 
 class RawFailed(Exception):
-    """A raw loop did not come to its end."""
+    """A raw loop failed."""
 
 
 def insert_one_by_one(raw: Raw, count: int) -> float:
@@ -47,7 +47,7 @@ def insert_in_bulk(raw: Raw, count: int, batch: int, *, create: bool = True) -> 
 
 
 def drain(raw: Raw, count: int) -> float:
-    """Claim and finish so many jobs from two processes; return the seconds from the first claim to the last finish."""
+    """Claim and finish `count` jobs from two processes; return the seconds from the first claim to the last finish."""
     share = count // PROCESSES
     with _processes(raw, _drain, share) as pipes:
         for pipe in pipes:
@@ -57,9 +57,9 @@ def drain(raw: Raw, count: int) -> float:
 
 
 def serve(raw: Raw, seconds: float, enqueue: Callable[[Callable[[float], None]], None]) -> list[float]:
-    """Run what `enqueue` stores, as soon as it is due, in two processes; return by how many seconds each was late.
+    """Run the jobs that `enqueue` stores when they are due, in two processes; return the lateness of each in seconds.
 
-    `enqueue` is given a function that stores a job for an instant and wakes the processes.
+    `enqueue` gets a function that stores a job for a time and wakes the processes.
     """
     with _table(raw) as connection, _processes(raw, _serve, time.time() + seconds) as pipes:
 
@@ -116,7 +116,7 @@ def _ready(pipe: Pipe) -> None:
 
 @contextmanager
 def _processes(raw: Raw, loop: Loop, argument: Any) -> Iterator[list[Pipe]]:
-    """Two processes that are connected and wait for their first word; at the end of the block they are gone."""
+    """Run two processes that are connected and wait for their first message, for the duration of a block."""
     pairs = [_spawn.Pipe() for _ in range(PROCESSES)]
     processes: list[BaseProcess] = [
         _spawn.Process(target=loop, args=(raw, theirs, argument), daemon=True) for _, theirs in pairs

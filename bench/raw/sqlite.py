@@ -58,7 +58,7 @@ class RawSqlite(Raw):
         return due
 
     def listen(self, connection: Any) -> None:
-        """The bell is enough."""
+        """Do nothing: the pipe of `wait` is enough."""
 
     def call(self, connection: Any, bells: Sequence[Pipe]) -> None:
         for bell in bells:
@@ -70,6 +70,6 @@ class RawSqlite(Raw):
 
 
 def _nap(tries: int) -> bool:
-    """SQLite's own busy handler naps for up to 100 ms, which would flatter whoever is compared with this."""
+    """Sleep shortly as a busy handler; SQLite's own sleeps for up to 100 ms, which would slow this baseline down."""
     time.sleep(0.0005)
     return tries < 20_000

@@ -31,10 +31,10 @@ class ShapeFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One line of the table: a shape, and how it is used.
+    """One line of the table: a shape and its options.
 
     `bound`: claims start from a remembered lower bound. `fused`: one statement (on SQLite one transaction) finishes a
-    batch and claims the next. `passing`: how a batch gets to the database.
+    batch and claims the next. `passing`: how a batch is passed to the database.
     """
 
     store: Literal["sqlite", "postgres"]

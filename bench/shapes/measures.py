@@ -18,7 +18,7 @@ from bench.stats import per_job, percentile
 WINDOW_S = 10.0
 PAUSE_S = 0.005  # between two timed jobs, so that the waiting process waits again
 READERS = 4
-LIMIT_S = 120.0  # a longer drain is stopped, and its rate is that of the jobs done until then
+LIMIT_S = 120.0  # a longer drain is stopped, and its rate counts the jobs done until then
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the experiment found: a table for people, JSON for programs."""
+"""Report the results of the experiment as tables and as JSON."""
 
 from __future__ import annotations
 

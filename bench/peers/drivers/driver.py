@@ -1,11 +1,11 @@
-"""`python driver.py MODULE`: the side of the benchmark that runs in a peer's own environment, with nothing else in it.
+"""Enqueue jobs of a peer on request and time the calls; runs in the peer's environment: `python driver.py MODULE`.
 
-The module beside this one knows the peer; the loops and the clock are here, so that all peers are timed alike. Its
-`start` connects and returns a producer that can `enqueue`, and where the peer can do it `enqueue_many` and
+MODULE, in this folder, implements the peer; the loops and the clock are here, so that all peers are timed in the same
+way. Its `start` connects and returns a producer with `enqueue` and, if the peer supports them, `enqueue_many` and
 `enqueue_at`. All of them are async: awaiting a call that never suspends costs a blocking peer nothing.
 
-Each line of stdin asks for one thing, as JSON, and gets one line back on stdout. The first line says what the peer can
-do; the end of stdin ends us.
+Each line of stdin is a request as JSON, and is answered with one line on stdout. The first line of stdout lists the
+capabilities of the peer. The process ends at the end of stdin.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Any
 
 
 class Driver:
-    """Does what is asked of a producer, and times it."""
+    """Carries out requests with a producer, and times them."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
 
     async def enqueue(self, first: int, count: int) -> dict[str, Any]:
-        """One call a job."""
+        """Enqueue with one call per job."""
         began = time.perf_counter()
         for number in range(first, first + count):
             await self._producer.enqueue(number)
         return {"seconds": time.perf_counter() - began}
 
     async def enqueue_many(self, first: int, count: int, batch: int) -> dict[str, Any]:
-        """One call a batch."""
+        """Enqueue with one call per batch."""
         numbers = range(first, first + count)
         began = time.perf_counter()
         for start in range(0, count, batch):
@@ -42,7 +42,7 @@ class Driver:
         return {"seconds": time.perf_counter() - began}
 
     async def pace(self, count: int, per_s: float) -> dict[str, Any]:
-        """Evenly spaced in time; the answer says when each call began."""
+        """Enqueue jobs evenly spaced in time; return when each call began."""
         began, at_ns = time.monotonic(), []
         for number in range(count):
             await asyncio.sleep(max(0.0, began + number / per_s - time.monotonic()))
@@ -51,7 +51,7 @@ class Driver:
         return {"at_ns": at_ns}
 
     async def timers(self, count: int, lead_s: float, over_s: float) -> dict[str, Any]:
-        """Spread over so many seconds, the first one after a lead; the answer says when each is due."""
+        """Set timers spread over `over_s` seconds, the first after `lead_s`; return when each is due."""
         first = time.time() + lead_s
         due_s = [first + number * over_s / count for number in range(count)]
         for number, at_s in enumerate(due_s):
@@ -61,7 +61,7 @@ class Driver:
         return {"at_ns": [round(at_s * 1e9) for at_s in due_s]}
 
     async def answer(self, line: str) -> dict[str, Any]:
-        """Do what a line asks for; what goes wrong is an answer too."""
+        """Carry out the request of a line; errors are returned as a response."""
         asked = json.loads(line)
         able: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
             "enqueue": self.enqueue,
@@ -77,7 +77,7 @@ class Driver:
 
 async def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a peer prints is no answer
+    os.dup2(2, 1)  # output of a peer must not be mixed with responses
     producer = await importlib.import_module(sys.argv[1]).start()
     driver = Driver(producer)
     said: dict[str, Any] = {"bulk": hasattr(producer, "enqueue_many"), "timers": hasattr(producer, "enqueue_at")}
@@ -87,7 +87,7 @@ async def main() -> None:
         if not line:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(0)  # a peer's own threads and pools are not waited for
+            os._exit(0)  # without waiting for threads and pools of the peer
         said = await driver.answer(line)
 
 

@@ -1,4 +1,4 @@
-"""The handler that every peer runs, the same as ours in bench/tasks.py: one short line, of one length, to a file."""
+"""The handler of all peers, equal to `stamp` in bench/tasks.py: append a line of fixed length to the witness file."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _witness = os.open(os.environ["TICKWORK_BENCH_WITNESS"], os.O_WRONLY | os.O_APPE
 
 
 def stamp(number: int) -> None:
-    """Say when this job's first line ran. One short append is one write, whoever else appends."""
+    """Append the time of this call to the witness file. A short append is one atomic write."""
     os.write(_witness, b"%012d %d\n" % (number, time.time_ns()))

@@ -36,7 +36,7 @@ class Producer:
 
 
 async def start() -> Producer:
-    """Connect, and make the tables."""
+    """Connect, and create the tables."""
     client = awa.AsyncClient(URL)
     await client.migrate()
     await client.install_queue_storage()
@@ -44,7 +44,7 @@ async def start() -> Producer:
 
 
 async def work() -> None:
-    """Run until we are ended."""
+    """Run until the process is stopped."""
     client = awa.AsyncClient(URL)
 
     @client.task(Stamp, queue=QUEUE)

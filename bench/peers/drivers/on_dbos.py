@@ -34,7 +34,7 @@ class Producer:
 
 
 async def start() -> Producer:
-    """Have the tables made by an executor, and connect."""
+    """Create the tables with an executor, and connect."""
     launch("setup")
     DBOS.destroy()
     client = DBOSClient(system_database_url=URL)
@@ -43,7 +43,7 @@ async def start() -> Producer:
 
 
 def launch(executor: str) -> None:
-    """Start an executor of a name of its own: two of one name would recover each other's running workflows."""
+    """Start an executor with a unique name: two with the same name would recover each other's running workflows."""
     config: DBOSConfig = {"name": "peers", "system_database_url": URL, "executor_id": executor}
     DBOS(config=config)
     DBOS.launch()

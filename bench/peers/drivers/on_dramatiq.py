@@ -1,4 +1,4 @@
-"""Dramatiq on Redis, as it comes."""
+"""Dramatiq on Redis, with default options."""
 
 from __future__ import annotations
 

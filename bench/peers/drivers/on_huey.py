@@ -1,4 +1,4 @@
-"""Huey on Redis, or on SQLite, as it comes."""
+"""Huey on Redis or SQLite, with default options."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Producer:
 
 
 async def start() -> Producer:
-    """Connect, and make the tables."""
+    """Connect, and create the tables."""
     queries = Queries(await _driver())
     await queries.install()
     return Producer(queries)

@@ -30,7 +30,7 @@ class Producer:
 
 
 async def start() -> Producer:
-    """Connect, and make the tables."""
+    """Connect, and create the tables."""
     await app.open_async()
     await app.schema_manager.apply_schema_async()
     return Producer()

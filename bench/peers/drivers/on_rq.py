@@ -1,4 +1,4 @@
-"""RQ on Redis, as it comes."""
+"""RQ on Redis, with default options."""
 
 from __future__ import annotations
 

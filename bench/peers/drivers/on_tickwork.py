@@ -24,6 +24,6 @@ class Producer:
 
 
 async def start() -> Producer:
-    """Connect, and make the tables."""
+    """Connect, and create the tables."""
     app.store.upgrade()
     return Producer()
