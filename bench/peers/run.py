@@ -58,7 +58,7 @@ def run_all(
     repeat: int,
     watcher: Watcher,
 ) -> list[Result]:
-    """Measure everything `repeat` times. Peers in `missing` are skipped with their reason; failures are not repeated."""
+    """Measure everything `repeat` times. Peers in `missing` are skipped with a reason; failures are not repeated."""
     results = [Result(peer, workload, error=missing.get(peer.name)) for workload in workloads for peer in peers]
     for workload in workloads:
         for turn in range(repeat):

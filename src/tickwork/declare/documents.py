@@ -126,6 +126,7 @@ class _DagStarts:
 
 
 def _read_file(text: str, known: Known, found: DeclaredWork, of_dags: _DagStarts, problems: Problems) -> None:
+    """Read all documents of a file; report repeated keys and unknown sections."""
     file = problems.file
     for document in read_documents(text, file=file):
         root = Node(document, (), document.value)
@@ -149,6 +150,7 @@ class _DocumentReader:
         self._reading = ReadContext(file, known, problems, found.secrets)
 
     def read(self, root: Node) -> None:
+        """Read all sections of a document, and report their errors."""
         found = self._found
         for place in self._named(root["calendars"], found.calendars):
             with self._problems.gathered():
@@ -189,6 +191,7 @@ class _DocumentReader:
         return len(self._problems) == before
 
     def _read_dag(self, place: Node) -> None:
+        """Read a dag; report its errors. Raises UnusableNode if a schedule has the same name as the dag."""
         dag = read_dag(place, self._reading)
         if dag is None:
             return

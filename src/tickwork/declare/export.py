@@ -75,6 +75,7 @@ def _started(spec: ScheduleSpec) -> Said:
 
 
 def _rule(rule: AnyRule) -> Said:
+    """Return the declaration of a schedule rule."""
     match rule:
         case Cron():
             return {"cron": rule.expression, **_modifiers(rule), "spread_by": rule.name}

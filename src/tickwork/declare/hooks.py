@@ -111,6 +111,7 @@ def open_arguments(place: Node) -> set[str]:
 
 
 def _is_open(value: Any) -> bool:
+    """Return whether a value contains expressions."""
     match value:
         case str():
             return has_expression(value)

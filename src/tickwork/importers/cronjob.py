@@ -103,6 +103,7 @@ class _CronJobReader:
         self._notes.append((field, text))
 
     def _add(self, thing: Node) -> None:
+        """Add the schedule of a CronJob, and report the fields that are not imported."""
         spec, metadata = thing["spec"], thing["metadata"]
         job = spec["jobTemplate"]["spec"]
         pod = job["template"]["spec"]
@@ -135,6 +136,7 @@ class _CronJobReader:
         return containers[0]
 
     def _arguments(self, container: Node) -> dict[str, Any]:
+        """Return the arguments of the task `shell` for a container. Raises UnusableNode."""
         command = [item.text() for item in container["command"].items()]
         if not command:
             raise UnusableNode(
@@ -169,6 +171,7 @@ def _expanded(text: str, env: Mapping[str, str]) -> str:
 
 
 def _rule(spec: Node) -> RuleValue:
+    """Return the rule of a CronJob; the time zone may be a prefix of the schedule. Raises UnusableNode."""
     field = spec["schedule"]
     text, zone = field.text().strip(), spec["timeZone"]
     tz = zone.text("UTC")
@@ -183,6 +186,7 @@ def _rule(spec: Node) -> RuleValue:
 
 
 def _policies(spec: Node) -> dict[str, Any]:
+    """Return the overlap, catch-up, deadline and pause options of a CronJob. Raises UnusableNode."""
     policy = spec["concurrencyPolicy"]
     if policy.text("Allow") not in _OVERLAPS:
         raise policy.misfit(f"must be one of {', '.join(_OVERLAPS)}")

@@ -61,6 +61,7 @@ class _CrontabReader:
             self.imported.error(self._where, str(error))
 
     def _read(self, line: str) -> None:
+        """Read a comment, a setting or an entry. Raises InvalidInput."""
         if line.startswith("#"):
             self._remember(read_comment(line))
             return

@@ -81,6 +81,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Accept a connection, and shut down the oldest if there are too many."""
         with self._lock:
             self._open[request] = None
             oldest = next(iter(self._open)) if len(self._open) > MOST else None

@@ -55,6 +55,7 @@ class Heartbeat:
         self._asked: Ask | None = None
 
     def tick(self, now: float) -> float:
+        """Renew the lease and read requests to this worker; return the seconds until the next renewal."""
         interval = self._lease.heartbeat.total_seconds()
         worker = self._lease.worker
         if worker is None:

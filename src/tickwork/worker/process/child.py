@@ -159,6 +159,7 @@ def main(descriptors: Sequence[int], options: ChildOptions) -> None:
 def _serve(
     app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int, recorder: Recorder
 ) -> None:
+    """Run attempts until the supervisor tells this process to exit; if the supervisor is gone, kill this group."""
     clock = SystemClock()
     app.on_refused = lambda: outbox.send(ConnectionsRefused(1))
     executor = Executor(

@@ -109,6 +109,7 @@ class Console(io.TextIOBase):
         self._writers: WeakKeyDictionary[OutputSink, _Writer] = WeakKeyDictionary()
 
     def write(self, text: str) -> int:
+        """Write text for the current attempt as whole lines; in a process that a handler forked, to the descriptor."""
         if is_forked():
             return self._descriptor.write(text)
         sink = current_sink()

@@ -47,6 +47,7 @@ def load_app(target: str) -> DagRegistry:
 
 
 def _load(where: str) -> ModuleType:
+    """Import a file or a module. Raises WorkerError with the traceback of user code."""
     try:
         return _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
     except WorkerError:
@@ -62,6 +63,7 @@ def _load(where: str) -> ModuleType:
 
 
 def _load_module(name: str) -> ModuleType:
+    """Import a module, also from the current folder. Raises WorkerError if it does not exist."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
@@ -75,6 +77,7 @@ def _load_module(name: str) -> ModuleType:
 
 
 def _load_file(path: Path) -> ModuleType:
+    """Import a file as a module, with its folder on sys.path. Raises WorkerError if it does not exist."""
     if not path.is_file():
         raise WorkerError(f"there is no file {path}.")
     sys.path.insert(0, str(path.parent.resolve()))

@@ -127,6 +127,7 @@ class OutputReader:
         self._thread: threading.Thread | None = None
 
     def add(self, output: ChildOutput) -> None:
+        """Start reading the pipes of a child; starts the thread for the first child."""
         with self._lock:
             self._outputs.append(output)
         if self._thread is None:
@@ -180,6 +181,7 @@ class OutputReader:
     # -- on its own thread
 
     def _run(self) -> None:
+        """Read from the pipes, write to the console and wake the worker, until stopped."""
         while True:
             self._write_console()
             if self._stopping:
@@ -195,6 +197,7 @@ class OutputReader:
             self._tell_worker()
 
     def _await(self, pipes: list[int]) -> list[int]:
+        """Wait for data in some pipes, or until the worker may be woken again; return the pipes that have data."""
         poll = select.poll()
         for pipe in pipes:
             poll.register(pipe, select.POLLIN)
@@ -209,6 +212,7 @@ class OutputReader:
                 os.write(self._tell, b"!")
 
     def _write_console(self) -> None:
+        """Write the queued bytes to the console; blocks while the console does."""
         while True:
             with self._lock:
                 if not self._console:

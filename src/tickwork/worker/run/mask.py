@@ -82,6 +82,7 @@ class SecretMask:
         return any(len(form) >= _NUMBER_LEAST and form in digits for form in self._forms)
 
     def _walked(self, value: Any) -> Any:
+        """Return a decoded JSON value with the values masked, recursively."""
         match value:
             case str():
                 return self.text(value)

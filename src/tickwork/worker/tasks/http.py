@@ -55,7 +55,7 @@ class Hmac(TypedDict):
 
 
 class Auth(TypedDict):
-    """The credentials of a request; exactly one of these."""
+    """The credentials of a request: one of these."""
 
     basic: NotRequired[str]
     bearer: NotRequired[str]
@@ -180,6 +180,7 @@ class HttpArguments:
         return (None, None) if self.body is None else (self.body.encode(), "text/plain; charset=utf-8")
 
     def _credentials(self, secrets: Mapping[str, str], content: bytes, clock: Clock) -> dict[str, str]:
+        """Return the header for basic, bearer or HMAC authentication. Raises InvalidArguments."""
         given: dict[str, Any] = {**self.auth}
         given |= {name: value for name, value in _below("auth.", secrets).items() if "." not in name}
         signed = {**given.pop("hmac", {}), **_below("auth.hmac.", secrets)}
