@@ -77,7 +77,7 @@ def test_what_the_system_installs_is_named_in_the_policy() -> None:
     policy = (ROOT / "SECURITY.md").read_text()
     assert "Chromium" in policy
     assert "Redis" in policy
-    assert "bench-peers` installs, in environments of its own, is not in it" in policy
+    assert "only `make bench-peers` installs, in environments of its own" in policy
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)

@@ -30,7 +30,7 @@ class TestLimits:
     def test_a_list_says_what_they_are_and_what_code_says(self, cli: Cli, limited: Shop) -> None:
         limited.app.set_limit("stripe", rate("100/15m"))
         lines = cli.ok("limits", "list").splitlines()
-        assert lines[0].split() == ["LIMIT", "IS", "KEY", "LIVE", "HELD", "CODE", "SAYS"]
+        assert lines[0].split() == ["LIMIT", "IS", "KEY", "LIVE", "HELD", "DECLARED"]
         assert lines[1].split() == ["queue:mail#1", "5", "at", "once", "0", "0"]
         assert lines[2].split() == ["stripe", "100/15m", "account", "0", "0", "10/s,", "burst", "1"]
         mail, stripe = cli.json("limits", "list")["items"]

@@ -496,7 +496,7 @@ def test_a_message_that_no_hook_can_take_is_not_kept_in_memory(
             kept.append(count)
             super().take(count)
 
-    monkeypatch.setattr(capacity, "Share", Watched)
+    monkeypatch.setattr(capacity, "CapacityShare", Watched)
     zeros = f"sha256={'0' * 64}"
     for path in HOOK_PATHS:
         assert anybody.post(path, content=DATA).status_code == 404

@@ -108,7 +108,7 @@ def test_one_whose_server_died_is_taken_on_after_a_while_and_finds_its_job(
         patched.setattr(idempotency, "_keep", lambda *args: None)  # as if it had ended here
         first = admin.post(JOBS, json=BODY, headers=KEY).json()
     assert admin.post(JOBS, json=BODY, headers=KEY).status_code == 409
-    monkeypatch.setattr(idempotency, "GIVEN_UP", idempotency.IN_FLIGHT_LIMIT * 0)
+    monkeypatch.setattr(idempotency, "IN_FLIGHT_LIMIT", idempotency.IN_FLIGHT_LIMIT * 0)
     assert admin.post(JOBS, json=BODY, headers=KEY).json()["id"] == first["id"]
     assert count(app) == 1
 

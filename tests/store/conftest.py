@@ -208,4 +208,4 @@ def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (bulk_park, sparse_scan):
         monkeypatch.setattr(module, "WALK", 3)
     for ground in (postgres_ground, sqlite_ground):
-        monkeypatch.setattr(ground, "MASS", 3)
+        monkeypatch.setattr(ground, "BULK_WALK", 3)
