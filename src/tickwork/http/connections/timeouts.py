@@ -76,8 +76,9 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self._connection.close = transport.abort
         self._enter(_Phase.HEAD)
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._piece
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read to. A view: asyncio reads several TLS records into slices of it, and a slice is no copy."""
+        return memoryview(self._piece)
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(bytes(memoryview(self._piece)[:nbytes]))
