@@ -1,6 +1,9 @@
 """TLS of the server itself, and what it believes of proxies in front of it."""
 
+import json
+import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
@@ -143,6 +146,39 @@ def test_a_server_with_a_certificate_speaks_https(app: Tickwork, tmp_path: Path,
         assert (answer.status_code, "; Secure" in answer.headers["set-cookie"]) == (201, True)
         with pytest.raises(httpx2.HTTPError):
             httpx2.get(address.replace("https", "http"), timeout=10)
+        assert server.end() == 0
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_body_in_a_tls_record_of_its_own_is_read_whole(app: Tickwork, tmp_path: Path, certificate: Path) -> None:
+    """The records of the head and of the body arrive together, as one piece of TCP."""
+    tls = ("--tls-cert", str(certificate), "--tls-key", str(certificate))
+    with program(tmp_path, "server", "--port", "0", *tls, TICKWORK_URL=app.url) as server:
+        server.says("server     https://127.0.0.1:")
+        port = int(server.said.partition("server     ")[2].split()[0].rpartition(":")[2])
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tunnel = ssl.create_default_context(cafile=str(certificate)).wrap_bio(
+            incoming, outgoing, server_hostname="localhost"
+        )
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            while True:
+                try:
+                    tunnel.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    connection.sendall(outgoing.read())
+                    incoming.write(connection.recv(65536))
+            body = json.dumps(LOGIN).encode()
+            head = f"POST {SESSION} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            tunnel.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
+            tunnel.write(body)
+            connection.sendall(outgoing.read())
+            answer = b""
+            while b"\r\n" not in answer:
+                incoming.write(connection.recv(65536))
+                with suppress(ssl.SSLWantReadError):
+                    answer += tunnel.read(65536)
+        assert answer.startswith(b"HTTP/1.1 201"), answer
         assert server.end() == 0
 
 

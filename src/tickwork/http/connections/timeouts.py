@@ -77,7 +77,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self._enter(_Phase.HEAD)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where to read to. A view: asyncio reads several TLS records into slices of it, and a slice is no copy."""
+        """Return the buffer as a view: asyncio reads TLS records into slices of it, which must not be copies."""
         return memoryview(self._piece)
 
     def buffer_updated(self, nbytes: int) -> None:
