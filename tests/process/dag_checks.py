@@ -54,14 +54,14 @@ _WRONG = {
     """,
     "a run counts its steps wrongly": """
         SELECT u.id, u.open, u.failed, count(s.step)
-        FROM   tickwork.api.runs u LEFT JOIN tickwork.steps s ON s.run = u.id
+        FROM   tickwork.runs u LEFT JOIN tickwork.steps s ON s.run = u.id
         GROUP  BY u.id, u.open, u.failed
         HAVING count(s.step) <> {steps} OR u.open <> count(CASE WHEN s.state IN {going} THEN 1 END)
                OR u.failed <> count(CASE WHEN s.state NOT IN ('waiting', 'open', 'succeeded', 'skipped') THEN 1 END)
     """,
     "the state of a run does not follow from its steps": """
         SELECT u.id, u.open, u.failed, r.worker, q.job_id, f.state
-        FROM   tickwork.api.runs u
+        FROM   tickwork.runs u
         LEFT   JOIN tickwork.running r ON r.job_id = u.id
         LEFT   JOIN tickwork.queue q ON q.job_id = u.id
         LEFT   JOIN tickwork.finished f ON f.job_id = u.id
@@ -72,7 +72,7 @@ _WRONG = {
                ELSE f.state IN ('cancelled', CASE WHEN u.failed > 0 THEN 'failed' ELSE 'succeeded' END) END, 1 = 0)
     """,
     "a run goes on, and nothing of it does": """
-        SELECT u.id FROM tickwork.api.runs u JOIN tickwork.running r ON r.job_id = u.id
+        SELECT u.id FROM tickwork.runs u JOIN tickwork.running r ON r.job_id = u.id
         WHERE  NOT EXISTS (SELECT 1 FROM tickwork.jobs j JOIN {live} AS l ON l.job_id = j.id WHERE j.run = u.id)
     """,
     "a job lives, and its run or its step does not": """

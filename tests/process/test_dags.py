@@ -81,7 +81,7 @@ class Weather:
 
 def ended(ledger: Ledger) -> int:
     """How many runs have ended and are not queued again."""
-    ((count,),) = ledger.read("SELECT count(*) FROM tickwork.finished f JOIN tickwork.api.runs u ON u.id = f.job_id")
+    ((count,),) = ledger.read("SELECT count(*) FROM tickwork.finished f JOIN tickwork.runs u ON u.id = f.job_id")
     return int(count)
 
 
