@@ -33,6 +33,7 @@ class WorkerProcess:
     ) -> None:
         program = [str(HERE / "in_a_hurry.py"), json.dumps(hurry)] if hurry else ["-m", "tickwork", "worker"]
         environment = {**os.environ, "TICKWORK_URL": url, "WITNESS": str(witness), "PYTHONPATH": PATH}
+        environment.pop("PYTHONUNBUFFERED", None)  # as most workers run: their console is a file or a pipe
         self.log = log
         self.descendants: set[int] = set()
         with log.open("ab") as file:

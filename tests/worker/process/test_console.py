@@ -266,3 +266,12 @@ def test_a_record_as_text_cannot_begin_another(capsys: pytest.CaptureFixture[str
     first, second = capsys.readouterr().err.splitlines()
     assert re.match(r"\d{4}-\d\d-\d\d .* warning it failed: x$", first)
     assert second == "  2026-11-18 20:00:00,000 info    all is well\\x1b[2J"
+
+
+def test_what_an_attempt_printed_has_left_the_buffer_when_the_attempt_has_ended() -> None:
+    """The console of most workers is a file or a pipe, which Python buffers, and a child may be killed at any time."""
+    file, sink = io.BytesIO(), a_sink()
+    console = Console(io.TextIOWrapper(file, encoding="utf-8"), io.StringIO(), 1, as_json=False)
+    wrote(console, "a line\n", "a part", sink=sink)
+    console.end(sink)
+    assert file.getvalue().decode() == f"{JOB} | a line\n{JOB} | a part\n"

@@ -131,13 +131,16 @@ class Console(io.TextIOBase):
             self._show(line)
 
     def end(self, sink: OutputSink) -> None:
-        """Write what an attempt has left without the end of a line."""
+        """Write the incomplete last line of an attempt, and flush what it wrote: a child may be killed at any time."""
         if not self._writers:
-            return  # most attempts leave nothing
+            return  # most attempts write nothing
         with self._lock:
             writer = self._writers.pop(sink, None)
-            if writer is not None and writer.size <= LOG_LIMIT:
+            if writer is None:
+                return
+            if writer.size <= LOG_LIMIT:
                 self._put(writer.buffer.end(), sink, writer)
+            self.flush()
 
     def _put(self, lines: list[str], sink: OutputSink | None, writer: _Writer) -> None:
         for line in lines:
@@ -201,7 +204,7 @@ class Consoles:
         sys.stdout, sys.stderr = self._out, self._err
 
     def end(self, sink: OutputSink) -> None:
-        """Write what an attempt has left without the end of a line."""
+        """Write the incomplete last lines of an attempt, and flush what it wrote."""
         self._out.end(sink)
         self._err.end(sink)
 
