@@ -37,7 +37,7 @@ def called(waiter: Waiter, within_s: float = 5.0) -> bool:
 def waiter(store: Store) -> Iterator[Waiter]:
     waiter = store.waiter()
     if isinstance(store, PostgresStore):
-        assert called(waiter), "it calls once when it begins to listen, for what it may have missed"
+        assert called(waiter, within_s=20), "it calls once when it begins to listen, for what it may have missed"
     waiter.clear()
     yield waiter
     waiter.close()

@@ -112,6 +112,13 @@ def test_a_page_shows_hostile_names_as_text_and_is_accessible(judged_page: Page,
     judged_page.watched.check()
 
 
+def test_the_page_of_a_run_that_somebody_started_by_hand_is_accessible(judged_page: Page, served: Served) -> None:
+    arrive(judged_page, served.address, f"/runs/{served.post('/dags/etl/runs', {})['id']}")
+    expect(judged_page.locator('a[href*="creator"]')).to_be_visible()
+    assert complaints(judged_page) == []
+    judged_page.watched.check()
+
+
 @pytest.mark.parametrize("pattern", patterns())
 def test_a_viewer_meets_no_trouble_but_what_they_may_not_see(looking_page: Page, served: Served, pattern: str) -> None:
     arrive(looking_page, served.address, example(served, pattern))
