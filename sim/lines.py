@@ -16,7 +16,7 @@ from sim.mirror import FinishedRow, Move, QueueRow, RunningRow
 from sim.trace import hold
 from tickwork.core.job import NewJob
 from tickwork.core.limits.breaker import Rule
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, sequence
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Lines:
             return job
         key = f"{job.task}-{job.queue}-{rng.randrange(_KEYS)}"
         self._key_of[job.id] = key
-        return msgspec.structs.replace(job, flow=Flow((LimitUse(_LIMIT, key, 1),), sequence=True))
+        return msgspec.structs.replace(job, job_limits=JobLimits((LimitUse(_LIMIT, key, 1),), sequence=True))
 
     def is_in_line(self, job_id: str) -> bool:
         return job_id in self._key_of

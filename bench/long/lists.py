@@ -97,7 +97,7 @@ def _calls(app: Tickwork) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"count_{name}_p95_ms", lambda name=name: store.count_jobs(_FILTERS[name], _COUNTED)  # type: ignore[misc]
     yield "what_changed_p95_ms", lambda: store.happenings(store.now() - timedelta(seconds=10), 1_000)
     yield "topics_p95_ms", store.topics
-    yield "figures_of_an_hour_p95_ms", lambda: store.figures(1, "", "", minute_of(now) - 60)
+    yield "figures_of_an_hour_p95_ms", lambda: store.rollups(1, "", "", minute_of(now) - 60)
     yield "failed_lately_p95_ms", lambda: store.failed_lately(now - timedelta(days=1), 1_000)
     yield "causes_p95_ms", lambda: app.client.causes(JobFilter(dead=True), 1_000)
     yield "workers_p95_ms", store.workers

@@ -35,7 +35,7 @@ from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
-from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.job_options import Options, calendar_name, read_option, task_name
 from tickwork.core.mask_url import masked
 from tickwork.core.placement.needs import read_offer
@@ -495,11 +495,13 @@ class Tickwork(LimitCalls, DagRegistry):
 
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
     """Return a task that this app does not define, with the options, limits and parameters that the store has of it."""
-    stored = decode_task_flow(None if definition is None else definition.flow)
-    flow = msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
+    stored = decode_task_limits(None if definition is None else definition.task_limits)
+    task_limits = (
+        msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored
+    )
     signature = StoredSignature(definition)
     version = None if definition is None or definition.version is None else definition.version
-    about = (lambda: signature, Options.of_task(name, definition), lambda: flow, NO_STEP)
+    about = (lambda: signature, Options.of_task(name, definition), lambda: task_limits, NO_STEP)
     return Enqueues(app, name, *about, None if version is None else lambda: version)
 
 

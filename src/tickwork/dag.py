@@ -20,11 +20,11 @@ from tickwork.core.arguments.signature import Signature
 from tickwork.core.arguments.type_hints import inspect_signature, parameter_names
 from tickwork.core.dag.graph import Graph, JsonTemplate, Param
 from tickwork.core.dag.validate import checked
-from tickwork.core.job_limits import NO_FLOW, TaskFlow
+from tickwork.core.job_limits import NO_LIMITS, TaskLimits
 from tickwork.core.job_options import Options, task_name
 from tickwork.core.limits.limits import Bound
 from tickwork.core.schedule.spec import split_policies
-from tickwork.core.task_limits import read_task_flow, split_flow
+from tickwork.core.task_limits import read_task_limits, split_limits
 from tickwork.dag_builder.placeholders import PlaceholderExtractor
 from tickwork.dag_builder.references import Reference
 from tickwork.dag_builder.step_options import NO_STEP, StepOptions, asset_names, run_template, split_step
@@ -33,7 +33,7 @@ from tickwork.dag_builder.task_calls import encode_known
 from tickwork.dag_builder.trace import Trace, current_trace
 from tickwork.errors import InvalidDag, InvalidOption
 from tickwork.store.base import Store
-from tickwork.task import Enqueues, Task, TaskRegistry, declared_spec, origin_of, whole_flow
+from tickwork.task import Enqueues, Task, TaskRegistry, declared_spec, origin_of, with_queue_limits
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -67,13 +67,13 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         function: Callable[Arguments, Result],
         name: str,
         options: Options,
-        declared: TaskFlow,
+        declared: TaskLimits,
         *,
         description: str = "",
         on: tuple[tuple[str, ...], ...] = (),
         produce: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow, NO_STEP, self.put)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.task_limits, NO_STEP, self.put)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -89,9 +89,9 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return RunSignature.of(self.function, kind="dag")
 
     @cached_property
-    def flow(self) -> TaskFlow:
+    def task_limits(self) -> TaskLimits:
         """The limits that its runs are stamped with."""
-        return whole_flow(self.declared, self._registry.queue_limits, self.signature)
+        return with_queue_limits(self.declared, self._registry.queue_limits, self.signature)
 
     @property
     def graph(self) -> Graph:
@@ -104,7 +104,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
 
     def forget(self) -> None:
         """Discard the traced graph after limits of queues were declared: its steps are stamped with those limits."""
-        self.__dict__.pop("flow", None)
+        self.__dict__.pop("task_limits", None)
         self.__dict__.pop("_checked", None)
 
     def validate(self) -> None:
@@ -123,7 +123,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return Graph(
             name=self.name,
             steps=trace.steps(),
-            run=run_template(self.name, self.defaults, self.flow),
+            run=run_template(self.name, self.defaults, self.task_limits),
             params=self.signature.params(),
             result=result,
             description=self.description,
@@ -174,7 +174,9 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
 
     def _with(self, options: Options, step: StepOptions) -> Dag[Arguments, Result]:
         other = copy(self)
-        Enqueues.__init__(other, self._registry, self.name, self._signature, options, self._flow, step, self._version)
+        Enqueues.__init__(
+            other, self._registry, self.name, self._signature, options, self._task_limits, step, self._version
+        )
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -255,22 +257,22 @@ class DagRegistry(TaskRegistry):
                 raise InvalidOption(f"{function.name!r} is a task or a dag already. A dag is made of a plain function.")
             policies, rest = split_policies(options)
             paused = rest.pop("paused", None)
-            said, rest = split_flow(rest)
+            said, rest = split_limits(rest)
             called = task_name(function.__name__ if name is None else name)
             given = Options().updated({"retries": 0, **rest})
-            flow = NO_FLOW
+            task_limits = NO_LIMITS
             if "sticky" in said:
                 raise InvalidOption(f"a run of dag {called!r} runs nowhere itself: say sticky= of the tasks in it.")
             if said:
-                flow = read_task_flow(called, parameter_names(function), said)
-                given.refuse_beside(called, flow.habit)
-                self._own_limits(f"dag {called!r}", flow.limits)
+                task_limits = read_task_limits(called, parameter_names(function), said)
+                given.refuse_beside(called, task_limits.habit)
+                self._own_limits(f"dag {called!r}", task_limits.limits)
             made: Dag[Any, Any] = Dag(
                 self,
                 function,
                 called,
                 given,
-                flow,
+                task_limits,
                 description=_first_line(function) if description is None else description,
                 on=_on(on),
                 produce=NO_STEP.updated({"produce": produce}).produce,

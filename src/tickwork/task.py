@@ -31,11 +31,11 @@ from tickwork.core.batch import Batch
 from tickwork.core.broadcast import EXPIRES, addressed, addressees
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.job_limits import NO_FLOW, JobStamper, TaskFlow, encode_task_flow
+from tickwork.core.job_limits import NO_LIMITS, JobStamper, TaskLimits, encode_task_limits
 from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.core.limits.limits import AnyLimit, Bound, Shared, read_limits
 from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec, split_policies
-from tickwork.core.task_limits import bare, read_task_flow, split_flow
+from tickwork.core.task_limits import bare, read_task_limits, split_limits
 from tickwork.dag_builder.step_options import NO_STEP, StepOptions, split_step, step_template
 from tickwork.dag_builder.task_calls import ArgumentEncoder, TaskCallInfo, Traceable, add_call, again_every, refuse_call
 from tickwork.dag_builder.trace import current_trace
@@ -59,7 +59,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         name: str,
         signature: Callable[[], ArgumentEncoder],
         options: Options,
-        flow: Callable[[], TaskFlow],
+        task_limits: Callable[[], TaskLimits],
         step: StepOptions = NO_STEP,
         version: Callable[[], int | None] | None = None,
     ) -> None:
@@ -67,11 +67,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         self.name = name
         self._signature = signature
         self.defaults = options
-        self._flow = flow
+        self._task_limits = task_limits
         self.step = step
         self._version = version
-        self._stamped: tuple[TaskFlow | None, JobStamper | None] = (None, None)
-        self._called: tuple[TaskFlow | None, TaskCallInfo | None] = (None, None)
+        self._stamped: tuple[TaskLimits | None, JobStamper | None] = (None, None)
+        self._called: tuple[TaskLimits | None, TaskCallInfo | None] = (None, None)
 
     @property
     def is_dag(self) -> bool:
@@ -102,7 +102,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._with(defaults, replace(self.step, again_every=wait))
 
     def _with(self, options: Options, step: StepOptions) -> Enqueues[Arguments, Result]:
-        return Enqueues(self._registry, self.name, self._signature, options, self._flow, step, self._version)
+        return Enqueues(self._registry, self.name, self._signature, options, self._task_limits, step, self._version)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inside of a dag: add a step, and return a reference to its result."""
@@ -113,12 +113,12 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def called(self) -> TaskCallInfo:
         """Return the facts that the trace of a dag needs. Raises InvalidOption for options that a step cannot have."""
-        flow, (known, called) = self._flow(), self._called
-        if called is None or known is not flow:
+        task_limits, (known, called) = self._task_limits(), self._called
+        if called is None or known is not task_limits:
             called = TaskCallInfo(
-                self._signature(), step_template(self.name, self.defaults, flow, self.step), self.step
+                self._signature(), step_template(self.name, self.defaults, task_limits, self.step), self.step
             )
-            self._called = (flow, called)
+            self._called = (task_limits, called)
         return called
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
@@ -221,11 +221,11 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     def _stamp(self) -> JobStamper | None:
         """Return the stamper that adds limits to jobs, rebuilt when the declarations of the app have changed."""
-        flow = self._flow()
-        if flow is not self._stamped[0]:
+        task_limits = self._task_limits()
+        if task_limits is not self._stamped[0]:
             if said := self.step.said:
                 raise InvalidOption(f"{said} is for a step of a dag, and a job of {self.name!r} is none. Leave it out.")
-            self._stamped = (flow, self.defaults.stamp(self.name, flow))
+            self._stamped = (task_limits, self.defaults.stamp(self.name, task_limits))
         return self._stamped[1]
 
     def _row(self, signature: ArgumentEncoder, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
@@ -249,13 +249,13 @@ class Task(Enqueues[Arguments, Result]):
         function: Callable[Arguments, Result],
         name: str,
         options: Options,
-        declared: TaskFlow,
+        declared: TaskLimits,
         pool: str,
         transactional: bool,
         batch: Batch | None = None,
         step: StepOptions = NO_STEP,
     ) -> None:
-        super().__init__(registry, name, lambda: self.signature, options, lambda: self.flow, step)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.task_limits, step)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -271,13 +271,13 @@ class Task(Enqueues[Arguments, Result]):
         return Signature.of(self.function, skip_first=self.transactional)
 
     @cached_property
-    def flow(self) -> TaskFlow:
+    def task_limits(self) -> TaskLimits:
         """The limits that its jobs are stamped with."""
-        return whole_flow(self.declared, self._registry.queue_limits, self.signature)
+        return with_queue_limits(self.declared, self._registry.queue_limits, self.signature)
 
-    def forget_flow(self) -> None:
-        """Discard `flow` after limits of queues were declared."""
-        self.__dict__.pop("flow", None)
+    def forget_limits(self) -> None:
+        """Discard `task_limits` after limits of queues were declared."""
+        self.__dict__.pop("task_limits", None)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         trace = current_trace()
@@ -289,10 +289,12 @@ class Task(Enqueues[Arguments, Result]):
         """Return the definition that a worker reports to the store."""
         wanted = replace(self.defaults, key=self.name)  # some options need a key, which jobs have themselves
         (job,) = wanted.new_jobs(self.name, [(JobId(""), b"")])
-        flow = msgspec.structs.replace(self.flow, tenant=self.defaults.tenant, needs=self.defaults.needs or "")
+        task_limits = msgspec.structs.replace(
+            self.task_limits, tenant=self.defaults.tenant, needs=self.defaults.needs or ""
+        )
         schema = msgspec.json.encode(self.signature.schema())
         policy = msgspec.structs.replace(job.policy, produce=self.step.produce)
-        return TaskDefinition(self.name, job.queue, job.priority, policy, schema, encode_task_flow(flow))
+        return TaskDefinition(self.name, job.queue, job.priority, policy, schema, encode_task_limits(task_limits))
 
 
 class BatchTask(Task[[Item], Result]):
@@ -390,21 +392,21 @@ class TaskRegistry:
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
             policies, rest = split_policies(options)
             paused = rest.pop("paused", None)
-            said, rest = split_flow(rest)
+            said, rest = split_limits(rest)
             step = NO_STEP.updated({"produce": rest.pop("produce", None)})
             given = Options().updated(rest)
             called = task_name(function.__name__ if name is None else name)
             declared = declared_spec(called, schedule, {**policies, "paused": paused})
-            flow = NO_FLOW
+            task_limits = NO_LIMITS
             if said:
-                flow = read_task_flow(called, parameter_names(function, skip_first=transactional), said)
-                given.refuse_beside(called, flow.habit)
-                self._own_limits(f"task {called!r}", flow.limits)
+                task_limits = read_task_limits(called, parameter_names(function, skip_first=transactional), said)
+                given.refuse_beside(called, task_limits.habit)
+                self._own_limits(f"task {called!r}", task_limits.limits)
             where = _pool(function, pool, transactional)
             if batch is not None:
                 _check_batch(function, batch, where, transactional)
             kind: Any = Task if batch is None else BatchTask
-            made = self._add(kind(self, function, called, given, flow, where, transactional, batch, step))
+            made = self._add(kind(self, function, called, given, task_limits, where, transactional, batch, step))
             self._declare(called, declared)
             return made
 
@@ -423,7 +425,7 @@ class TaskRegistry:
         self._own_limits(f"queue {queue!r}", read)
         self.queue_limits = {**self.queue_limits, queue: read}
         for task in self.tasks.values():
-            task.forget_flow()
+            task.forget_limits()
 
     def _own_limits(self, owner: str, limits: Sequence[AnyLimit]) -> None:
         """Record which owner declares which limits.
@@ -499,11 +501,13 @@ class TaskRegistry:
         return task.signature.decode_result(data) if task else payload.decode(data)
 
 
-def whole_flow(declared: TaskFlow, queues: dict[str, tuple[AnyLimit, ...]], signature: Signature) -> TaskFlow:
+def with_queue_limits(
+    declared: TaskLimits, queues: dict[str, tuple[AnyLimit, ...]], signature: Signature
+) -> TaskLimits:
     """Return the limits to stamp on jobs: those of a decorator, those of queues, and the defaults that keys read."""
-    flow = msgspec.structs.replace(declared, queues=queues)
-    read = flow.parameters
-    return msgspec.structs.replace(flow, defaults=signature.defaults(read)) if read else flow
+    task_limits = msgspec.structs.replace(declared, queues=queues)
+    read = task_limits.parameters
+    return msgspec.structs.replace(task_limits, defaults=signature.defaults(read)) if read else task_limits
 
 
 def declared_spec(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.worker.fixtures import eventually
 from tickwork import Tickwork, breaker, concurrency, debounce, every, rate, throttle
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse
 from tickwork.core.why import RUNNABLE
 from tickwork.errors import InvalidArguments, InvalidOption
@@ -56,25 +56,27 @@ class TestStamping:
         @app.task
         def add(a: int) -> None: ...
 
-        assert add.enqueue(1).view.flow is None
-        assert add.options(tenant="acme").enqueue(1).view.flow == Flow(tenant="acme")
-        assert add.options(needs={"gpu": True}).enqueue(1).view.flow == Flow(needs="gpu")
+        assert add.enqueue(1).view.job_limits is None
+        assert add.options(tenant="acme").enqueue(1).view.job_limits == JobLimits(tenant="acme")
+        assert add.options(needs={"gpu": True}).enqueue(1).view.job_limits == JobLimits(needs="gpu")
 
     def test_keys_come_from_arguments_by_position_by_name_and_by_default(self, app: Tickwork) -> None:
         @app.task(limits=[concurrency(2, key="account")], tenant="house", needs={"mem": "1GB"})
         def sync(n: int, account: str = "all") -> None: ...
 
         jobs = [sync.enqueue(1, "a"), sync.enqueue(1, account="b"), sync.enqueue(1), *sync.enqueue_many([(1, "c")])]
-        flows = [job.view.flow for job in jobs]
-        assert [flow.slots[0].key for flow in flows if flow] == ["a", "b", "all", "c"]
-        assert {(flow.tenant, flow.needs) for flow in flows if flow} == {("house", "mem=1000000000")}
+        flows = [job.view.job_limits for job in jobs]
+        assert [job_limits.slots[0].key for job_limits in flows if job_limits] == ["a", "b", "all", "c"]
+        assert {(job_limits.tenant, job_limits.needs) for job_limits in flows if job_limits} == {
+            ("house", "mem=1000000000")
+        }
 
     def test_hints_say_how_a_default_is_written(self, app: Tickwork) -> None:
         @app.task(limits=[concurrency(2, key="day")])
         def sync(day: datetime = datetime(2026, 11, 15, tzinfo=UTC)) -> None: ...
 
-        keys = [job.view.flow for job in (sync.enqueue(), sync.enqueue(datetime(2026, 11, 15, tzinfo=UTC)))]
-        assert keys[0] == keys[1] == Flow(slots=(LimitUse("task:sync#1", "2026-11-15T00:00:00Z", 1),))
+        keys = [job.view.job_limits for job in (sync.enqueue(), sync.enqueue(datetime(2026, 11, 15, tzinfo=UTC)))]
+        assert keys[0] == keys[1] == JobLimits(slots=(LimitUse("task:sync#1", "2026-11-15T00:00:00Z", 1),))
 
     def test_a_caller_by_name_stamps_as_the_task_does(self, app: Tickwork, store_url: str) -> None:
         app.queue("slow", limits=[rate("10/s", name="slowly")])
@@ -84,7 +86,7 @@ class TestStamping:
 
         tell_store(app)
         other = Tickwork(store_url)
-        here, there = sync.enqueue(1).view.flow, other.enqueue("sync", 1).view.flow
+        here, there = sync.enqueue(1).view.job_limits, other.enqueue("sync", 1).view.job_limits
         other.close()
         assert here == there
         assert here is not None
@@ -100,30 +102,30 @@ class TestStamping:
 
         tell_store(app)
         schedule = app.schedule("nightly", sync, every("1h"), tenant="acme")
-        assert schedule.run().view.flow == Flow(slots=(LimitUse("task:sync#1", "all", 1),), tenant="acme")
+        assert schedule.run().view.job_limits == JobLimits(slots=(LimitUse("task:sync#1", "all", 1),), tenant="acme")
         with app.worker():
             app.schedule("often", sync, every("50ms"), kwargs={"account": "a"}, overlap="allow")
             fired = eventually(lambda: [fire.job_id for fire in app.schedules["often"].fires() if fire.job_id])
             app.schedules["often"].delete()
         job = app.job(fired[0])
         assert job is not None
-        assert job.view.flow == Flow(slots=(LimitUse("task:sync#1", "a", 1),))
+        assert job.view.job_limits == JobLimits(slots=(LimitUse("task:sync#1", "a", 1),))
 
     def test_limits_of_a_queue_hold_for_tasks_that_were_declared_before_and_after(self, app: Tickwork) -> None:
         @app.task(queue="mail")
         def early() -> None: ...
 
-        assert early.enqueue().view.flow is None
+        assert early.enqueue().view.job_limits is None
         app.queue("mail", limits=[concurrency(5)])
 
         @app.task
         def late() -> None: ...
 
-        limited = Flow(slots=(LimitUse("queue:mail#1", "", 1),))
-        assert early.enqueue().view.flow == limited
-        assert late.enqueue().view.flow is None
-        assert late.options(queue="mail").enqueue().view.flow == limited
-        assert app.enqueue("late").view.flow is None
+        limited = JobLimits(slots=(LimitUse("queue:mail#1", "", 1),))
+        assert early.enqueue().view.job_limits == limited
+        assert late.enqueue().view.job_limits is None
+        assert late.options(queue="mail").enqueue().view.job_limits == limited
+        assert app.enqueue("late").view.job_limits is None
 
     def test_workers_declare_what_tasks_and_queues_say(self, app: Tickwork) -> None:
         app.queue("mail", limits=[rate("5/s")])

@@ -12,7 +12,7 @@ from tickwork.core.job import JobState, JobView, Policy, WorkerView
 from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.gates import Gate, read_gate
 from tickwork.core.limits.hold_view import Hold
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.core.option_parsing import to_us
 from tickwork.core.placement.needs import read_offer
@@ -52,7 +52,7 @@ JOB = JobView(
     error=None,
     discarded=False,
     tick=None,
-    flow=None,
+    job_limits=None,
 )
 WORKER = WorkerView("w1", "host", 1, "0", ("mail",), ("send",), 2, "running", NOW, NOW + MINUTE, 0)
 
@@ -137,9 +137,11 @@ def test_an_ended_job_without_an_error_just_says_how_it_ended(error: str | None)
     assert said == "it ended as succeeded at 2026-11-15 12:00:00 UTC after 1 attempt(s)"
 
 
-def held(rule: Any, key: str = "", gate: Gate | None = None, flow: Flow | None = None, **changed: Any) -> str:
+def held(
+    rule: Any, key: str = "", gate: Gate | None = None, job_limits: JobLimits | None = None, **changed: Any
+) -> str:
     hold = Hold(LimitKey("stripe", key), rule, gate, None, 0, (), 0)
-    return explain(replace(JOB, flow=flow), [WORKER], NOW, replace(hold, **changed))
+    return explain(replace(JOB, job_limits=job_limits), [WORKER], NOW, replace(hold, **changed))
 
 
 def a_gate(kind: str, **given: Any) -> Gate:
@@ -180,7 +182,7 @@ def a_gate(kind: str, **given: Any) -> Gate:
             "one job tries in 1m, at 2026-11-15 12:01:00 UTC",
         ),
         (
-            held(concurrency(2), "acme", flow=Flow(slots=(LimitUse("stripe", "acme", 3),))),
+            held(concurrency(2), "acme", job_limits=JobLimits(slots=(LimitUse("stripe", "acme", 3),))),
             "it weighs 3, which is more than the limit 'stripe', 2 at once for 'acme', ever lets through; "
             "raise the limit, or cancel it",
         ),
@@ -232,19 +234,19 @@ def test_gates_for_others_gates_that_ended_and_those_that_only_slow_down_keep_no
     gates = [a_gate("pause", tenant="acme"), a_gate("pause", until="1s"), a_gate("slow", rate="5/s")]
     later = NOW + MINUTE
     assert runnable(JOB, later, None, gates)
-    assert not runnable(replace(JOB, flow=Flow(tenant="acme")), later, None, gates)
+    assert not runnable(replace(JOB, job_limits=JobLimits(tenant="acme")), later, None, gates)
 
 
 def test_needs_that_no_worker_offers_are_named_with_what_to_start() -> None:
-    needy = Flow(needs="cpu=2 gpu mem=8000000000 region:eu")
-    said = why(WORKER, flow=needy)
+    needy = JobLimits(needs="cpu=2 gpu mem=8000000000 region:eu")
+    said = why(WORKER, job_limits=needy)
     assert said == (
         f"{RUNNABLE}, but no worker that knows its task has what it needs (cpu=2 gpu mem=8000000000 region:eu); "
         f"start one with --label gpu --label region:eu --resource cpu=2,mem=8000000000"
     )
     able = replace(WORKER, offer=read_offer(["region:eu"], "cpu=4,mem=16GB,gpu=1"))
-    assert why(WORKER, able, flow=needy) == f"{RUNNABLE}, but no worker has taken it yet"
-    assert "all 2 slots of the 1 worker(s)" in why(WORKER, replace(able, running=2), flow=needy)
+    assert why(WORKER, able, job_limits=needy) == f"{RUNNABLE}, but no worker has taken it yet"
+    assert "all 2 slots of the 1 worker(s)" in why(WORKER, replace(able, running=2), job_limits=needy)
 
 
 def test_it_can_run_exactly_from_its_time_until_its_deadline() -> None:

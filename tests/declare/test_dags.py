@@ -8,7 +8,7 @@ import pytest
 
 from tickwork.core.dag.graph import ApprovalStep, Condition, Graph, Item, Map, Param, Placeholder, Result, Step, Text
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.job_limits import TaskFlow, encode_task_flow
+from tickwork.core.job_limits import TaskLimits, encode_task_limits
 from tickwork.core.limits.debounce import debounce
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.retry import RetryPolicy
@@ -160,22 +160,28 @@ def test_options_are_those_of_the_jobs() -> None:
 
 
 def test_what_a_step_does_not_say_it_has_from_its_task() -> None:
-    flow = encode_task_flow(TaskFlow(tenant="acme", needs="gpu"))
+    job_limits = encode_task_limits(TaskLimits(tenant="acme", needs="gpu"))
     policy = Policy(retry=RetryPolicy(retries=7), timeout=timedelta(minutes=1))
-    definition = TaskDefinition("t", "mail", 2, policy, b'{"properties":{}}', flow)
+    definition = TaskDefinition("t", "mail", 2, policy, b'{"properties":{}}', job_limits)
     text = "dags: {d: {steps: {a: {task: t}, b: {task: t, retries: 0, queue: other}}}}"
     steps = read_declared(text, {"t": definition}.get, file="f").dags["d"].graph.by_name
     first, second = steps["a"].job, steps["b"].job
     assert first is not None
     assert second is not None
-    assert (first.queue, first.policy, first.tenant, first.needs, first.flow) == ("mail", policy, "acme", "gpu", flow)
+    assert (first.queue, first.policy, first.tenant, first.needs, first.job_limits) == (
+        "mail",
+        policy,
+        "acme",
+        "gpu",
+        job_limits,
+    )
     assert first.priority is None  # that of the run
     assert (second.queue, second.policy.retry.retries, second.policy.timeout) == ("other", 0, timedelta(minutes=1))
 
 
 def test_a_task_of_which_several_calls_are_one_job_is_no_step() -> None:
-    flow = encode_task_flow(TaskFlow(habit=debounce("5s")))
-    definition = TaskDefinition("t", "mail", 2, Policy(), b'{"properties":{}}', flow)
+    job_limits = encode_task_limits(TaskLimits(habit=debounce("5s")))
+    definition = TaskDefinition("t", "mail", 2, Policy(), b'{"properties":{}}', job_limits)
     with pytest.raises(BadFile, match="'t' is debounced or throttled"):
         read_declared("dags: {d: {steps: {a: {task: t}}}}", {"t": definition}.get, file="f")
 

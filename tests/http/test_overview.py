@@ -23,7 +23,7 @@ def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
 
 
 def keep_books(app: Tickwork) -> None:
-    StatsRollup(app.store, SystemClock()).count(app.store.figure_marks(), app.store.now())
+    StatsRollup(app.store, SystemClock()).count(app.store.rollup_marks(), app.store.now())
 
 
 @pytest.fixture

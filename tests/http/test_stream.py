@@ -177,15 +177,15 @@ def test_runs_are_told_with_their_steps(app: Tickwork) -> None:
     def send() -> None: ...
 
     @app.dag
-    def flow() -> None:
+    def job_limits() -> None:
         send()
 
-    flow.put()
+    job_limits.put()
 
     async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:
             await settled(listener)
-            run = flow.enqueue()
+            run = job_limits.enqueue()
             told = await settled(listener)
             assert (told.runs, told.ids) == ({run.id}, [run.id])
             worker = register(app, send.name)

@@ -96,14 +96,24 @@ def shared_schema(postgres_database: str) -> str:
 def schema(shared_schema: str, postgres_database: str) -> str:
     """The name of a schema with our tables, all of them empty."""
     tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
-    tables += ["schedules", "schedule_jobs", "fires", "calendars", "limits", "turnstiles", "holds", "gates", "tenants"]
+    tables += [
+        "schedules",
+        "schedule_jobs",
+        "fires",
+        "calendars",
+        "limits",
+        "limit_states",
+        "holds",
+        "gates",
+        "tenants",
+    ]
     tables += ["dags", "runs", "steps"]
     tables += ["hooks", "deliveries", "declared"]
     tables += ["channels", "notifications"]
     tables += ["api_keys", "users", "sessions", "logins", "audit", "answers", "secrets"]
     tables += ["audit_links", "audit_sinks"]
     tables += ["operations"]
-    tables += ["figures", "figure_marks", "clock"]
+    tables += ["rollups", "rollup_marks", "clock"]
     with psycopg.connect(postgres_database) as connection:
         connection.execute("; ".join(f"DELETE FROM {shared_schema}.{table}" for table in tables).encode())
     return shared_schema

@@ -53,7 +53,7 @@ Step = Callable[[HeldStore], Any]
 def wipe(store: PostgresStore) -> None:
     """Empty the tables of jobs, flow control and runs."""
     tables = ["jobs", "queue", "running", "finished", "attempts", "keys", "logs", "saved", "workers", "tasks"]
-    tables += ["limits", "turnstiles", "holds", "gates", "tenants", "dags", "runs", "steps"]
+    tables += ["limits", "limit_states", "holds", "gates", "tenants", "dags", "runs", "steps"]
     with store.connection() as tx:
         tx.execute("; ".join(f"DELETE FROM {table(store, name)}" for name in tables).encode())
 

@@ -8,7 +8,7 @@ from tests.store.builders import HOUR, a_definition, a_job, a_worker, insert_one
 from tests.store.dags import a_graph, a_step, enqueue_run, take
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobFilter
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.services.scheduler import Scheduler
@@ -31,7 +31,7 @@ class TestEveryWayToStoreAJobKeepsItsCreator:
 
     def test_a_job_with_a_key_and_one_with_a_flow(self, store: Store) -> None:
         keyed = insert_one(store, key="k", creator="user:ada")
-        flowing = insert_one(store, flow=Flow(tenant="acme"), creator="user:bob")
+        flowing = insert_one(store, job_limits=JobLimits(tenant="acme"), creator="user:bob")
         assert [creator_of(store, one) for one in (keyed, flowing)] == ["user:ada", "user:bob"]
 
     def test_a_replacement_is_of_who_replaced_the_job(self, store: Store) -> None:

@@ -83,7 +83,7 @@ READS: dict[str, Callable[[Crowd], object]] = {
     "topics": lambda on: on.store.topics(),
     "happenings": lambda on: on.store.happenings(on.store.now() - MINUTE, 1000),
     "starting": lambda on: on.store.starting(20_000),
-    "figures": lambda on: on.store.figures(1, "", "", minute_of(on.store.now()) - 60),
+    "rollups": lambda on: on.store.rollups(1, "", "", minute_of(on.store.now()) - 60),
     "counts": lambda on: on.store.counts(None),
     "count jobs": lambda on: on.store.count_jobs(JobFilter(), 10_000),
     "count jobs of a task": lambda on: on.store.count_jobs(JobFilter(task="t"), 10_000),

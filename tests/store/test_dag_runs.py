@@ -56,8 +56,8 @@ from tickwork.core.dag.graph import (
 )
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobFilter, JobState, MapIndex
-from tickwork.core.job_limits import TaskFlow, encode_task_flow
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.job_limits import TaskLimits, encode_task_limits
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, read_limits
 from tickwork.core.occurrence import Occurrence, encode_tick
 from tickwork.core.recurrence.interval import every
@@ -72,7 +72,7 @@ ASK = ApprovalStep("?", timeout=SECOND, default="approve")
 TWO_ANSWERS = a_graph(
     a_step("ask", approval=ASK), a_step("ask too", approval=ASK), a_step("a", "ask"), a_step("b", "ask too")
 )
-ONE = Flow(slots=(LimitUse("one", "", 1),))
+ONE = JobLimits(slots=(LimitUse("one", "", 1),))
 
 
 def given(value: Any, name: str = "x") -> JsonTemplate:
@@ -158,12 +158,12 @@ def test_no_condition_holds_of_a_step_that_failed(store: Store, op: Any) -> None
 
 
 def test_a_step_has_priority_collection_labels_and_tenant_of_its_run(store: Store) -> None:
-    about: dict[str, Any] = {"priority": 3, "collection": "c", "labels": ("l",), "flow": Flow(tenant="acme")}
+    about: dict[str, Any] = {"priority": 3, "collection": "c", "labels": ("l",), "job_limits": JobLimits(tenant="acme")}
     run = begin_run(store, CHAIN, **about)
     (job,) = store.list_jobs(JobFilter(parent=run), 10)
     assert (job.priority, job.collection, job.labels) == (3, "c", ("l",))
-    assert job.flow is not None
-    assert job.flow.tenant == "acme"
+    assert job.job_limits is not None
+    assert job.job_limits.tenant == "acme"
 
 
 # -- ends that do not count
@@ -415,12 +415,12 @@ def test_a_key_is_held_until_the_run_ends(store: Store) -> None:
 
 def test_a_limit_holds_the_next_run_until_the_first_one_has_ended(store: Store) -> None:
     store.declare_limits({"one": concurrency(1)})
-    first = begin_run(store, CHAIN, flow=ONE)
-    second = enqueue_run(store, CHAIN, flow=ONE)
+    first = begin_run(store, CHAIN, job_limits=ONE)
+    second = enqueue_run(store, CHAIN, job_limits=ONE)
     held = take(store)
     assert list(held) == ["a"]
     end(store, held["a"])
-    store.open_turnstiles()
+    store.open_limit_keys()
     one = take(store)
     assert list(one) == ["b"]
     assert take(store) == {}
@@ -454,8 +454,8 @@ def test_a_run_that_a_gate_drops_never_begins(store: Store) -> None:
 
 def test_a_limit_on_a_step_is_shared_by_runs(store: Store) -> None:
     store.declare_limits({"task:t#1": concurrency(1, key="x")})
-    flow = encode_task_flow(TaskFlow(limits=read_limits("task:t", [concurrency(1, key="x")])))
-    template = Template(task="t", policy=with_retries(0), flow=flow)
+    job_limits = encode_task_limits(TaskLimits(limits=read_limits("task:t", [concurrency(1, key="x")])))
+    template = Template(task="t", policy=with_retries(0), job_limits=job_limits)
     graph = a_graph(a_step("a", job=template, args=given(Param("p"))))
     runs = [enqueue_run(store, graph, args) for args in (b'{"p":"k"}', b'{"p":"k"}', b'{"p":"other"}')]
     assert claim(store, tasks=TASKS) == []
@@ -468,8 +468,8 @@ def test_a_limit_on_a_step_is_shared_by_runs(store: Store) -> None:
 
 @pytest.mark.parametrize("result", [b"[1]", b'{"n":2}'])
 def test_a_limit_that_cannot_read_an_argument_fails_the_step_and_stops_no_worker(store: Store, result: bytes) -> None:
-    flow = encode_task_flow(TaskFlow(limits=read_limits("task:t", [concurrency(1, key="x")])))
-    template = Template(task="t", policy=with_retries(0), flow=flow)
+    job_limits = encode_task_limits(TaskLimits(limits=read_limits("task:t", [concurrency(1, key="x")])))
+    template = Template(task="t", policy=with_retries(0), job_limits=job_limits)
     path = ("n", "m") if result == b'{"n":2}' else ()
     graph = a_graph(a_step("a"), a_step("b", "a", job=template, args=given(Result("a", path))), a_step("c", "b"))
     run = begin_run(store, graph)
@@ -655,14 +655,16 @@ def test_instances_of_a_mapped_step_know_their_places(store: Store) -> None:
 class TestOccurrences:
     """What steps know of the occurrence that their run stands for."""
 
-    @pytest.mark.parametrize("flow", [None, ONE], ids=["plain", "limited"])
-    def test_a_step_has_the_tick_of_its_run(self, store: Store, clock: VirtualClock, flow: Flow | None) -> None:
+    @pytest.mark.parametrize("job_limits", [None, ONE], ids=["plain", "limited"])
+    def test_a_step_has_the_tick_of_its_run(
+        self, store: Store, clock: VirtualClock, job_limits: JobLimits | None
+    ) -> None:
         store.declare_limits({"one": concurrency(1)})
         due = clock.now() - DAY
         tick = encode_tick(Occurrence("nightly", due, True, (due - DAY, due)))
         begin_run(store, CHAIN, tick=tick)
-        if flow is not None:
-            insert_one(store, flow=flow)
+        if job_limits is not None:
+            insert_one(store, job_limits=job_limits)
         (first,) = [one for one in take(store).values() if one.step]
         assert first.tick == tick
         store.finish_attempts([succeeded(first)])

@@ -24,7 +24,7 @@ from tests.store.builders import (
 )
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
-from tickwork.core.job_limits import JobStamper, TaskFlow, rules_of
+from tickwork.core.job_limits import JobStamper, TaskLimits, rules_of
 from tickwork.core.limits.debounce import Debounce, Throttle, debounce, throttle
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
@@ -36,10 +36,10 @@ class Task:
     """A task with a habit, as a store sees it: `call` is what an enqueue stores."""
 
     def __init__(self, store: Store, habit: Debounce | Throttle) -> None:
-        flow = TaskFlow(habit=habit)
+        job_limits = TaskLimits(habit=habit)
         self.store = store
-        self.stamp = JobStamper("t", flow, "default", None, (), "")
-        store.declare_limits(dict(rules_of("t", flow)))
+        self.stamp = JobStamper("t", job_limits, "default", None, (), "")
+        store.declare_limits(dict(rules_of("t", job_limits)))
         self.worker = register(store, lease=DAY)
 
     def job(self, n: int) -> NewJob:

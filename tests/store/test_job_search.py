@@ -22,7 +22,7 @@ from tests.store.builders import (
 from tests.store.test_limits import limited, take
 from tickwork.core.ids import JobId, WorkerId, created_at
 from tickwork.core.job import JobFilter, JobState, JobView, QueuedReason
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import InvalidInput
 from tickwork.store.base import Store
@@ -101,13 +101,13 @@ def is_meant(view: JobView, which: dict[str, object], errors: dict[JobId, str | 
         return False
     if error is not None and str(error).lower() not in (errors[view.id] or "").lower():
         return False
-    of_flow = None if view.flow is None else view.flow.tenant
+    of_job_limits = None if view.job_limits is None else view.job_limits.tenant
     is_run, label, tenant = wanted.pop("runs", None), wanted.pop("label", None), wanted.pop("tenant", None)
     return (
         view.task.startswith(tasks)
         and (is_run is None or view.version is not None)
         and (label is None or label in view.labels)
-        and (tenant is None or tenant == of_flow)
+        and (tenant is None or tenant == of_job_limits)
         and all(getattr(view, name) == value for name, value in wanted.items())
     )
 
@@ -135,11 +135,11 @@ def fill(store: Store) -> dict[JobId, str | None]:
             running(store, worker, **about)
             store.finish_attempts([again(running(store, worker, **about), HOUR, f"{name} broke")])
             late = a_job(**about, delay=HOUR), a_job(**about, delay=HOUR, key=name if number == 0 else None)
-            store.insert_jobs([*late, a_job(**about, delay=HOUR, flow=Flow(tenant=name))])
+            store.insert_jobs([*late, a_job(**about, delay=HOUR, job_limits=JobLimits(tenant=name))])
     for name in ("some", "other"):
         about = {"task": name, "queue": name, "labels": (name,)}
         store.finish_attempts([again(running(store, WorkerId(name), **about), error=f"{name} broke")])
-        store.insert_jobs([a_job(**about), a_job(**about, flow=Flow(tenant=name))])
+        store.insert_jobs([a_job(**about), a_job(**about, job_limits=JobLimits(tenant=name))])
     store.cancel_jobs([view.id for view in store.list_jobs(JobFilter(key="other"), 10)])
     return {view.id: _last_error(store, view) for view in store.list_jobs(JobFilter(), 1000)}
 
@@ -181,7 +181,9 @@ def test_counting_ends_somewhere(store: Store) -> None:
 
 
 def test_queues_are_known_by_the_jobs_that_wait_in_them(store: Store) -> None:
-    store.insert_jobs([a_job(queue="b"), a_job(queue="a", delay=HOUR), a_job(queue="c", flow=Flow(tenant="x"))])
+    store.insert_jobs(
+        [a_job(queue="b"), a_job(queue="a", delay=HOUR), a_job(queue="c", job_limits=JobLimits(tenant="x"))]
+    )
     assert sorted(store.queue_names()) == ["a", "b", "c"]
 
 

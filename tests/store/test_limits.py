@@ -33,7 +33,7 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.gates import read_gate
-from tickwork.core.limits.lanes import Flow, home_lane
+from tickwork.core.limits.lanes import JobLimits, home_lane
 from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.core.placement.needs import Offer, read_needs, read_offer
 from tickwork.core.placement.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
@@ -48,19 +48,19 @@ SECOND = timedelta(seconds=1)
 
 
 def limited(key: str = "", limit: str = "two", weight: int = 1, **changes: Any) -> NewJob:
-    return a_job(flow=Flow(slots=(LimitUse(limit, key, weight),)), **changes)
+    return a_job(job_limits=JobLimits(slots=(LimitUse(limit, key, weight),)), **changes)
 
 
 def in_order(key: str, **changes: Any) -> NewJob:
-    return a_job(flow=Flow(slots=(LimitUse("line", key, 1),), sequence=True), **changes)
+    return a_job(job_limits=JobLimits(slots=(LimitUse("line", key, 1),), sequence=True), **changes)
 
 
 def of_tenant(tenant: str, **changes: Any) -> NewJob:
-    return a_job(flow=Flow(tenant=tenant), **changes)
+    return a_job(job_limits=JobLimits(tenant=tenant), **changes)
 
 
 def needing(**needs: Any) -> NewJob:
-    return a_job(flow=Flow(needs=read_needs(needs).text))
+    return a_job(job_limits=JobLimits(needs=read_needs(needs).text))
 
 
 def claims(
@@ -108,7 +108,7 @@ def shares(store: Store, starts: int, slots: Callable[[], int]) -> list[str | No
         taken = take(store, worker, 256, reach=LimitedCapacity(slots()))
         assert taken
         store.finish_attempts([succeeded(one) for one in taken])
-        seen += [one.flow.tenant if one.flow else None for one in taken]
+        seen += [one.job_limits.tenant if one.job_limits else None for one in taken]
     return seen
 
 
@@ -134,7 +134,7 @@ def test_jobs_of_tenants_are_taken_to_spare_and_their_turns_count(store: Store) 
     store.set_weight("a", 3)
     store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(20)])
     taken = take(store, register(store), 8, reach=LimitedCapacity(4, prefetch=4))
-    assert Counter(one.flow.tenant for one in taken if one.flow) == {"a": 6, "b": 2}
+    assert Counter(one.job_limits.tenant for one in taken if one.job_limits) == {"a": 6, "b": 2}
     assert take(store, register(store), 8, reach=LimitedCapacity(0)) == []
 
 
@@ -178,7 +178,9 @@ def test_a_key_that_a_start_has_filled_is_not_looked_at_until_that_job_ends(stor
 def test_nothing_is_prefetched_behind_a_job_that_needs_a_free_slot(store: Store, what: str) -> None:
     """Else a busy worker would take others each time that one of its jobs ends, and never one that needs a slot."""
     store.declare_limits({"two": rate("100/s", burst=50) if what == "a rate" else concurrency(1)})
-    urgent = store.insert_jobs([a_job(priority=0, flow=Flow(needs="gpu")) if what == "a need" else limited(priority=0)])
+    urgent = store.insert_jobs(
+        [a_job(priority=0, job_limits=JobLimits(needs="gpu")) if what == "a need" else limited(priority=0)]
+    )
     store.insert_jobs([a_job() for _ in range(20)])
     worker, offer = register(store), read_offer(["gpu"])
     assert take(store, worker, 2, reach=LimitedCapacity(0, offer, prefetch=2)) == []
@@ -278,10 +280,13 @@ def test_a_limit_that_nobody_declared_holds_nobody(store: Store) -> None:
 
 def test_a_job_waits_for_all_of_its_limits_and_holds_none_meanwhile(store: Store) -> None:
     store.declare_limits({"one": concurrency(1), "two": concurrency(2)})
-    both = a_job(flow=Flow(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1))))
+    both = a_job(job_limits=JobLimits(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1))))
     store.insert_jobs([limited("", "one"), both, limited("", "two"), limited("", "two"), limited("", "two")])
     taken = take(store, register(store))
-    assert Counter(slot.limit for one in taken if one.flow for slot in one.flow.slots) == {"one": 1, "two": 2}
+    assert Counter(slot.limit for one in taken if one.job_limits for slot in one.job_limits.slots) == {
+        "one": 1,
+        "two": 2,
+    }
 
 
 @pytest.mark.parametrize(("most", "keys", "taken"), [(10, "aaaaaaaaaa", 5), (1, "aabb", 2)])
@@ -298,8 +303,8 @@ def test_nothing_limited_is_taken_beyond_the_free_slots_where_others_could_want_
     store.insert_jobs([limited() for _ in range(10)])
     store.insert_jobs([a_job() for _ in range(10)])
     taken = take(store, register(store), 20, reach=LimitedCapacity(3))
-    assert sum(one.flow is not None for one in taken) == 3
-    assert sum(one.flow is None for one in taken) == 10
+    assert sum(one.job_limits is not None for one in taken) == 3
+    assert sum(one.job_limits is None for one in taken) == 10
 
 
 def test_held_jobs_can_be_cancelled_and_expire(store: Store, clock: VirtualClock) -> None:
@@ -385,7 +390,7 @@ def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(sto
     worker = register(store)
     insert_one(store, limited())
     (holder,) = take(store, worker)
-    both = a_job(flow=Flow(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
+    both = a_job(job_limits=JobLimits(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
     assert take(store, worker) == []
@@ -437,7 +442,7 @@ def test_a_pause_ends_by_itself(store: Store, clock: VirtualClock) -> None:
     assert claims(store, register(store)).again_s == pytest.approx(30, abs=1)
     clock.advance(timedelta(seconds=31))
     assert ids(take(store, worker)) == [job_id]
-    store.open_turnstiles()
+    store.open_limit_keys()
     assert store.gates() == []
 
 
@@ -467,7 +472,7 @@ def test_a_slow_gate_keeps_its_pace_while_nothing_waits_for_it(store: Store, clo
     worker = register(store)
     first, second = insert_one(store), a_job()
     assert ids(take(store, worker)) == [first]
-    store.open_turnstiles()
+    store.open_limit_keys()
     store.insert_jobs([second])
     assert take(store, worker) == []
     clock.advance(SECOND)
@@ -504,7 +509,7 @@ def test_tenants_take_turns_however_much_one_of_them_has(store: Store) -> None:
     store.insert_jobs([of_tenant("big") for _ in range(500)])
     store.insert_jobs([of_tenant("small") for _ in range(10)])
     taken = take(store, register(store), 20)
-    assert Counter(one.flow.tenant for one in taken if one.flow) == {"big": 10, "small": 10}
+    assert Counter(one.job_limits.tenant for one in taken if one.job_limits) == {"big": 10, "small": 10}
 
 
 def test_a_heavier_tenant_gets_as_many_more_turns(store: Store) -> None:
@@ -513,7 +518,7 @@ def test_a_heavier_tenant_gets_as_many_more_turns(store: Store) -> None:
     for tenant in ("gold", "iron"):
         store.insert_jobs([of_tenant(tenant) for _ in range(100)])
     taken = take(store, register(store), 40)
-    assert Counter(one.flow.tenant for one in taken if one.flow) == {"gold": 30, "iron": 10}
+    assert Counter(one.job_limits.tenant for one in taken if one.job_limits) == {"gold": 30, "iron": 10}
 
 
 def test_turns_come_before_urgency_and_urgency_counts_within_a_tenant(store: Store) -> None:
@@ -532,14 +537,14 @@ def test_what_has_waited_for_five_minutes_starts_although_urgent_work_never_ends
     store: Store, clock: VirtualClock, tenant: str | None
 ) -> None:
     worker = register(store, lease=24 * HOUR)
-    flow = None if tenant is None else Flow(tenant=tenant)
-    low = store.insert_jobs([a_job(priority=9, flow=flow) for _ in range(4)])
+    job_limits = None if tenant is None else JobLimits(tenant=tenant)
+    low = store.insert_jobs([a_job(priority=9, job_limits=job_limits) for _ in range(4)])
     for _ in range(5):
-        store.insert_jobs([a_job(priority=0, flow=flow) for _ in range(20)])
+        store.insert_jobs([a_job(priority=0, job_limits=job_limits) for _ in range(20)])
         for _ in range(4):
             assert not set(low) & set(ids(take(store, worker, 2)))
         clock.advance(MINUTE + SECOND)
-    store.insert_jobs([a_job(priority=0, flow=flow) for _ in range(20)])
+    store.insert_jobs([a_job(priority=0, job_limits=job_limits) for _ in range(20)])
     taken = [job_id for _ in range(8) for job_id in ids(take(store, worker, 2))]
     assert set(low) <= set(taken)
     assert len(set(taken) - set(low)) >= 8, "urgent work keeps half"
@@ -549,10 +554,12 @@ def test_what_has_waited_for_five_minutes_starts_although_urgent_work_never_ends
 def test_a_job_that_waited_long_brings_no_younger_ones_of_its_place_forward(
     store: Store, clock: VirtualClock, how: str
 ) -> None:
-    flow, reach = (Flow(tenant="acme"), None) if how == "tenant" else (None, LimitedCapacity(3, search="all"))
-    aged = insert_one(store, priority=9, flow=flow)
+    job_limits, reach = (
+        (JobLimits(tenant="acme"), None) if how == "tenant" else (None, LimitedCapacity(3, search="all"))
+    )
+    aged = insert_one(store, priority=9, job_limits=job_limits)
     clock.advance(6 * MINUTE)
-    low, urgent = store.insert_jobs([a_job(priority=priority, flow=flow) for priority in (9, 2)])
+    low, urgent = store.insert_jobs([a_job(priority=priority, job_limits=job_limits) for priority in (9, 2)])
     clock.advance(SECOND)
     worker = register(store, lease=24 * HOUR)
     assert set(ids(take(store, worker, 2, reach=reach))) == {aged, urgent}
@@ -573,7 +580,7 @@ def test_needs_that_fit_together_are_taken_and_the_others_stay(store: Store) -> 
     waiting = store.insert_jobs([needing(mem="5GB"), needing(mem="5GB"), needing(mem="3GB")])
     taken = take(store, register(store), reach=LimitedCapacity(5, read_offer(resources="mem=8GB")))
     assert len(taken) == 2
-    assert {one.flow.needs for one in taken if one.flow} == {"mem=5000000000", "mem=3000000000"}
+    assert {one.job_limits.needs for one in taken if one.job_limits} == {"mem=5000000000", "mem=3000000000"}
     assert states_of(store, waiting).count(JobState.QUEUED) == 1
 
 
@@ -581,7 +588,7 @@ def test_needs_that_fit_together_are_taken_and_the_others_stay(store: Store) -> 
 
 
 def sticking(spot: int, **changes: Any) -> NewJob:
-    return a_job(flow=Flow(spot=spot), **changes)
+    return a_job(job_limits=JobLimits(spot=spot), **changes)
 
 
 def homes(*workers: WorkerId) -> dict[WorkerId, int]:
@@ -675,7 +682,7 @@ def test_what_is_left_behind_a_job_that_cannot_start_is_looked_at_in_time(store:
     """The first one is of a task that this worker does not have, and the second one still left to its home."""
     one, other = register(store), register(store)
     spot = homes(one, other)[other]
-    store.insert_jobs([a_job("unknown", flow=Flow(spot=spot))])
+    store.insert_jobs([a_job("unknown", job_limits=JobLimits(spot=spot))])
     clock.advance(SECOND)
     (second,) = store.insert_jobs([sticking(spot)])
     found = claims(store, one)
@@ -698,8 +705,8 @@ def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock:
     store.declare_limits({"line": sequence("k")})
     one, other = register(store), register(store)
     spots = homes(one, other)
-    flows = [Flow((LimitUse("line", "a", 1),), sequence=True, spot=spots[worker]) for worker in (other, one)]
-    first, second = [insert_one(store, a_job(flow=flow)) for flow in flows]
+    flows = [JobLimits((LimitUse("line", "a", 1),), sequence=True, spot=spots[worker]) for worker in (other, one)]
+    first, second = [insert_one(store, a_job(job_limits=job_limits)) for job_limits in flows]
     (running,) = take(store, one)
     assert running.job_id == first
     store.finish_attempts([succeeded(running)])
@@ -709,8 +716,8 @@ def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock:
 def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
     store.declare_limits({"two": concurrency(1)})
     one, other = register(store), register(store)
-    flow = Flow((LimitUse("two", "", 1),), spot=homes(one, other)[one])
-    first, second = store.insert_jobs([a_job(flow=flow), a_job(flow=flow)])
+    job_limits = JobLimits((LimitUse("two", "", 1),), spot=homes(one, other)[one])
+    first, second = store.insert_jobs([a_job(job_limits=job_limits), a_job(job_limits=job_limits)])
     (running,) = take(store, one)
     assert running.job_id == first
     store.finish_attempts([succeeded(running)])
@@ -767,16 +774,16 @@ class Everything:
             name: LimitUse(name, one("ab"), 1 if name != "four" else draw.randint(1, 4))
             for name in draw.sample(["two", "four", "api", "line", "frail"], draw.randint(0, 2))
         }
-        flow = Flow(tuple(slots.values()), one([None, None, "acme"]), one(["", "", "gpu"]), "line" in slots)
-        flow = msgspec.structs.replace(flow, spot=one([None, None, 7, 8, 9]))
-        plain = flow == Flow()
+        job_limits = JobLimits(tuple(slots.values()), one([None, None, "acme"]), one(["", "", "gpu"]), "line" in slots)
+        job_limits = msgspec.structs.replace(job_limits, spot=one([None, None, 7, 8, 9]))
+        plain = job_limits == JobLimits()
         return a_job(
             one(["t", "other"]),
             queue=one(["default", "mail"]),
             priority=draw.randint(4, 6),
             delay=one([None, None, None, MINUTE]),
             collection=one([None, "c"]),
-            flow=None if plain else flow,
+            job_limits=None if plain else job_limits,
         )
 
     def happen(self, clock: VirtualClock) -> None:
@@ -867,21 +874,21 @@ def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: V
     worker = register(store, lease=HOUR)
     insert_one(store, limited())
     take(store, worker)
-    both = a_job(flow=Flow(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
+    both = a_job(job_limits=JobLimits(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
     store.cancel_jobs([first])  # nobody will hold the key after it, so no end opens it
-    store.open_turnstiles()
+    store.open_limit_keys()
     assert ids(take(store, worker)) == [second]
 
 
-def test_turnstiles_that_say_nothing_are_forgotten(store: Store, clock: VirtualClock) -> None:
+def test_limit_states_that_say_nothing_are_forgotten(store: Store, clock: VirtualClock) -> None:
     store.declare_limits({"two": concurrency(1), "api": rate("10/s")})
     worker = register(store, lease=HOUR)
     store.insert_jobs([limited(str(key)) for key in range(20)] + [limited(str(key), "api") for key in range(20)])
     store.finish_attempts([succeeded(one) for one in take(store, worker)])
     clock.advance(MINUTE)
-    store.open_turnstiles()
+    store.open_limit_keys()
     assert store.limits()[0].live == 0
     store.insert_jobs([limited("0"), limited("0")])
     assert len(take(store, worker)) == 1
@@ -906,7 +913,7 @@ def test_a_claim_from_a_lane_in_order_waits_for_the_claim_of_another_worker(post
     lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))"
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     with psycopg.connect(postgres.url) as holder, psycopg.connect(postgres.url, autocommit=True) as watcher:
-        holder.execute(lock.encode(), (home_lane("default", in_order("a").flow),))
+        holder.execute(lock.encode(), (home_lane("default", in_order("a").job_limits),))
         with ThreadPoolExecutor(1) as threads:
             claimed = threads.submit(take, postgres, one, 1)
             until = time.monotonic() + 10

@@ -7,7 +7,7 @@ import pytest
 from tests.store.builders import HOUR, SECOND, a_job, again, register, states_of, succeeded
 from tests.store.test_limits import gate, ids, limited, take
 from tickwork.core.job import JobState
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
@@ -61,7 +61,7 @@ def test_a_job_of_a_sequence_that_a_rate_held_and_that_is_tried_again_later_hold
 ) -> None:
     store.declare_limits({"line": sequence("key", on_retry="pass"), "api": rate("2/s", burst=0)})
     slots = (LimitUse("api", "a", 1), LimitUse("line", "a", 1))
-    waiting = store.insert_jobs([a_job(flow=Flow(slots, sequence=True)) for _ in range(3)])
+    waiting = store.insert_jobs([a_job(job_limits=JobLimits(slots, sequence=True)) for _ in range(3)])
     worker = register(store)
     for expected, end in zip(waiting[:2], (succeeded, lambda one: again(one, HOUR)), strict=True):
         (one,) = take(store, worker)

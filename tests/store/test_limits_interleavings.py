@@ -19,7 +19,7 @@ from tests.store.stepping import SteppedStore, Stepper, Verb, meet
 from tests.store.test_limits import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
 from tickwork.store.base import Exchange
@@ -207,7 +207,7 @@ def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
         postgres.declare_limits({"one": concurrency(1), "two": concurrency(1)})
         postgres.insert_jobs([limited(limit="one"), limited(limit="two")])
         first, second = take(postgres, register(postgres))
-        both = insert_one(postgres, a_job(flow=Flow(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1)))))
+        both = insert_one(postgres, a_job(job_limits=JobLimits(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1)))))
         take(postgres, register(postgres))
         worker = register(postgres)
 
@@ -261,7 +261,7 @@ def test_what_a_claim_puts_aside_while_its_gate_is_lifted_can_start(
     every_meeting(make)
 
 
-def test_a_job_that_is_stored_while_a_claim_empties_its_turnstile_can_start(
+def test_a_job_that_is_stored_while_a_claim_empties_its_limit_key_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:

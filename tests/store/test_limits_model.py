@@ -18,7 +18,7 @@ from tests.store.limits_model import Job, Model
 from tests.store.test_limits import gate
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
 from tickwork.store.base import Finish
 from tickwork.store.limits import LimitedCapacity
@@ -39,7 +39,7 @@ HOW = st.sampled_from(["succeeded", "succeeded", "failed", "again", "later"])
 SELECTED = st.sampled_from([("task", "other"), ("tenant", "acme"), ("collection", "c")])  # most jobs have none of it
 
 
-class FlowMachine(RuleBasedStateMachine):
+class LimitsMachine(RuleBasedStateMachine):
     """A store, and the model beside it."""
 
     def __init__(self) -> None:
@@ -82,12 +82,12 @@ class FlowMachine(RuleBasedStateMachine):
         self, limits: tuple[str, ...], key: str, weight: int, count: int, delay_s: int, priority: int, **said: Any
     ) -> None:
         slots = tuple(LimitUse(limit, key, weight if limit == "four" else 1) for limit in limits)
-        flow = (
-            Flow(slots, said["tenant"], sequence=bool({"line", "loose"} & {*limits}))
+        job_limits = (
+            JobLimits(slots, said["tenant"], sequence=bool({"line", "loose"} & {*limits}))
             if slots or said["tenant"]
             else None
         )
-        about = {"flow": flow, "collection": said["collection"], "priority": priority}
+        about = {"job_limits": job_limits, "collection": said["collection"], "priority": priority}
         jobs = [a_job(said["task"], delay=timedelta(seconds=delay_s), **about) for _ in range(count)]
         self.store.insert_jobs(jobs)
         weights = {(slot.limit, slot.key): slot.weight for slot in slots}
@@ -217,7 +217,7 @@ class FlowMachine(RuleBasedStateMachine):
     @rule(worker=st.integers(0, WORKERS - 1))
     def settle(self, worker: int) -> None:
         """Somebody takes all that there is: what waits now, something holds."""
-        self.store.open_turnstiles()
+        self.store.open_limit_keys()
         while self.take(self.workers[worker], 1000):
             pass
         for job in self.model.due():
@@ -231,12 +231,12 @@ class FlowMachine(RuleBasedStateMachine):
             assert live.get(name, 0) == sum(self.model.live(key) for key in keys)
 
 
-TestFlowModel = FlowMachine.TestCase
-TestFlowModel.settings = settings(max_examples=100, stateful_step_count=40)
+TestLimitsModel = LimitsMachine.TestCase
+TestLimitsModel.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 @pytest.mark.usefixtures("small_masses")
-class TestFlowModelInMasses(FlowMachine.TestCase):  # type: ignore[misc,name-defined]
+class TestLimitsModelAtScale(LimitsMachine.TestCase):  # type: ignore[misc,name-defined]
     """The same, where two jobs of a kind that are held are a mass, and three are looked at behind it."""
 
-    settings = TestFlowModel.settings
+    settings = TestLimitsModel.settings

@@ -20,7 +20,7 @@ from tests.store.builders import (
 )
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.rule import new_notification
 from tickwork.core.notify.state import AlertState, EndedMark
@@ -138,7 +138,7 @@ def test_what_waits_is_seen_in_all_lanes_by_its_time(store: Store, clock: Virtua
     early = clock.now()
     lanes = [{"queue": queue, "priority": priority} for queue in ("a", "b", "default") for priority in (1, 5, 9)]
     ids = [insert_one(store, **lane) for lane in lanes]
-    guarded = insert_one(store, flow=Flow(tenant="x"), queue="a")
+    guarded = insert_one(store, job_limits=JobLimits(tenant="x"), queue="a")
     clock.advance(MINUTE)
     insert_one(store)
     insert_one(store, delay=HOUR)

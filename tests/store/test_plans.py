@@ -26,7 +26,7 @@ from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, no
 from tickwork.core.blob_ref import BlobRef
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, NewJob, QueuedReason
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency
 from tickwork.core.notify.state import EndedMark
 from tickwork.core.recurrence.interval import every
@@ -83,7 +83,7 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Filled:
 
 
 def limited(limit: str, key: str = "") -> NewJob:
-    return a_job(queue="limited", flow=Flow(slots=(LimitUse(limit, key, 1),)))
+    return a_job(queue="limited", job_limits=JobLimits(slots=(LimitUse(limit, key, 1),)))
 
 
 def _hold(store: Store, worker: WorkerId, size: int) -> None:
@@ -157,8 +157,8 @@ def settled(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
     return call
 
 
-def count_figures(on: Filled) -> None:
-    page = on.store.count_figures(on.store.figure_marks(), PAGE)
+def count_events(on: Filled) -> None:
+    page = on.store.count_events(on.store.rollup_marks(), PAGE)
     assert page.is_full
     assert sum(one.rows for one in page.counted if one.what == "enqueued") == PAGE
 
@@ -353,11 +353,11 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "keys of a limit": lambda on: on.store.limit_keys("full", PAGE),
     "failed lately": lambda on: on.store.failed_lately(on.clock.now() - HOUR, PAGE),
     "retried lately": lambda on: on.store.retried_lately(on.clock.now() - HOUR, PAGE),
-    "count for figures": settled(count_figures),
-    "figures": lambda on: on.store.figures(1, "", "", minute_of(on.clock.now()) - 60),
-    "figures of queues": lambda on: on.store.queue_figures(1, minute_of(on.clock.now()) - 30),
-    "figures since the store was made": lambda on: on.store.total_figures(),
-    "until when figures are known": settled(lambda on: on.store.figures_known()),
+    "count for figures": settled(count_events),
+    "rollups": lambda on: on.store.rollups(1, "", "", minute_of(on.clock.now()) - 60),
+    "figures of queues": lambda on: on.store.queue_rollups(1, minute_of(on.clock.now()) - 30),
+    "figures since the store was made": lambda on: on.store.rollup_totals(),
+    "until when figures are known": settled(lambda on: on.store.counted_until()),
     "what starts now": lambda on: on.store.starting(PAGE),
     "schedules that are due next": lambda on: on.store.waking_schedules(PAGE),
     "schedules that are paused": lambda on: on.store.paused_schedules(PAGE),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from tests.store.builders import HOUR, SECOND, a_job, claim, ended, insert_one, jobs, succeeded
 from tickwork.core.autoscale import WaitingKind
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.store.base import Store
 from tickwork.store.claim.positions import Backlog
 from tickwork.testing import VirtualClock
@@ -41,10 +41,12 @@ def test_it_looks_at_a_bounded_number(store: Store) -> None:
 
 
 def test_it_tells_apart_what_jobs_need_whosever_they_are(store: Store, clock: VirtualClock) -> None:
-    first = insert_one(store, flow=Flow(tenant="a", needs="gpu"))
+    first = insert_one(store, job_limits=JobLimits(tenant="a", needs="gpu"))
     assert first
-    store.insert_jobs([*jobs(2, flow=Flow(tenant="b", needs="gpu")), *jobs(3, flow=Flow(tenant="b")), *jobs(1)])
-    store.insert_jobs(jobs(4, flow=Flow(tenant="c"), delay=HOUR))
+    store.insert_jobs(
+        [*jobs(2, job_limits=JobLimits(tenant="b", needs="gpu")), *jobs(3, job_limits=JobLimits(tenant="b")), *jobs(1)]
+    )
+    store.insert_jobs(jobs(4, job_limits=JobLimits(tenant="c"), delay=HOUR))
     assert waiting(store) == {"gpu": 3, "": 4}
 
 
@@ -72,7 +74,7 @@ def test_a_job_that_ended_without_having_started_says_nothing(store: Store) -> N
 
 
 def test_it_tells_which_kinds_of_jobs_wait(store: Store) -> None:
-    needy = [a_job("t", flow=Flow(needs="gpu")) for _ in range(2)]
+    needy = [a_job("t", job_limits=JobLimits(needs="gpu")) for _ in range(2)]
     store.insert_jobs([*jobs(3), *jobs(1, priority=0), *jobs(2, task="u"), *needy, *jobs(4, queue="defaults")])
     store.insert_jobs(jobs(5, delay=HOUR))
     found = sorted(store.waiting_kinds("default", 100))

@@ -31,7 +31,7 @@ def test_a_store_knows_which_migrations_it_has(store: Store) -> None:
     insert_one(store)
     status = store.schema_status()
     assert [(migration.number, migration.name) for migration in status.applied] == EXPECTED
-    assert EXPECTED[0] == (1, "engine")
+    assert EXPECTED[0] == (1, "baseline")
     assert status.pending == ()
     assert "CREATE TABLE" in status.applied[0].sql
 

@@ -24,7 +24,7 @@ from tests.store.builders import (
 from tests.store.test_limits import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState, Policy
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
 from tickwork.core.outcome import Released, Snoozed
 from tickwork.core.why import explain
@@ -103,7 +103,7 @@ def test_a_job_comes_back_many_times(store: Store, clock: VirtualClock) -> None:
         one = started(store, worker)
         assert one.job_id == waiting[0]
         store.finish_attempts([end(one)])
-        store.open_turnstiles()
+        store.open_limit_keys()
         clock.advance(HOUR)
     runs_in_this_order(store, worker, waiting)
 
@@ -123,7 +123,10 @@ def test_the_place_holds_over_queues_and_tenants(store: Store, clock: VirtualClo
     store.finish_attempts([retried(started(store, worker))])
     slots = (LimitUse("line", "a", 1),)
     others = store.insert_jobs(
-        [a_job(flow=Flow(slots, "acme", sequence=True)), a_job(queue="mail", flow=Flow(slots, sequence=True))]
+        [
+            a_job(job_limits=JobLimits(slots, "acme", sequence=True)),
+            a_job(queue="mail", job_limits=JobLimits(slots, sequence=True)),
+        ]
     )
     queues = ("default", "mail")
     assert take(store, worker, queues=queues) == []
@@ -145,8 +148,8 @@ def test_an_end_frees_what_else_the_job_held(store: Store) -> None:
     """The sequence keeps its key while its job waits; another limit does not."""
     store.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store)
-    both = Flow(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True)
-    insert_one(store, a_job(flow=both))
+    both = JobLimits(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True)
+    insert_one(store, a_job(job_limits=both))
     (one,) = take(store, worker)
     other = insert_one(store, limited())
     assert take(store, worker) == []
@@ -183,7 +186,7 @@ def test_the_next_one_starts_at_once_when_the_first_one_ends_while_it_waits(
     if not begun:
         insert_one(store, limited(limit="api"))
         take(store, worker)
-    first = insert_one(store, a_job(flow=Flow(slots, sequence=True), policy=Policy(expires=5 * MINUTE)))
+    first = insert_one(store, a_job(job_limits=JobLimits(slots, sequence=True), policy=Policy(expires=5 * MINUTE)))
     second = insert_one(store, in_order("a"))
     if begun:
         store.finish_attempts([retried(started(store, worker))])
@@ -256,7 +259,7 @@ def test_a_job_that_has_not_started_goes_to_its_new_place_and_the_next_one_start
     insert_one(store, limited(limit="api"))
     take(store, worker)
     slots = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
-    first = insert_one(store, a_job(flow=Flow(slots, sequence=True)))
+    first = insert_one(store, a_job(job_limits=JobLimits(slots, sequence=True)))
     second = insert_one(store, in_order("a"))
     assert take(store, worker) == []
     store.reschedule_jobs([first], delay=HOUR)
@@ -306,4 +309,4 @@ def test_a_service_leaves_what_waits_for_a_retry_alone(store: Store) -> None:
     worker, _ = line(store)
     store.finish_attempts([retried(started(store, worker))])
     assert take(store, worker) == []
-    assert store.open_turnstiles() == 0
+    assert store.open_limit_keys() == 0

@@ -15,7 +15,7 @@ from tests.store.builders import HOUR, SECOND, a_job, again, insert_one, jobs, r
 from tests.store.test_limits import gate, ids, in_order, limited
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState, NewJob
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.core.placement.sticky import GRACE_US, GROUPS
 from tickwork.store.base import Claims, Store
@@ -142,8 +142,8 @@ def test_a_search_that_has_seen_all_says_when_to_look_again(store: Store, clock:
 def test_a_claim_among_others_says_when_something_behind_them_is_due(
     store: Store, clock: VirtualClock, search: Literal["all", "ends"] | None
 ) -> None:
-    store.insert_jobs(others(WALK // 2, flow=Flow(tenant="a")))
-    wanted = insert_one(store, flow=Flow(tenant="a"), delay=timedelta(milliseconds=300))
+    store.insert_jobs(others(WALK // 2, job_limits=JobLimits(tenant="a")))
+    wanted = insert_one(store, job_limits=JobLimits(tenant="a"), delay=timedelta(milliseconds=300))
     clock.advance(timedelta(milliseconds=100))
     worker = register(store)
     reach = LimitedCapacity(5, search=search)
@@ -180,7 +180,7 @@ def test_where_many_others_stand_before_it_a_search_goes_on(store: Store, clock:
 
 def test_what_it_had_no_room_for_is_found_by_the_next_one(store: Store, clock: VirtualClock) -> None:
     store.insert_jobs(others(2 * WALK))
-    wanted = store.insert_jobs([a_job(flow=Flow(tenant="a")) for _ in range(4)])
+    wanted = store.insert_jobs([a_job(job_limits=JobLimits(tenant="a")) for _ in range(4)])
     clock.advance(SECOND)
     worker = register(store)
     assert steps(store, worker, 4, limit=5, slots=2) == wanted
@@ -200,8 +200,8 @@ def test_one_that_failed_and_is_due_again_is_found(store: Store, clock: VirtualC
 @pytest.mark.parametrize("places", [8, 60])
 def test_all_are_found_however_many_places_there_are(store: Store, clock: VirtualClock, places: int) -> None:
     tenants = [f"tenant {number}" for number in range(places)]
-    store.insert_jobs([one for tenant in tenants for one in others(2, flow=Flow(tenant=tenant))])
-    wanted = store.insert_jobs([a_job(flow=Flow(tenant=tenant)) for tenant in tenants])
+    store.insert_jobs([one for tenant in tenants for one in others(2, job_limits=JobLimits(tenant=tenant))])
+    wanted = store.insert_jobs([a_job(job_limits=JobLimits(tenant=tenant)) for tenant in tenants])
     clock.advance(HOUR)
     worker = register(store)
     assert sorted(steps(store, worker, places)) == sorted(wanted)
@@ -309,12 +309,12 @@ def test_a_sequence_keeps_its_order(store: Store, clock: VirtualClock) -> None:
 
 def test_what_sticks_to_another_worker_is_left_to_it_for_its_time(store: Store, clock: VirtualClock) -> None:
     mine, theirs = register(store), register(store)
-    spots = store.insert_jobs([a_job(flow=Flow(spot=spot)) for spot in range(2 * GROUPS)])
+    spots = store.insert_jobs([a_job(job_limits=JobLimits(spot=spot)) for spot in range(2 * GROUPS)])
     first, second = (set(steps(store, one, 40, limit=100)) for one in (mine, theirs))
     assert first
     assert second
     assert first | second == set(spots)
-    more = store.insert_jobs([a_job(flow=Flow(spot=spot)) for spot in range(2 * GROUPS)])
+    more = store.insert_jobs([a_job(job_limits=JobLimits(spot=spot)) for spot in range(2 * GROUPS)])
     clock.advance(timedelta(microseconds=GRACE_US + 1))
     assert set(steps(store, mine, 40, limit=100)) == set(more)
 
@@ -341,7 +341,7 @@ def test_searches_take_each_job_once_and_leave_all_others(
 ) -> None:
     queue = f"queue-{next(_numbers)}"
     placed = [
-        a_job(task, queue=queue, priority=priority, flow=Flow(tenant=tenant) if tenant else None)
+        a_job(task, queue=queue, priority=priority, job_limits=JobLimits(tenant=tenant) if tenant else None)
         for task, priority, tenant in lines
     ]
     store.insert_jobs(placed)

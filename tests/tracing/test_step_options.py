@@ -10,7 +10,7 @@ import pytest
 
 from tests.tracing.writing import Made, is_there, look, refusal, tell
 from tickwork import InvalidDag, Tickwork, approve, branch, concurrency, debounce, group, if_, loop, rate, teardown
-from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_limits import decode_task_limits
 from tickwork.errors import InvalidOption
 
 
@@ -29,15 +29,20 @@ def test_a_step_has_the_options_of_its_task_and_its_own_over_them(made: Made) ->
     assert second is not None
     assert (first.task, first.queue, first.priority, first.tenant, first.needs) == ("send", "mail", None, None, "gpu")
     assert (first.policy.retry.retries, first.policy.timeout) == (7, timedelta(seconds=5))
-    assert (first.labels, decode_task_flow(first.flow)) == (("red",), send.flow)
-    assert (second.queue, second.priority, second.tenant, second.flow) == ("slow", 2, "acme", first.flow)
+    assert (first.labels, decode_task_limits(first.job_limits)) == (("red",), send.job_limits)
+    assert (second.queue, second.priority, second.tenant, second.job_limits) == ("slow", 2, "acme", first.job_limits)
     assert (second.policy.retry.retries, second.policy.expires) == (0, timedelta(hours=1))
 
 
 def test_a_task_without_options_is_a_plain_template(made: Made) -> None:
     (step,) = made(lambda: tell("x")).graph.steps
     assert step.job is not None
-    assert (step.job.queue, step.job.priority, step.job.flow, step.job.policy.timeout) == ("default", None, None, None)
+    assert (step.job.queue, step.job.priority, step.job.job_limits, step.job.policy.timeout) == (
+        "default",
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

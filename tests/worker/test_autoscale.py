@@ -10,7 +10,7 @@ import pytest
 from tests.store.builders import HOUR, a_job, jobs, register
 from tests.worker.quiet import QuietPools, a_worker
 from tickwork.core.autoscale import AutoscaleRange
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.placement.needs import read_needs, read_offer
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -134,9 +134,9 @@ def test_the_store_is_asked_only_while_all_slots_are_taken(scene: Scene) -> None
 
 def test_what_waits_for_something_else_than_a_slot_does_not_make_it_grow() -> None:
     scene = Scene(offer=read_offer([], "gpu=1"))
-    gpu = Flow(needs=read_needs({"gpu": 1}).text)
-    mine = Flow(needs=read_needs({f"worker:{register(scene.store)}": True}).text)
-    scene.store.insert_jobs([*jobs(10, flow=gpu), *jobs(3, flow=mine), a_job()])
+    gpu = JobLimits(needs=read_needs({"gpu": 1}).text)
+    mine = JobLimits(needs=read_needs({f"worker:{register(scene.store)}": True}).text)
+    scene.store.insert_jobs([*jobs(10, job_limits=gpu), *jobs(3, job_limits=mine), a_job()])
     scene.pass_time(60)
     assert len(scene.pools.given) == EACH
     assert scene.crew.sizes == []

@@ -15,7 +15,7 @@ from tickwork.clock import SystemClock
 from tickwork.core.ids import ClaimId
 from tickwork.core.job import Policy
 from tickwork.core.job_limits import breaker_name
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retry import RetryPolicy
@@ -41,9 +41,9 @@ class Scene:
         return a_worker(self.store, self.clock, slots=2)
 
     def insert(self, count: int) -> None:
-        flow = Flow(slots=(LimitUse(NAME, "", 1),))
+        job_limits = JobLimits(slots=(LimitUse(NAME, "", 1),))
         policy = Policy(RetryPolicy(retries=0))
-        self.store.insert_jobs(jobs(count, flow=flow, policy=policy))
+        self.store.insert_jobs(jobs(count, job_limits=job_limits, policy=policy))
 
     def tick(self, after: timedelta = timedelta(0)) -> list[str]:
         """What runs after some time, and another tick."""
@@ -116,8 +116,8 @@ def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(app: Tickwork)
     store, clock = app.store, SystemClock()
     worker, pools = a_worker(store, clock)
     store.declare_limits({"one": concurrency(1)})
-    flow = Flow(slots=(LimitUse("one", "", 1),))
-    first, second = store.insert_jobs([a_job(flow=flow), a_job(flow=flow)])
+    job_limits = JobLimits(slots=(LimitUse("one", "", 1),))
+    first, second = store.insert_jobs([a_job(job_limits=job_limits), a_job(job_limits=job_limits)])
     worker.tick(clock.monotonic())
     assert list(pools.given) == [first]
     assert store.hold(second) is not None

@@ -227,12 +227,12 @@ class TestSteps:
             return len(found), one["id"]
 
         @app.dag
-        def flow(n: int) -> Any:
+        def job_limits(n: int) -> Any:
             made = make(n)
             return [count(made), both(made, made[7]), count(made), made[8]["id"]]
 
         with app.worker():
-            run = flow.enqueue(2000)
+            run = job_limits.enqueue(2000)
             assert run.result(timeout=30) == [2000, [2000, "7"], 2000, "8"], told(run)
             assert run.steps["make"].result == rows(2000)
         assert len(files(blobs)) == 1, "it is stored once"
@@ -258,7 +258,7 @@ class TestSteps:
             return sum(numbers)
 
         @app.dag
-        def flow(n: int) -> Any:
+        def job_limits(n: int) -> Any:
             made = make(n)
             numbers = number.map(made["rows"])
             with if_(made["open"]):
@@ -268,7 +268,7 @@ class TestSteps:
             return [total(numbers), greeted, never]
 
         with app.worker():
-            run = flow.enqueue(1500)
+            run = job_limits.enqueue(1500)
             assert run.result(timeout=50) == [sum(range(1500)), "Zoë has 2", None], told(run)
             assert run.steps["greet_2"].state == "skipped"
 
@@ -287,12 +287,12 @@ class TestSteps:
             return [len(text) for text in texts]
 
         @app.dag
-        def flow() -> Any:
+        def job_limits() -> Any:
             made = make.map([0, 1, 2, 3])
             return lengths(cut.map(made), made[0])
 
         with app.worker():
-            run = flow.enqueue()
+            run = job_limits.enqueue()
             assert run.result(timeout=50) == [LARGE // 2] * 4, told(run)
         assert len(files(blobs)) == 8
         for job in run.steps["cut"].jobs:
@@ -310,11 +310,11 @@ class TestSteps:
             return sum(map(len, texts))
 
         @app.dag
-        def flow() -> int:
+        def job_limits() -> int:
             return count(make.map(list(range(64))))
 
         with app.worker():
-            run = flow.enqueue()
+            run = job_limits.enqueue()
             assert run.result(timeout=50) == 64_000_000, told(run)
 
     def test_a_run_gives_back_large_results(self, app: Tickwork, blobs: LocalBlobs) -> None:
@@ -350,11 +350,11 @@ class TestSteps:
             return value
 
         @app.dag
-        def flow() -> Any:
+        def job_limits() -> Any:
             return take(make()["b"])
 
         with app.worker():
-            run = flow.enqueue()
+            run = job_limits.enqueue()
             assert run.wait(timeout=20) == "failed"
         assert 'the result has no \'b\': it is {"a":"xxx' in (run.steps["take"].error or "")
         job = run.steps["take"].job
@@ -378,7 +378,7 @@ class TestSteps:
         def note(value: str) -> None: ...
 
         @app.dag
-        def flow() -> None:
+        def job_limits() -> None:
             made = make()
             lost = lose(made)
             take(made).after(lost)
@@ -388,7 +388,7 @@ class TestSteps:
             note.options(name="written")(f"of {made[1]}").after(lost)
 
         with app.worker():
-            run = flow.enqueue()
+            run = job_limits.enqueue()
             assert run.wait(timeout=20) == "failed", told(run)
         for name in ("take", "note", "noted", "written"):
             assert run.steps[name].state == "failed", name
@@ -402,11 +402,11 @@ class TestLifetime:
             return str(n) * LARGE
 
         @app.dag
-        def flow() -> str:
+        def job_limits() -> str:
             return make(5)
 
         with app.worker():
-            job, run = make.enqueue(1), flow.enqueue()
+            job, run = make.enqueue(1), job_limits.enqueue()
             job.result(timeout=20)
             run.result(timeout=20)
             kept = files(blobs)
@@ -435,11 +435,11 @@ class TestLifetime:
             return text[0]
 
         @app.dag
-        def flow() -> str:
+        def job_limits() -> str:
             return check(make())
 
         with app.worker():
-            run = flow.enqueue()
+            run = job_limits.enqueue()
             assert run.wait(timeout=20) == "failed"
             (first,) = files(blobs)
             assert run.rerun("make").result(timeout=20) == "2"

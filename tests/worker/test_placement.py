@@ -11,7 +11,7 @@ from tests.worker.fixtures import eventually
 from tests.worker.quiet import a_worker
 from tickwork import Tickwork, concurrency, current_job
 from tickwork.core.job import NewJob
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse
 from tickwork.core.placement.needs import own_label, read_needs, read_offer
 from tickwork.errors import InvalidOption
@@ -30,7 +30,7 @@ def store(clock: VirtualClock) -> SqliteStore:
 
 
 def needing(**needs: Any) -> NewJob:
-    return a_job(flow=Flow(needs=read_needs(needs).text))
+    return a_job(job_limits=JobLimits(needs=read_needs(needs).text))
 
 
 def test_a_worker_takes_as_many_as_its_resources_hold_and_the_next_when_one_ends(
@@ -76,7 +76,7 @@ def test_limited_jobs_are_not_taken_ahead(store: SqliteStore, clock: VirtualCloc
         insert_one(store, a_job())
         worker.tick(clock.monotonic())
         pools.end(list(pools.given), took=0.001)
-    limited = store.insert_jobs(jobs(4, flow=Flow(slots=(LimitUse("many", "", 1),)), priority=0))
+    limited = store.insert_jobs(jobs(4, job_limits=JobLimits(slots=(LimitUse("many", "", 1),)), priority=0))
     worker.tick(clock.monotonic())
     assert list(pools.given) == limited[:2]
     store.insert_jobs(jobs(50))

@@ -15,7 +15,7 @@ import msgspec
 from tickwork.api.client import PAGE, Client, Job
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency
 from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import Calendars, read_instant
@@ -177,5 +177,7 @@ def _lets_next_start(ended: Job) -> bool:
 
 def _limited(job: NewJob, limit: str) -> NewJob:
     """Return the job with one more limit use."""
-    flow = Flow() if job.flow is None else job.flow
-    return msgspec.structs.replace(job, flow=msgspec.structs.replace(flow, slots=(*flow.slots, LimitUse(limit, "", 1))))
+    job_limits = JobLimits() if job.job_limits is None else job.job_limits
+    return msgspec.structs.replace(
+        job, job_limits=msgspec.structs.replace(job_limits, slots=(*job_limits.slots, LimitUse(limit, "", 1)))
+    )

@@ -101,8 +101,8 @@ def stored_json(data: bytes) -> Any:
 def job_json(view: JobView) -> dict[str, Any]:
     """Return a job as JSON. Names of durations in its policy end in their unit."""
     found: dict[str, Any] = plain(view)
-    if view.flow is not None:
-        found["flow"]["slots"] = [slot._asdict() for slot in view.flow.slots]
+    if view.job_limits is not None:
+        found["job_limits"]["slots"] = [slot._asdict() for slot in view.job_limits.slots]
     policy = view.policy
     found["policy"] = plain(
         {

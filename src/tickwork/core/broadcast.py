@@ -12,7 +12,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from tickwork.core.job import NewJob, WorkerView
-from tickwork.core.limits.lanes import Broadcast, Flow
+from tickwork.core.limits.lanes import Broadcast, JobLimits
 from tickwork.core.placement.needs import Needs, needs_of, own_label, taken_of
 from tickwork.errors import InvalidOption
 
@@ -21,7 +21,7 @@ EXPIRES = timedelta(minutes=10)  # unless the task or its options set another ti
 
 def addressees(workers: Iterable[WorkerView], job: NewJob) -> list[str]:
     """Return the workers that take jobs, know the task, serve the queue and have what the job needs."""
-    needs = needs_of("" if job.flow is None else job.flow.needs)
+    needs = needs_of("" if job.job_limits is None else job.job_limits.needs)
     return [
         worker.id
         for worker in workers
@@ -36,7 +36,7 @@ def addressed(job: NewJob, worker: str, index: int, total: int) -> NewJob:
     """Return a job that only this worker can run. Raises InvalidOption for a job with a key, which must be unique."""
     if job.key is not None:
         raise InvalidOption("a broadcast makes many jobs, and there is one live job per key: leave the key out.")
-    flow = job.flow or Flow()
-    other = needs_of(flow.needs)
+    job_limits = job.job_limits or JobLimits()
+    other = needs_of(job_limits.needs)
     needs = Needs((*other.things, own_label(worker)), other.amounts)
-    return replace(job, flow=replace(flow, needs=needs.text, broadcast=Broadcast(index, total)))
+    return replace(job, job_limits=replace(job_limits, needs=needs.text, broadcast=Broadcast(index, total)))

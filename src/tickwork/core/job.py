@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.occurrence import Occurrence
 from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.core.retry import RetryPolicy
@@ -112,9 +112,8 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 
     The job is due `delay` after the current time of the store, or at `at`, whichever is given; `expires_at` is
     absolute, `policy.expires` counts from the moment it is due. `tick` is its occurrence as JSON, if a schedule made
-    it. `flow` is its flow-control data; None: it is a plain job. `version` makes it a run of that version of the dag
-    named by `task`. `part` is the step instance of a job that a step made. `creator` is who made the job (see
-    api/creator.py).
+    it. `job_limits` is None for a plain job. `version` makes it a run of that version of the dag named by `task`. `part`
+    is the step instance of a job that a step made. `creator` is who made the job (see api/creator.py).
 
     `if_exists` "follow", which debounce and throttle use, replaces a waiting job that holds the key; if that job has
     started, this job is stored as well and takes over the key.
@@ -137,7 +136,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     trace: str | None = None
     creator: str | None = None
     tick: str | None = None
-    flow: Flow | None = None
+    job_limits: JobLimits | None = None
     version: int | None = None
     part: StepInstance | None = None
 
@@ -179,7 +178,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     crashes: int
     alone: bool
     tick: str | None = None
-    flow: Flow | None = None
+    job_limits: JobLimits | None = None
     is_probe: bool = False
     run: str | None = None
     step: str | None = None
@@ -228,7 +227,7 @@ class JobView:
     error: str | None
     discarded: bool
     tick: Occurrence | None
-    flow: Flow | None
+    job_limits: JobLimits | None
     version: int | None = None
     run: str | None = None
     step: str | None = None
@@ -333,8 +332,8 @@ class QueueView:
 class TaskDefinition:
     """The definition of a task that workers store, so that callers who do not import the task can enqueue it.
 
-    `flow` is its TaskFlow as JSON (see core/job_limits.py). `version`: the task is a dag, and this is its newest
-    version.
+    `task_limits` is its TaskLimits as JSON (see core/job_limits.py). `version`: the task is a dag, and this is its
+    newest version.
     """
 
     name: str
@@ -342,7 +341,7 @@ class TaskDefinition:
     priority: int
     policy: Policy
     schema: bytes
-    flow: str | None = None
+    task_limits: str | None = None
     version: int | None = None
 
 

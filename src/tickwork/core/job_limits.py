@@ -1,8 +1,8 @@
 """Stored flow control of a task (limits, breaker, debounce, needs), and how its values are set on each job.
 
-A TaskFlow is stored with its task, so that every caller makes the same jobs of it: the program that declares the task,
-one that knows only its name, and the scheduler. A `JobStamper` is made once for a task with its options; values that
-are the same for all jobs are computed then, and only limits that read arguments are computed for each job. A task
+A TaskLimits is stored with its task, so that every caller makes the same jobs of it: the program that declares the
+task, one that knows only its name, and the scheduler. A `JobStamper` is made once for a task with its options; values
+that are the same for all jobs are computed then, and only limits that read arguments are computed for each job. A task
 without flow control, called without a tenant, has no stamper.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.limits.breaker import Breaker, Rule
 from tickwork.core.limits.debounce import Debounce, Throttle, limits_of, options_of
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limit_keys import key_text, parameter_of
 from tickwork.core.limits.limits import AnyLimit, Concurrency, LimitUse, LimitValue, Shared, slots_of
 from tickwork.core.placement.sticky import spot_of
@@ -26,7 +26,7 @@ from tickwork.core.versioned_json import VersionedJson
 Habit = Debounce | Throttle
 
 
-class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class TaskLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The flow control of a task, as it is stored.
 
     `queues` are the limits that its app declares for queues, by queue name: they apply to jobs of the task in that
@@ -52,20 +52,20 @@ class TaskFlow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
         return {name for key in said if key is not None and (name := parameter_of(key)) is not None}
 
 
-NO_FLOW = TaskFlow()
-_FLOWS: VersionedJson[TaskFlow] = VersionedJson("flow", msgspec.json.Decoder(TaskFlow))
+NO_LIMITS = TaskLimits()
+_TASK_LIMITS: VersionedJson[TaskLimits] = VersionedJson("limits of a task", msgspec.json.Decoder(TaskLimits))
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def encode_task_flow(flow: TaskFlow) -> str | None:
-    """Return the stored form of a TaskFlow; None if it has only defaults."""
-    return None if flow == NO_FLOW else _FLOWS.encode(flow).decode()
+def encode_task_limits(task_limits: TaskLimits) -> str | None:
+    """Return the stored form of a TaskLimits; None if it has only defaults."""
+    return None if task_limits == NO_LIMITS else _TASK_LIMITS.encode(task_limits).decode()
 
 
 @lru_cache(maxsize=1024)
-def decode_task_flow(text: str | None) -> TaskFlow:
-    """Return the TaskFlow that `encode_task_flow` was given. Raises InvalidInput for any other text."""
-    return NO_FLOW if text is None else _FLOWS.decode(text.encode())
+def decode_task_limits(text: str | None) -> TaskLimits:
+    """Return the TaskLimits that `encode_task_limits` was given. Raises InvalidInput for any other text."""
+    return NO_LIMITS if text is None else _TASK_LIMITS.decode(text.encode())
 
 
 def breaker_name(task: str) -> str:
@@ -73,12 +73,12 @@ def breaker_name(task: str) -> str:
     return f"task:{task}#breaker"
 
 
-def rules_of(task: str, flow: TaskFlow) -> Iterator[tuple[str, Rule]]:
+def rules_of(task: str, task_limits: TaskLimits) -> Iterator[tuple[str, Rule]]:
     """Yield the rules that a task and the queues of its app declare, by name."""
-    for limits in (flow.limits, *flow.queues.values(), limits_of(flow.habit, task)):
+    for limits in (task_limits.limits, *task_limits.queues.values(), limits_of(task_limits.habit, task)):
         yield from ((limit.name or "", limit) for limit in limits if not isinstance(limit, Shared))
-    if flow.breaker is not None:
-        yield breaker_name(task), flow.breaker
+    if task_limits.breaker is not None:
+        yield breaker_name(task), task_limits.breaker
 
 
 def declared_rules(definitions: Iterable[TaskDefinition]) -> dict[str, Rule]:
@@ -86,8 +86,8 @@ def declared_rules(definitions: Iterable[TaskDefinition]) -> dict[str, Rule]:
     return {
         name: rule
         for task in definitions
-        if task.flow is not None
-        for name, rule in rules_of(task.name, decode_task_flow(task.flow))
+        if task.task_limits is not None
+        for name, rule in rules_of(task.name, decode_task_limits(task.task_limits))
     }
 
 
@@ -109,22 +109,24 @@ class JobStamper:
     )
 
     def __init__(
-        self, task: str, flow: TaskFlow, queue: str, tenant: str | None, labels: Sequence[str], needs: str
+        self, task: str, task_limits: TaskLimits, queue: str, tenant: str | None, labels: Sequence[str], needs: str
     ) -> None:
         self._task = task
-        names = {limit.name for limit in flow.limits}  # a limit applies once to a job
-        queues = (limit for limit in flow.queues.get(queue, ()) if limit.name not in names)
-        self._limits = (*flow.limits, *queues, *limits_of(flow.habit, task))
+        names = {limit.name for limit in task_limits.limits}  # a limit applies once to a job
+        queues = (limit for limit in task_limits.queues.get(queue, ()) if limit.name not in names)
+        self._limits = (*task_limits.limits, *queues, *limits_of(task_limits.habit, task))
         self._is_sequence = any(isinstance(limit, Concurrency) and limit.in_order for limit in self._limits)
-        self._breaker = flow.breaker
-        self._habit = flow.habit
-        self._defaults = flow.defaults
+        self._breaker = task_limits.breaker
+        self._habit = task_limits.habit
+        self._defaults = task_limits.defaults
         self._tenant = tenant
         self._labels = labels
         self._needs = needs
-        self._sticky = flow.sticky
-        rules = [*self._limits, *(rule for rule in (flow.breaker, flow.habit) if rule is not None)]
-        reads = any(map(_reads, rules)) or (flow.sticky is not None and parameter_of(flow.sticky) is not None)
+        self._sticky = task_limits.sticky
+        rules = [*self._limits, *(rule for rule in (task_limits.breaker, task_limits.habit) if rule is not None)]
+        reads = any(map(_reads, rules)) or (
+            task_limits.sticky is not None and parameter_of(task_limits.sticky) is not None
+        )
         self._same = None if reads else self._said({})
 
     @property
@@ -154,20 +156,28 @@ class JobStamper:
         spot = None
         if self._sticky is not None:
             spot = spot_of(key_text(self._sticky, arguments, self._tenant, self._labels))
-        flow = None
+        job_limits = None
         if slots or self._tenant or self._needs or spot is not None:
-            flow = Flow(slots, self._tenant, self._needs, sequence=self._is_sequence, spot=spot)
+            job_limits = JobLimits(slots, self._tenant, self._needs, sequence=self._is_sequence, spot=spot)
         if self._habit is None:
-            return {"flow": flow}
-        return {"flow": flow, **options_of(self._habit, self._task, arguments, self._tenant, self._labels)}
+            return {"job_limits": job_limits}
+        return {"job_limits": job_limits, **options_of(self._habit, self._task, arguments, self._tenant, self._labels)}
 
 
 def stamp_of(
-    task: str, flow: TaskFlow, queue: str, tenant: str | None, labels: Sequence[str] = (), needs: str = ""
+    task: str, task_limits: TaskLimits, queue: str, tenant: str | None, labels: Sequence[str] = (), needs: str = ""
 ) -> JobStamper | None:
     """Return the stamper for the jobs of a task; None: they are plain jobs."""
-    says = flow.limits or flow.breaker or flow.habit or flow.sticky or tenant or needs or flow.queues.get(queue)
-    return JobStamper(task, flow, queue, tenant, labels, needs) if says else None
+    says = (
+        task_limits.limits
+        or task_limits.breaker
+        or task_limits.habit
+        or task_limits.sticky
+        or tenant
+        or needs
+        or task_limits.queues.get(queue)
+    )
+    return JobStamper(task, task_limits, queue, tenant, labels, needs) if says else None
 
 
 def _reads(rule: LimitValue | Breaker | Habit) -> bool:

@@ -17,7 +17,7 @@ from tickwork.core.access.scopes import REQUESTS
 from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import LOWEST_PRIORITY, MAX_LOST, PRIORITIES, RUN, IfExists, NewJob, Policy, TaskDefinition
-from tickwork.core.job_limits import Habit, JobStamper, TaskFlow, decode_task_flow, stamp_of
+from tickwork.core.job_limits import Habit, JobStamper, TaskLimits, decode_task_limits, stamp_of
 from tickwork.core.limits.debounce import Debounce
 from tickwork.core.placement.needs import read_needs
 from tickwork.core.retry import RetryPolicy
@@ -64,7 +64,11 @@ class Options:
         """Return the default options of a task; without a registered definition, the defaults of a built-in task."""
         if definition is None:
             return cls(timeout=REQUEST_TIMEOUT if name in REQUESTS else None)
-        retry, policy, flow = definition.policy.retry, definition.policy, decode_task_flow(definition.flow)
+        retry, policy, task_limits = (
+            definition.policy.retry,
+            definition.policy,
+            decode_task_limits(definition.task_limits),
+        )
         return cls(
             queue=definition.queue,
             priority=definition.priority,
@@ -77,8 +81,8 @@ class Options:
             timeout=policy.timeout,
             expires=policy.expires,
             key_for=policy.key_for,
-            tenant=flow.tenant,
-            needs=flow.needs or None,
+            tenant=task_limits.tenant,
+            needs=task_limits.needs or None,
         )
 
     def updated(self, given: Mapping[str, Any]) -> Options:
@@ -91,13 +95,15 @@ class Options:
                 read[other] = None
         return replace(self, **read)
 
-    def stamp(self, task: str, flow: TaskFlow) -> JobStamper | None:
+    def stamp(self, task: str, task_limits: TaskLimits) -> JobStamper | None:
         """Return the stamper for jobs of a task with these options; None: they are plain jobs.
 
         Raises InvalidOption if a debounced or throttled task is given a key or a time.
         """
-        self.refuse_beside(task, flow.habit)
-        return stamp_of(task, flow, self.queue or DEFAULT_QUEUE, self.tenant, self.labels or (), self.needs or "")
+        self.refuse_beside(task, task_limits.habit)
+        return stamp_of(
+            task, task_limits, self.queue or DEFAULT_QUEUE, self.tenant, self.labels or (), self.needs or ""
+        )
 
     def refuse_beside(self, task: str, habit: Habit | None) -> None:
         """Raise InvalidOption for an option that contradicts a debounce or throttle."""

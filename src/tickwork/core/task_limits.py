@@ -1,4 +1,4 @@
-"""Read the flow-control arguments of the task decorator into a TaskFlow.
+"""Read the flow-control arguments of the task decorator into a TaskLimits.
 
 `@app.task(limits=[...], limit="stripe", sequence="account", breaker=breaker(...), debounce=..., throttle=...,
 sticky="account")`. A key or weight that names a parameter the task does not have is refused here, at declaration.
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tickwork.core.job_limits import Habit, TaskFlow
+from tickwork.core.job_limits import Habit, TaskLimits
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.debounce import Debounce, Throttle, debounce, throttle
 from tickwork.core.limits.limit_keys import bound_key, read_key
@@ -24,15 +24,15 @@ DECLARED = ("limits", "limit", "sequence", "breaker", "debounce", "throttle", "s
 Keyed = TypeVar("Keyed", bound=Breaker | Debounce | Throttle)
 
 
-def split_flow(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_limits(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the flow-control arguments that are set, and the other arguments."""
-    flow = {name: value for name, value in given.items() if name in DECLARED and value is not None}
-    return flow, {name: value for name, value in given.items() if name not in DECLARED}
+    task_limits = {name: value for name, value in given.items() if name in DECLARED and value is not None}
+    return task_limits, {name: value for name, value in given.items() if name not in DECLARED}
 
 
-def read_task_flow(task: str, parameters: Collection[str], given: Mapping[str, Any]) -> TaskFlow:
-    """Return the TaskFlow for the arguments of a decorator, after checking them. Raises InvalidOption."""
-    return TaskFlow(
+def read_task_limits(task: str, parameters: Collection[str], given: Mapping[str, Any]) -> TaskLimits:
+    """Return the TaskLimits for the arguments of a decorator, after checking them. Raises InvalidOption."""
+    return TaskLimits(
         limits=_limits(f"task:{task}", parameters, given),
         breaker=_breaker(task, parameters, given.get("breaker")),
         habit=_habit(task, parameters, given),

@@ -13,7 +13,7 @@ from tickwork.core.job import JobState, JobView, WorkerView
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.gates import Gate, JobFacts, gate_for
 from tickwork.core.limits.hold_view import Hold
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import Concurrency, Rate
 from tickwork.core.option_parsing import to_us
 from tickwork.core.placement.needs import Needs, needs_of, taken_of
@@ -64,8 +64,10 @@ def _sent_on(job: JobView, now: datetime, gates: Sequence[Gate]) -> tuple[JobVie
     gate = gate_for(_facts(job), gates, to_us(now - EPOCH))
     if gate is None or gate.kind != "divert" or gate.to is None:
         return job, ""
-    flow = msgspec.structs.replace(job.flow or Flow(), diverted=True)
-    return replace(job, queue=gate.to, flow=flow), f" in the queue {gate.to!r}, where {_order(gate)} sends it"
+    job_limits = msgspec.structs.replace(job.job_limits or JobLimits(), diverted=True)
+    return replace(
+        job, queue=gate.to, job_limits=job_limits
+    ), f" in the queue {gate.to!r}, where {_order(gate)} sends it"
 
 
 def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate]) -> str | None:
@@ -91,7 +93,11 @@ def _held(job: JobView, hold: Hold, now: datetime) -> str:
     if hold.rule is None:
         return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
     what = f"{'breaker' if isinstance(hold.rule, Breaker) else 'limit'} {limit!r}, {hold.rule.said}{under}"
-    weight = sum(slot.weight for slot in job.flow.slots if slot[:2] == hold.held_by) if job.flow is not None else 0
+    weight = (
+        sum(slot.weight for slot in job.job_limits.slots if slot[:2] == hold.held_by)
+        if job.job_limits is not None
+        else 0
+    )
     if not isinstance(hold.rule, Breaker) and weight > hold.rule.heaviest:
         return f"it weighs {weight:,}, which is more than the {what}, ever lets through; raise the limit, or cancel it"
     match hold.rule:
@@ -151,7 +157,7 @@ def _opens(hold: Hold, now: datetime) -> str:
 
 
 def _facts(job: JobView) -> JobFacts:
-    tenant, diverted = (None, False) if job.flow is None else (job.flow.tenant, job.flow.diverted)
+    tenant, diverted = (None, False) if job.job_limits is None else (job.job_limits.tenant, job.job_limits.diverted)
     return JobFacts(job.task, job.queue, tenant, job.collection, job.labels, diverted)
 
 
@@ -167,7 +173,7 @@ def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
     if not knowing:
         how = "with --allow-shell" if job.task in ("shell", "@sleep") else "that imports it"
         return f"no worker of queue {job.queue!r} knows the task {job.task!r}; start one {how}"
-    needs = needs_of("" if job.flow is None else job.flow.needs)
+    needs = needs_of("" if job.job_limits is None else job.job_limits.needs)
     able = [worker for worker in knowing if taken_of(worker.offer, needs) is not None]
     if not able:
         return f"no worker that knows its task has what it needs ({needs.text}); start one {_offering(needs)}"
@@ -182,12 +188,12 @@ def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
 
 def _left_to(job: JobView, serving: Sequence[WorkerView], now: datetime) -> str | None:
     """Return the worker to which other workers leave a sticky job at present; None: none."""
-    flow = job.flow
-    if flow is None or flow.spot is None or flow.sequence or to_us(now - job.run_at) >= GRACE_US:
+    job_limits = job.job_limits
+    if job_limits is None or job_limits.spot is None or job_limits.sequence or to_us(now - job.run_at) >= GRACE_US:
         return None
     claiming = [one for one in serving if one.state == "running" and one.slots > 0 and one.asked is None]
     around = ClaimingWorkers([ClaimingWorker(one.id, one.queues, one.offer) for one in claiming])
-    home = around.home(group_of(flow.spot), job.queue, flow.needs) if len(claiming) > 1 else None
+    home = around.home(group_of(job_limits.spot), job.queue, job_limits.needs) if len(claiming) > 1 else None
     return next((one.name for one in claiming if one.id == home), None)
 
 

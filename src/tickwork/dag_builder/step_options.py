@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from tickwork.core.dag.graph import RunIf, Template
-from tickwork.core.job_limits import TaskFlow, encode_task_flow
+from tickwork.core.job_limits import TaskLimits, encode_task_limits
 from tickwork.core.job_options import DEFAULT_QUEUE, Options
 from tickwork.core.option_parsing import nearest, read_text, read_whole, shown
 from tickwork.dag_builder.references import has_reference
@@ -58,14 +58,14 @@ def split_step(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     )
 
 
-def step_template(task: str, options: Options, flow: TaskFlow, said: StepOptions) -> Template:
+def step_template(task: str, options: Options, task_limits: TaskLimits, said: StepOptions) -> Template:
     """Return the template of a step's jobs. Raises InvalidOption for options that a step cannot have."""
-    _refuse_for_steps(task, options, flow)
-    made = run_template(task, options, flow)
+    _refuse_for_steps(task, options, task_limits)
+    made = run_template(task, options, task_limits)
     return msgspec.structs.replace(made, policy=msgspec.structs.replace(made.policy, again_every=said.again_every))
 
 
-def run_template(name: str, options: Options, flow: TaskFlow) -> Template:
+def run_template(name: str, options: Options, task_limits: TaskLimits) -> Template:
     """Return the template of jobs with these default options."""
     return Template(
         task=name,
@@ -75,11 +75,11 @@ def run_template(name: str, options: Options, flow: TaskFlow) -> Template:
         labels=options.labels or (),
         tenant=options.tenant,
         needs=options.needs or "",
-        flow=encode_task_flow(flow),
+        task_limits=encode_task_limits(task_limits),
     )
 
 
-def _refuse_for_steps(task: str, options: Options, flow: TaskFlow) -> None:
+def _refuse_for_steps(task: str, options: Options, task_limits: TaskLimits) -> None:
     """Raise InvalidOption for options that a step cannot have."""
     for name in _NOT_OF_STEPS:
         if getattr(options, name) is not None:
@@ -88,7 +88,7 @@ def _refuse_for_steps(task: str, options: Options, flow: TaskFlow) -> None:
             )
     if options.expires is not None and not isinstance(options.expires, timedelta):
         raise InvalidOption(f"task {task!r} expires at an instant. A step does a while after it is due: expires='1h'.")
-    if flow.habit is not None:
+    if task_limits.habit is not None:
         raise InvalidOption(
             f"task {task!r} is debounced or throttled: several calls are one job, and a step has jobs of its own. Call "
             f"it in a task, or make another task of its function."

@@ -16,7 +16,7 @@ from tickwork.core.dag.graph import ApprovalStep, JsonTemplate, Template
 from tickwork.core.dag.untrusted_values import misplaced, pinned
 from tickwork.core.duration import parse_duration
 from tickwork.core.job import TaskDefinition
-from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
 from tickwork.declare.context import ReadContext
 from tickwork.declare.dag_fields import ApproveFields, StepFields
@@ -108,7 +108,7 @@ def _of_shell(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
 def read_template(place: Node, said: StepFields, task: str, reading: ReadContext) -> Template:
     """Return the template of a step's jobs, with their options. Invalid options are reported."""
     definition = reading.known(task)
-    if definition is not None and decode_task_flow(definition.flow).habit is not None:
+    if definition is not None and decode_task_limits(definition.task_limits).habit is not None:
         reading.problems.add(place["task"], f"{task!r} is debounced or throttled: several calls are one job of it.")
     given = {}
     for name in OPTIONS:
@@ -129,7 +129,7 @@ def _template(task: str, definition: TaskDefinition | None, given: tuple[tuple[s
         labels=options.labels or (),
         tenant=options.tenant,
         needs=options.needs or "",
-        flow=None if definition is None else definition.flow,
+        task_limits=None if definition is None else definition.task_limits,
     )
 
 

@@ -39,7 +39,7 @@ class StoreCache:
         if view.state is not JobState.QUEUED:
             return why.explain(view, workers_of(self._store, view), self._store.now())
         now, workers, gates = self._look()
-        return why.explain(view, workers, now, None if view.flow is None else self._store.hold(view.id), gates)
+        return why.explain(view, workers, now, None if view.job_limits is None else self._store.hold(view.id), gates)
 
     def unknown_task(self, client: Client, name: str) -> str | None:
         """Return the warning about a task that no worker has registered, at most a second old; None if one has."""

@@ -50,12 +50,12 @@ class StoreCounts:
         made: dict[Labels, float] = {}
         jobs: dict[Labels, float] = {}
         runs: dict[Labels, float] = {}
-        for (queue, task), figures in self._store.total_figures().items():
-            ends = {str(state): float(getattr(figures, state)) for state in ENDED if getattr(figures, state)}
+        for (queue, task), counts in self._store.rollup_totals().items():
+            ends = {str(state): float(getattr(counts, state)) for state in ENDED if getattr(counts, state)}
             if queue == RUN:
                 runs |= {(task, outcome): count for outcome, count in ends.items()}
             else:
-                made[queue, task] = float(figures.enqueued)
+                made[queue, task] = float(counts.enqueued)
                 jobs |= {(queue, task, outcome): count for outcome, count in ends.items()}
         self.tally.set(metrics_table.JOBS_ENQUEUED, made)
         self.tally.set(metrics_table.JOBS_FINISHED, jobs)

@@ -372,7 +372,7 @@ class Store(
         """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
 
         All of them carry the id of this claim, which every later write of their attempts names. Jobs that become due
-        within `ahead` are taken when too few are due now. Jobs with a flow are taken only if limits and gates admit
+        within `ahead` are taken when too few are due now. Limited jobs are taken only if limits and gates admit
         them, and only up to `reach.slots` (without `reach`: up to `limit`, and without needs). A worker that is unknown
         or whose lease has expired gets LeaseLost: otherwise it would claim jobs that the reaper could reclaim at once.
         """
@@ -399,13 +399,13 @@ class Store(
     def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
         """Return how many jobs of these tasks wait in these queues for a slot, grouped by their needs.
 
-        The cost is bounded: about `most` jobs are read, of those without a flow and of those with one.
+        The cost is bounded: about `most` jobs are read, of those plain and limited ones.
         """
 
     def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
         """Return how many jobs wait in a queue for a slot, grouped by task and needs.
 
-        The cost is bounded: about `most` jobs are read, of those without a flow and of those with one.
+        The cost is bounded: about `most` jobs are read, of those plain and limited ones.
         """
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:

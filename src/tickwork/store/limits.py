@@ -25,7 +25,7 @@ HELD_COUNTED = 1_000  # Held jobs counted under a key at most.
 
 
 class LimitedCapacity(msgspec.Struct, frozen=True):
-    """The capacity of a worker for jobs with a flow: free slots, and the free part of its resources.
+    """The capacity of a worker for limited jobs: free slots, and the free part of its resources.
 
     Jobs with needs or under a rate limit are claimed for free slots alone. Of other jobs up to `prefetch` more are
     claimed, which start as soon as a slot is free; store/claim/admission.py bounds how many of these may be under
@@ -134,7 +134,7 @@ class LimitVerbs(Protocol):
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
         """Tell breakers how attempts ended: under which key, of which job, and whether it failed."""
 
-    def open_turnstiles(self) -> int:
+    def open_limit_keys(self) -> int:
         """Reopen limit keys whose wake-up was lost, so that their jobs are checked again; return how many.
 
         Also deletes limit keys that hold nothing and have no state left.

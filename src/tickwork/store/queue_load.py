@@ -8,7 +8,9 @@ from tickwork.core.autoscale import QueueLoad, queue_load
 from tickwork.core.job import QueueView, WorkerView
 from tickwork.store.base import Store
 
-LOOKED_AT = 1_000  # Due jobs of a queue, without and with a flow, whose tasks and needs are compared with workers.
+LOOKED_AT = (
+    1_000  # Due jobs of a queue, without and with a job_limits, whose tasks and needs are compared with workers.
+)
 
 
 def queue_loads(

@@ -16,7 +16,7 @@ import msgspec
 
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Policy
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.placement.needs import NOTHING, Offer
 
 __all__ = [
@@ -84,7 +84,7 @@ class RemoteAttempt(msgspec.Struct, frozen=True):
     failures: int
     crashes: int
     alone: bool
-    flow: Flow | None
+    job_limits: JobLimits | None
     run: str | None
     step: str | None
     claimed_at: datetime

@@ -23,7 +23,7 @@ from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, JobView, NewJob, Policy, TaskDefinition
 from tickwork.core.key_conflict import check_beside
 from tickwork.core.limits.breaker import Breaker
-from tickwork.core.limits.lanes import Flow, turnstile_name
+from tickwork.core.limits.lanes import JobLimits, limit_key_text
 from tickwork.core.limits.limits import Concurrency, Rate
 from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import decode_notification
@@ -83,8 +83,8 @@ def decode_policy(text: str) -> Policy:
 
 def task_definition(row: Sequence[Any]) -> TaskDefinition:
     """Decode the row of a task's latest definition."""
-    name, queue, priority, policy, schema, flow, version = row
-    return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode(), flow, version)
+    name, queue, priority, policy, schema, job_limits, version = row
+    return TaskDefinition(name, queue, priority, decode_policy(policy), schema.encode(), job_limits, version)
 
 
 @lru_cache(maxsize=256)
@@ -108,18 +108,18 @@ def encode_offer(offer: Offer) -> str:
 
 
 @lru_cache(maxsize=1024)
-def decode_flow(text: str | None) -> Flow | None:
-    return None if text is None else msgspec.json.decode(text, type=Flow)
+def decode_job_limits(text: str | None) -> JobLimits | None:
+    return None if text is None else msgspec.json.decode(text, type=JobLimits)
 
 
-def encode_flow(flow: Flow | None) -> str | None:
-    return None if flow is None else msgspec.json.encode(flow).decode()
+def encode_job_limits(job_limits: JobLimits | None) -> str | None:
+    return None if job_limits is None else msgspec.json.encode(job_limits).decode()
 
 
-def turnstiles_of(text: str | None) -> list[str]:
-    """Return the names of the limit keys that a job with this flow uses."""
-    flow = decode_flow(text)
-    return [] if flow is None else [turnstile_name(slot.limit_key) for slot in flow.slots]
+def limit_keys_of(text: str | None) -> list[str]:
+    """Return the names of the limit keys that a job with this job_limits uses."""
+    job_limits = decode_job_limits(text)
+    return [] if job_limits is None else [limit_key_text(slot.limit_key) for slot in job_limits.slots]
 
 
 @lru_cache(maxsize=1024)
@@ -285,7 +285,7 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         error=row["error"],
         discarded=bool(row["discarded"]),
         tick=None if row["tick"] is None else decode_tick(row["tick"]),
-        flow=decode_flow(row["flow"]),
+        job_limits=decode_job_limits(row["job_limits"]),
         version=row["version"],
         run=None if row["run"] is None else str(row["run"]),
         step=row["step"],
@@ -431,8 +431,8 @@ _NONE = "\x1e"
 
 def kind_text(row: Any) -> str:
     """Return the grouping key of a picked job as text, in the form that the statement `lane_scan` builds."""
-    queue, collection, labels, flow, task = row[14:19]
-    return "\x1f".join((task, queue, collection or _NONE, labels, flow or _NONE))
+    queue, collection, labels, job_limits, task = row[14:19]
+    return "\x1f".join((task, queue, collection or _NONE, labels, job_limits or _NONE))
 
 
 RULES = VersionedJson("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.job_limits import breaker_name
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitKey
 from tickwork.store.base import Store
 
@@ -23,7 +23,7 @@ _FAILED = {
 
 
 def breaker_ends(
-    task: str, flow: Flow | None, job_id: JobId, how: AttemptState, *, is_probe: bool
+    task: str, job_limits: JobLimits | None, job_id: JobId, how: AttemptState, *, is_probe: bool
 ) -> list[tuple[LimitKey, JobId, bool]]:
     """Return the reports to breakers about an ended attempt, as (limit key, job id, failed).
 
@@ -31,10 +31,10 @@ def breaker_ends(
     for released attempts, and for jobs without limits.
     """
     failed = _FAILED.get(how)
-    if flow is None or failed is None or not (failed or is_probe):
+    if job_limits is None or failed is None or not (failed or is_probe):
         return []
     name = breaker_name(task)
-    return [(LimitKey(name, slot.key), job_id, failed) for slot in flow.slots if slot.limit == name]
+    return [(LimitKey(name, slot.key), job_id, failed) for slot in job_limits.slots if slot.limit == name]
 
 
 class BreakerReports:
@@ -47,12 +47,12 @@ class BreakerReports:
 
     def ended(self, job: Claimed, how: AttemptState) -> None:
         """Buffer the report of an ended attempt."""
-        self._ends += breaker_ends(job.task, job.flow, job.job_id, how, is_probe=job.is_probe)
+        self._ends += breaker_ends(job.task, job.job_limits, job.job_id, how, is_probe=job.is_probe)
 
     def freed(self, job: Claimed) -> None:
         """Buffer the limit keys of a job whose end was stored by its handler's own transaction."""
-        if job.flow is not None:
-            self._freed += [LimitKey(slot.limit, slot.key) for slot in job.flow.slots]
+        if job.job_limits is not None:
+            self._freed += [LimitKey(slot.limit, slot.key) for slot in job.job_limits.slots]
 
     def clear(self) -> None:
         self._ends.clear()

@@ -66,7 +66,7 @@ class Finisher:
         self._tally = tally
         self._unstored: list[Finish] = []  # decided, and not yet stored
         self._runs: set[str] = set()  # ids of unstored jobs that a schedule made; the schedule may wait for their end
-        self.turnstiles = BreakerReports(store)
+        self.breaker_reports = BreakerReports(store)
         self._notes_at = 0.0
         self.notes = PendingNotes()
         # Attempts that may not begin again if the store loses their end (see `Claimer.give_back_unknown`).
@@ -94,8 +94,8 @@ class Finisher:
         if transition.delay is not None and transition.attempt in _FAILURES:
             later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
             transition = msgspec.structs.replace(transition, delay=later)
-        if job.flow is not None:
-            self.turnstiles.ended(job, transition.attempt)
+        if job.job_limits is not None:
+            self.breaker_reports.ended(job, transition.attempt)
         if self._tally is not None:
             self._count(self._tally, job, transition.attempt, waited, took)
         about = (round(waited * 1e6), job.run, job.step, job.policy.produce)
@@ -107,8 +107,8 @@ class Finisher:
         if self._tally is not None:
             self._count(self._tally, held.job, AttemptState.SUCCEEDED, waited, took)
         self._held.forget(held.job.job_id)
-        self.turnstiles.ended(held.job, AttemptState.SUCCEEDED)
-        self.turnstiles.freed(held.job)
+        self.breaker_reports.ended(held.job, AttemptState.SUCCEEDED)
+        self.breaker_reports.freed(held.job)
         if held.job.tick is not None:
             self._nudge_scheduler()
 
@@ -143,7 +143,7 @@ class Finisher:
         """Discard everything that is not stored: the lease was lost, and with it the right to store it."""
         self._unstored.clear()
         self._runs.clear()
-        self.turnstiles.clear()
+        self.breaker_reports.clear()
         self.notes = PendingNotes()
 
     # -- storing

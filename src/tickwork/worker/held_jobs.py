@@ -40,7 +40,7 @@ class HeldJob(msgspec.Struct):
             policy.retry_on,
             policy.give_up_on,
         )
-        broadcast, spot = (None, None) if job.flow is None else (job.flow.broadcast, job.flow.spot)
+        broadcast, spot = (None, None) if job.job_limits is None else (job.job_limits.broadcast, job.job_limits.spot)
         times = (job.run_at_us, job.claimed_at_us, self.claimed_mono)
         once, produce = policy.on_lost == "fail", policy.produce
         return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, produce, job.trace, spot, once)
@@ -99,8 +99,8 @@ class HeldJobs:
         for job in jobs:
             held = HeldJob(job, now, now + max(0, job.run_at_us - job.claimed_at_us) / 1e6)
             self._held[job.job_id] = held
-            if job.flow is not None and job.flow.needs:
-                self._needing[job.job_id] = needs_of(job.flow.needs)
+            if job.job_limits is not None and job.job_limits.needs:
+                self._needing[job.job_id] = needs_of(job.job_limits.needs)
             if job.losses and job.is_exclusive:
                 self._exclusive[job.job_id] = held
                 self._apart.add(job.job_id)

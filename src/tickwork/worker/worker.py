@@ -124,7 +124,7 @@ class Worker:
         self._child_events.answer_asks()
         self._look_for_cancels(now, False)  # at its interval, even if the claim below fails
         self._claimer.give_back_unknown(now)
-        self._finisher.turnstiles.tell()  # before the claim, whose jobs may be under the same breakers
+        self._finisher.breaker_reports.tell()  # before the claim, whose jobs may be under the same breakers
         took, claims = 0, owning and self._claims
         gathers = claims and self._claimer.gathers(now)
         if claims and not gathers:
@@ -172,7 +172,7 @@ class Worker:
         for held in self._held:
             self._finisher.end(held, Released(begun=held.begun), 0.0)
         self._finisher.settle()
-        self._finisher.turnstiles.tell()
+        self._finisher.breaker_reports.tell()
         if self._lease.worker is not None:
             self._store.end_worker(self._lease.worker)
             self._lease.worker = None

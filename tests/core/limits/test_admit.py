@@ -31,13 +31,13 @@ def told(admission: Admission) -> tuple[str, dict[str, str]]:
 
 
 def test_jobs_pass_as_far_as_there_is_room_under_their_key() -> None:
-    turnstiles = {
+    limit_snapshots = {
         LimitKey("two", "a"): LimitSnapshot(concurrency(2), live=1),
         LimitKey("two", "b"): LimitSnapshot(concurrency(2)),
     }
     jobs = [job("1", at("two", "a")), job("2", at("two", "a")), job("3", at("two", "b")), job("4")]
-    assert told(admit(jobs, turnstiles, NOW)) == ("134", {"2": "two"})
-    assert turnstiles[LimitKey("two", "a")].room(NOW) == 1
+    assert told(admit(jobs, limit_snapshots, NOW)) == ("134", {"2": "two"})
+    assert limit_snapshots[LimitKey("two", "a")].room(NOW) == 1
 
 
 def test_a_limit_that_was_lowered_below_what_runs_admits_nobody_until_it_has_room() -> None:
@@ -51,30 +51,30 @@ def test_a_limit_that_is_not_there_any_more_holds_nobody() -> None:
 
 
 def test_a_job_takes_all_of_its_limits_or_none() -> None:
-    turnstiles = {
+    limit_snapshots = {
         LimitKey("free", ""): LimitSnapshot(concurrency(1)),
         LimitKey("full", ""): LimitSnapshot(concurrency(1), live=1),
         LimitKey("paced", ""): LimitSnapshot(rate("10/s", burst=0)),
     }
     jobs = [job("1", at("free"), at("paced"), at("full")), job("2", at("free"), at("paced"))]
-    admission = admit(jobs, turnstiles, NOW)
+    admission = admit(jobs, limit_snapshots, NOW)
     assert told(admission) == ("2", {"1": "full"})
     assert admission.arrivals == {LimitKey("paced", ""): NOW + SECOND // 10}
 
 
-def test_two_slots_of_one_turnstile_are_counted_together() -> None:
-    turnstiles = {LimitKey("two", ""): LimitSnapshot(concurrency(2), live=1)}
-    assert told(admit([job("1", at("two"), at("two"))], turnstiles, NOW)) == ("", {"1": "two"})
+def test_two_uses_of_one_limit_key_are_counted_together() -> None:
+    limit_snapshots = {LimitKey("two", ""): LimitSnapshot(concurrency(2), live=1)}
+    assert told(admit([job("1", at("two"), at("two"))], limit_snapshots, NOW)) == ("", {"1": "two"})
 
 
 def test_a_job_waits_at_what_holds_it_longest() -> None:
-    turnstiles = {
+    limit_snapshots = {
         LimitKey("soon", ""): LimitSnapshot(rate("10/s", burst=0), arrival_us=NOW + 10),
         LimitKey("late", ""): LimitSnapshot(rate("10/s", burst=0), arrival_us=NOW + 99),
         LimitKey("full", ""): LimitSnapshot(concurrency(1), live=1),
     }
     jobs = [job("1", at("late"), at("soon")), job("2", at("full"), at("late")), job("3", at("full", "", 2), at("late"))]
-    refused = {str(refusal.id): refusal for refusal in admit(jobs, turnstiles, NOW).refused}
+    refused = {str(refusal.id): refusal for refusal in admit(jobs, limit_snapshots, NOW).refused}
     assert (refused["1"].held_by.limit, refused["1"].opens_at_us) == ("late", NOW + 99)
     assert (refused["2"].held_by.limit, refused["2"].opens_at_us) == ("full", None)
     assert (refused["3"].held_by.limit, refused["3"].never) == ("full", True)
@@ -92,19 +92,19 @@ def test_light_jobs_do_not_keep_a_heavy_one_out() -> None:
 
 
 def test_a_job_that_can_never_start_is_in_nobodys_way() -> None:
-    turnstiles = {LimitKey("two", ""): LimitSnapshot(concurrency(2))}
-    admission = admit([job("H", at("two", "", 3)), job("l", at("two"))], turnstiles, NOW)
+    limit_snapshots = {LimitKey("two", ""): LimitSnapshot(concurrency(2))}
+    admission = admit([job("H", at("two", "", 3)), job("l", at("two"))], limit_snapshots, NOW)
     assert admission.admitted == ("l",)
     assert admission.refused[0].never
 
 
 def test_a_job_that_waits_elsewhere_is_in_nobodys_way_here() -> None:
-    turnstiles = {
+    limit_snapshots = {
         LimitKey("full", ""): LimitSnapshot(concurrency(1), live=1),
         LimitKey("three", ""): LimitSnapshot(concurrency(3), live=1),
     }
     jobs = [job("H", at("full"), at("three", "", 3)), job("l", at("three"))]
-    assert told(admit(jobs, turnstiles, NOW)) == ("l", {"H": "full"})
+    assert told(admit(jobs, limit_snapshots, NOW)) == ("l", {"H": "full"})
 
 
 def test_a_sequence_goes_by_time_and_not_by_priority() -> None:
@@ -134,8 +134,8 @@ def test_a_job_of_a_sequence_that_came_back_goes_before_all_others() -> None:
 
 def test_a_rate_lets_a_burst_through_and_then_keeps_its_pace() -> None:
     limit_key, paced = LimitKey("paced", ""), rate("10/s", burst=2)
-    turnstile = LimitSnapshot(paced)
-    admission = admit([job(name, at("paced")) for name in "12345"], {limit_key: turnstile}, NOW)
+    limit_snapshot = LimitSnapshot(paced)
+    admission = admit([job(name, at("paced")) for name in "12345"], {limit_key: limit_snapshot}, NOW)
     assert told(admission) == ("123", {"4": "paced", "5": "paced"})
     assert [refusal.opens_at_us for refusal in admission.refused] == [NOW + 100_000, NOW + 100_000]
     later = LimitSnapshot(paced, arrival_us=admission.arrivals[limit_key])
@@ -186,14 +186,14 @@ class World:
             slot.weight for held in self.running.values() for slot in held.slots if (slot.limit, slot.key) == limit_key
         )
 
-    def turnstiles(self, candidates: list[AdmitRequest]) -> dict[LimitKey, LimitSnapshot]:
+    def limit_snapshots(self, candidates: list[AdmitRequest]) -> dict[LimitKey, LimitSnapshot]:
         names = {LimitKey(slot.limit, slot.key) for candidate in candidates for slot in candidate.slots}
         return {
             name: LimitSnapshot(self.bounds[name.limit], self.live(name), self.arrivals.get(name, 0)) for name in names
         }
 
     def expected(self, candidates: list[AdmitRequest], now_us: int) -> list[str]:
-        """Admit one after the other by what runs and by tokens; a turnstile at which one waits is closed."""
+        """Admit one after the other by what runs and by tokens; a limit_snapshot at which one waits is closed."""
         admitted: list[str] = []
         taken: dict[LimitKey, int] = {}
         closed: set[LimitKey] = set()
@@ -222,7 +222,7 @@ class World:
         return bucket.tokens
 
     def claim(self, candidates: list[AdmitRequest], now_us: int) -> Admission:
-        admission = admit(candidates, self.turnstiles(candidates), now_us)
+        admission = admit(candidates, self.limit_snapshots(candidates), now_us)
         self.arrivals |= admission.arrivals
         for candidate in candidates:
             if candidate.id in admission.admitted:
@@ -307,18 +307,18 @@ def test_a_refused_job_is_let_through_at_the_instant_it_was_told_and_not_before(
 ) -> None:
     bound, limit_key = rate(f"{count}/s", burst=burst), LimitKey("paced", "")
     ahead_us = round(ahead * (burst + 1) * bound.interval_us)
-    turnstile = {limit_key: LimitSnapshot(bound, arrival_us=NOW + ahead_us)}
+    limit_snapshot = {limit_key: LimitSnapshot(bound, arrival_us=NOW + ahead_us)}
     wanted = [job("1", at("paced", "", weight))]
-    admission = admit(wanted, turnstile, NOW)
+    admission = admit(wanted, limit_snapshot, NOW)
     if weight > burst + 1:
         assert admission.refused[0].never
     elif not admission.admitted:
         opens_at_us = admission.refused[0].opens_at_us
         assert opens_at_us is not None
         assert opens_at_us > NOW
-        assert not admit(wanted, turnstile, opens_at_us - 1).admitted
-        assert admit(wanted, turnstile, opens_at_us).admitted
-    assert (turnstile[limit_key].room(NOW) >= weight) == bool(admission.admitted)
+        assert not admit(wanted, limit_snapshot, opens_at_us - 1).admitted
+        assert admit(wanted, limit_snapshot, opens_at_us).admitted
+    assert (limit_snapshot[limit_key].room(NOW) >= weight) == bool(admission.admitted)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), max_size=30), st.randoms(use_true_random=False))
@@ -328,13 +328,13 @@ def test_a_sequence_keeps_its_order_whatever_order_it_is_claimed_in(jobs: list[t
     for _ in range(len(waiting)):
         seen = waiting[:]
         rng.shuffle(seen)  # type: ignore[attr-defined]
-        turnstiles = {
+        limit_snapshots = {
             LimitKey("line", key): LimitSnapshot(
                 sequence("x"), first=min(((j.run_at_us, j.id) for j in waiting if j.slots[0].key == key), default=None)
             )
             for key in "ab"
         }
-        admitted = admit(seen[: 1 + len(seen) // 2], turnstiles, NOW).admitted
+        admitted = admit(seen[: 1 + len(seen) // 2], limit_snapshots, NOW).admitted
         for started in [candidate for candidate in waiting if candidate.id in admitted]:
             done[started.slots[0].key].append((started.run_at_us, started.id))
             waiting.remove(started)

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.limits.lanes import Flow, home_lane, read_lane
+from tickwork.core.limits.lanes import JobLimits, home_lane, read_lane
 from tickwork.core.placement.needs import Offer, read_needs, read_offer
 from tickwork.core.placement.sticky import GROUPS, SPOTS, ClaimingWorker, ClaimingWorkers, group_of, home_of, spot_of
 
@@ -51,22 +51,22 @@ def test_nobody_is_the_home_where_there_is_nobody() -> None:
 
 @given(
     st.builds(
-        Flow,
+        JobLimits,
         tenant=st.none() | st.text("ab@|:!", min_size=1, max_size=5),
         needs=st.sampled_from(["", "gpu", "cpu=2 gpu mem=8000000000"]),
         sequence=st.booleans(),
         spot=st.none() | st.integers(0, SPOTS - 1),
     )
 )
-def test_a_lane_tells_where_its_jobs_stick_unless_order_counts(flow: Flow) -> None:
-    lane = read_lane(home_lane("mail", flow))
+def test_a_lane_tells_where_its_jobs_stick_unless_order_counts(job_limits: JobLimits) -> None:
+    lane = read_lane(home_lane("mail", job_limits))
     assert (lane.queue, lane.needs, lane.tenant, lane.in_order) == (
         "mail",
-        flow.needs,
-        flow.tenant or "",
-        flow.sequence,
+        job_limits.needs,
+        job_limits.tenant or "",
+        job_limits.sequence,
     )
-    assert lane.group == (None if flow.spot is None or flow.sequence else group_of(flow.spot))
+    assert lane.group == (None if job_limits.spot is None or job_limits.sequence else group_of(job_limits.spot))
 
 
 def test_a_home_serves_the_queue_and_has_what_is_needed() -> None:

@@ -138,5 +138,5 @@ def _facts(picture: RunSnapshotView) -> Iterator[tuple[str, str]]:
     for name, value in (("key", view.key), ("collection", view.collection), ("labels", ", ".join(view.labels))):
         if value:
             yield name, value
-    if view.flow is not None and view.flow.tenant:
-        yield "tenant", view.flow.tenant
+    if view.job_limits is not None and view.job_limits.tenant:
+        yield "tenant", view.job_limits.tenant

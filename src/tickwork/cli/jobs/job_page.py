@@ -15,7 +15,7 @@ from tickwork.cli.output import about, ago, console, print_table, short_error, s
 from tickwork.core.blob_ref import reference_in
 from tickwork.core.duration import format_duration
 from tickwork.core.job import AttemptView, JobView, WorkerView
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.terminal_escape import clean, clean_lines
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
             yield name, value
     if view.labels:
         yield "labels", ", ".join(view.labels)
-    if view.flow is not None:
-        yield from _flow(view.flow)
+    if view.job_limits is not None:
+        yield from _flow(view.job_limits)
     if view.discarded:
         yield "discarded", "yes: it is not among the dead letters any more"
 
@@ -86,13 +86,13 @@ def _place(view: JobView) -> Iterator[tuple[str, str]]:
         yield "dag", f"a run of version {view.version}; its steps: tickwork runs show {view.id}"
 
 
-def _flow(flow: Flow) -> Iterator[tuple[str, str]]:
-    for name, value in (("tenant", flow.tenant), ("needs", flow.needs)):
+def _flow(job_limits: JobLimits) -> Iterator[tuple[str, str]]:
+    for name, value in (("tenant", job_limits.tenant), ("needs", job_limits.needs)):
         if value:
             yield name, value
     limits = [
         f"{limit}{f' for {key}' if key else ''}{f', weight {weight:,}' if weight > 1 else ''}"
-        for limit, key, weight in flow.slots
+        for limit, key, weight in job_limits.slots
     ]
     if limits:
         yield "limits", "; ".join(limits)

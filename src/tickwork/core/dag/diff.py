@@ -13,7 +13,7 @@ from tickwork.core.blob_ref import Path
 from tickwork.core.dag.graph import Graph, JsonTemplate, Map, Placeholder, Step, Template
 from tickwork.core.dag.graph_view import condition_text, expression_text
 from tickwork.core.duration import format_duration
-from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.limits.limits import Shared
 from tickwork.core.retry import RetryPolicy
 
@@ -87,7 +87,7 @@ def template_facts(job: Template) -> Facts:
     """Return the facts about the jobs of a template, under the names of the job options."""
     policy = _plain(job.policy)
     retry = policy.pop("retry")
-    flow = decode_task_flow(job.flow)
+    task_limits = decode_task_limits(job.task_limits)
     return {
         "task": job.task,
         "queue": job.queue,
@@ -98,8 +98,10 @@ def template_facts(job: Template) -> Facts:
         "retries": retry["retries"],
         "backoff": f"{retry['base']} x {retry['factor']:g}, up to {retry['cap']}",
         **policy,
-        "limits": [limit.name if isinstance(limit, Shared) else f"{limit.name}: {limit.said}" for limit in flow.limits],
-        "breaker": None if flow.breaker is None else flow.breaker.said,
+        "limits": [
+            limit.name if isinstance(limit, Shared) else f"{limit.name}: {limit.said}" for limit in task_limits.limits
+        ],
+        "breaker": None if task_limits.breaker is None else task_limits.breaker.said,
     }
 
 

@@ -126,7 +126,7 @@ class ApprovalStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class Template(msgspec.Struct, frozen=True, omit_defaults=True):
     """The options of the jobs of a step, apart from their arguments. Options that are None come from the run.
 
-    `flow` is the stored form of the TaskFlow from which the jobs get their limits.
+    `task_limits` is the stored form of the TaskLimits from which the jobs get their limits.
     """
 
     task: str
@@ -136,7 +136,7 @@ class Template(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
     tenant: str | None = None
     needs: str = ""
-    flow: str | None = None
+    task_limits: str | None = None
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -212,7 +212,7 @@ def definition_of(graph: Graph, version: int) -> TaskDefinition:
     run = graph.run
     priority = PRIORITIES["normal"] if run.priority is None else run.priority
     schema = msgspec.json.encode(graph.params)
-    return TaskDefinition(graph.name, run.queue, priority, run.policy, schema, run.flow, version)
+    return TaskDefinition(graph.name, run.queue, priority, run.policy, schema, run.task_limits, version)
 
 
 def encode_graph(graph: Graph) -> bytes:

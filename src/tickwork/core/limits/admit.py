@@ -71,15 +71,15 @@ class Admission:
 
 def admit(
     candidates: Sequence[AdmitRequest],
-    turnstiles: Mapping[LimitKey, LimitSnapshot],
+    limit_snapshots: Mapping[LimitKey, LimitSnapshot],
     now_us: int,
     takes: Callable[[AdmitRequest], bool] = lambda candidate: True,
 ) -> Admission:
-    """Decide on candidates in their order. A limit that is not in `turnstiles` was removed, and holds no job.
+    """Decide on candidates in their order. A limit that is not in `limit_snapshots` was removed, and holds no job.
 
     `takes` decides whether a candidate that may start is wanted; if not, it is neither admitted nor refused.
     """
-    keepers = {name: _LimitAdmission(name, turnstile, now_us) for name, turnstile in turnstiles.items()}
+    keepers = {name: _LimitAdmission(name, limit_snapshot, now_us) for name, limit_snapshot in limit_snapshots.items()}
     wants = [(candidate, _wanted(candidate.slots, keepers)) for candidate in candidates]
     if any(keeper.is_in_order for keeper in keepers.values()):
         _line_up(wants)
@@ -119,19 +119,19 @@ class _LimitAdmission:
         "name",
     )
 
-    def __init__(self, name: LimitKey, turnstile: LimitSnapshot, now_us: int) -> None:
+    def __init__(self, name: LimitKey, limit_snapshot: LimitSnapshot, now_us: int) -> None:
         self.name = name
-        self.first = turnstile.first
-        self.head = turnstile.head
-        self.arrival_us = turnstile.arrival_us
-        self._bound = turnstile.bound
-        self.is_in_order = isinstance(turnstile.bound, Concurrency) and turnstile.bound.in_order
+        self.first = limit_snapshot.first
+        self.head = limit_snapshot.head
+        self.arrival_us = limit_snapshot.arrival_us
+        self._bound = limit_snapshot.bound
+        self.is_in_order = isinstance(limit_snapshot.bound, Concurrency) and limit_snapshot.bound.in_order
         self._interval_us = 0
-        if isinstance(turnstile.bound, Rate):
-            self._interval_us = turnstile.bound.interval_us
-            self.arrival_us = gcra.settled(self.arrival_us, self._interval_us, turnstile.bound.burst, now_us)
-        self.moved = self.arrival_us != turnstile.arrival_us
-        self._live = turnstile.live
+        if isinstance(limit_snapshot.bound, Rate):
+            self._interval_us = limit_snapshot.bound.interval_us
+            self.arrival_us = gcra.settled(self.arrival_us, self._interval_us, limit_snapshot.bound.burst, now_us)
+        self.moved = self.arrival_us != limit_snapshot.arrival_us
+        self._live = limit_snapshot.live
         self._now_us = now_us
         self._is_closed = False
         self._closed_until_us = now_us

@@ -1,9 +1,9 @@
 """Lanes: the parts of a queue's order, and the flow-control data that a job carries.
 
 A *lane* is a section of the queue's order, stored by name. A plain job is in the lane that has its queue's name. A job
-with a Flow has a lane by its queue, needs, sticky group and tenant, so that claims can choose between these. A held job
-is in a lane of the limit key that holds it, where it delays no other job. Names of queues have no colon, so that names
-of lanes can.
+that has JobLimits is in a lane by its queue, needs, sticky group and tenant, so that claims can choose between these. A
+held job is in a lane of the limit key that holds it, where it delays no other job. Names of queues have no colon, so
+that names of lanes can.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Broadcast(msgspec.Struct, frozen=True, array_like=True):
     total: int
 
 
-class Flow(msgspec.Struct, frozen=True, omit_defaults=True):
+class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The flow-control data of a job: its limit uses, its tenant, and its needs (see placement).
 
     `sequence`: one of the limits runs its jobs in order. `diverted`: a gate has moved it to another queue, which
@@ -73,21 +73,21 @@ class Lane(NamedTuple):
         return self.in_order or self.held_by is not None
 
 
-def home_lane(queue: str, flow: Flow | None) -> str:
+def home_lane(queue: str, job_limits: JobLimits | None) -> str:
     """Return the lane of a job that is not held."""
-    if flow is None:
+    if job_limits is None:
         return queue
-    needs = flow.needs
-    if flow.sequence:
+    needs = job_limits.needs
+    if job_limits.sequence:
         needs = f"{_ORDER_SIGN}{needs}"
-    elif flow.spot is not None:
-        needs = f"{needs}{_GROUP_SIGN}{group_of(flow.spot)}"
-    return f"{queue}:{needs}|{flow.tenant or ''}"
+    elif job_limits.spot is not None:
+        needs = f"{needs}{_GROUP_SIGN}{group_of(job_limits.spot)}"
+    return f"{queue}:{needs}|{job_limits.tenant or ''}"
 
 
-def row_priority(priority: int, flow: Flow | None) -> int:
+def row_priority(priority: int, job_limits: JobLimits | None) -> int:
     """Return the priority of a job within its lane; in a sequence all jobs have the same."""
-    return SEQUENCE_PRIORITY if flow is not None and flow.sequence else priority
+    return SEQUENCE_PRIORITY if job_limits is not None and job_limits.sequence else priority
 
 
 def returned_priority(priority: int, lane: str) -> int:
@@ -105,10 +105,10 @@ def held_lane(held_by: LimitKey, home: str) -> str:
 
 def held_prefix(held_by: LimitKey) -> str:
     """Return the prefix of all lanes of a limit key."""
-    return f":{turnstile_name(held_by)}{_HOME_SIGN}"
+    return f":{limit_key_text(held_by)}{_HOME_SIGN}"
 
 
-def turnstile_name(limit_key: LimitKey) -> str:
+def limit_key_text(limit_key: LimitKey) -> str:
     """Return the text under which a limit key is stored."""
     return f"{limit_key.limit}{_KEY_SIGN}{limit_key.key}"
 

@@ -17,7 +17,7 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.job_limits import decode_task_flow
+from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.job_options import Options, read_option, schedule_name
 from tickwork.core.recurrence.combine import AnyRule, named
 from tickwork.core.recurrence.rule import RuleValue
@@ -146,8 +146,10 @@ def job_template(target: str, args: str, said: ScheduledJobOptions, definition: 
     over = {name: value for name, value in msgspec.structs.asdict(said).items() if value is not None}
     over["key_for"] = None  # the overlap policy bounds the number of live runs; these jobs have no key
     options = replace(Options.of_task(target, definition), **over)
-    flow = decode_task_flow(None if definition is None else definition.flow)
-    stamp = options.stamp(target, msgspec.structs.replace(flow, habit=None))  # debounce and throttle are keys, too
+    task_limits = decode_task_limits(None if definition is None else definition.task_limits)
+    stamp = options.stamp(
+        target, msgspec.structs.replace(task_limits, habit=None)
+    )  # debounce and throttle are keys, too
     (job,) = options.new_jobs(target, [(JobId(""), args.encode())], stamp)
     if definition is None:
         return job

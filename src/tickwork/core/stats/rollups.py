@@ -95,17 +95,17 @@ def fold(counted: Iterable[CountedRows], now: datetime) -> dict[RollupKey, Rollu
     for one in counted:
         _note(minutes.setdefault((one.queue, one.task, one.minute), RollupCounts()), one)
     places: dict[RollupKey, RollupCounts] = {}
-    for (queue, task, minute), figures in minutes.items():
+    for (queue, task, minute), counts in minutes.items():
         for place in _places(queue, task, minute, minute_of(now)):
-            places.setdefault(place, RollupCounts()).add(figures)
+            places.setdefault(place, RollupCounts()).add(counts)
     return places
 
 
-def _note(figures: RollupCounts, one: CountedRows) -> None:
+def _note(counts: RollupCounts, one: CountedRows) -> None:
     """Add counted rows to the counts of their minute."""
     if one.what in COUNTS:
-        setattr(figures, one.what, getattr(figures, one.what) + one.rows)
-    spread = {"started": figures.waits, "run": figures.runs}.get(one.what)
+        setattr(counts, one.what, getattr(counts, one.what) + one.rows)
+    spread = {"started": counts.waits, "run": counts.runs}.get(one.what)
     if spread is not None and one.digits is not None and one.lead is not None:
         merge(spread, {step_of(one.digits, one.lead): one.rows})
 

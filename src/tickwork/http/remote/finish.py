@@ -57,7 +57,7 @@ class RemoteFinisher:
         if not self._store.finish_attempts([finish]):
             return False
         # It is not known here whether it was a probe; a breaker that waits for no probe ignores it.
-        if told := breaker_ends(one.task, one.flow, one.job_id, outcome.attempt, is_probe=True):
+        if told := breaker_ends(one.task, one.job_limits, one.job_id, outcome.attempt, is_probe=True):
             self._store.end_probes(told)
         self._ended((one.queue, one.task, outcome.attempt.value), worker)
         return True

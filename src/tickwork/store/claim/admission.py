@@ -10,7 +10,7 @@ from tickwork.core.limits.admit import AdmitRequest, admit
 from tickwork.core.limits.breaker import Breaker, BreakerState
 from tickwork.core.limits.breaker import start as start_breaker
 from tickwork.core.limits.gates import Gate, JobFacts, gate_for
-from tickwork.core.limits.lanes import Flow, Lane, held_lane, read_lane
+from tickwork.core.limits.lanes import JobLimits, Lane, held_lane, read_lane
 from tickwork.core.limits.limits import Concurrency, LimitKey, LimitUse
 from tickwork.core.placement.needs import take_in_order
 from tickwork.store.claim.types import (
@@ -43,7 +43,7 @@ def plan_round(
     gates: dict[LimitKey, Gate] = {}
     for candidate in candidates:
         gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us) if snapshot.gates else None
-        slots = candidate.flow.slots if candidate.flow else ()
+        slots = candidate.job_limits.slots if candidate.job_limits else ()
         if gate is None:
             wanting.append((candidate, slots))
         elif gate.kind == "drop":
@@ -62,8 +62,8 @@ def plan_round(
     picked = Counter(limit_key for limit_key in held if limit_key is not None)
     # Open keys that hold nothing are locked, too, so that `_close` can close them.
     picked.update(dict.fromkeys(snapshot.empty, 0))
-    aside = [one for one, _ in [*paused, *plan.diverts] if one.flow and one.flow.sequence]
-    in_order = [slot for one in aside if one.flow for slot in one.flow.slots]
+    aside = [one for one, _ in [*paused, *plan.diverts] if one.job_limits and one.job_limits.sequence]
+    in_order = [slot for one in aside if one.job_limits for slot in one.job_limits.slots]
     asked_of = [*in_order, *(slot for _, slots in wanting for slot in slots)]
     limit_keys = {slot.limit_key for slot in asked_of}
     locked_limits = claim_tx.lock({*limit_keys, *picked, *gates}, picked, gates)
@@ -94,16 +94,16 @@ def _admit(plan: ClaimPlan, now_us: int, room: _WorkerCapacity, locked_limits: d
 
     A job that only the worker has no slot for is neither started nor parked.
     """
-    turnstiles = {
-        name: one for name, locked_limit in locked_limits.items() if (one := locked_limit.turnstile) is not None
+    limit_snapshots = {
+        name: one for name, locked_limit in locked_limits.items() if (one := locked_limit.limit_snapshot) is not None
     }
     by_id = room.by_id
     requests = [AdmitRequest(candidate.job_id, slots, candidate.run_at_us) for candidate, slots in by_id.values()]
-    admission = admit(requests, turnstiles, now_us, room.takes)
+    admission = admit(requests, limit_snapshots, now_us, room.takes)
     for job_id in admission.admitted:
         candidate, _ = by_id[job_id]
         # A job uses a key also where no limit exists now, because one may be declared before the job ends.
-        plan.starts.append((candidate, _once(candidate.flow.slots) if candidate.flow else ()))
+        plan.starts.append((candidate, _once(candidate.job_limits.slots) if candidate.job_limits else ()))
     plan.on_retry = {
         name: how for name, locked_limit in locked_limits.items() if (how := locked_limit.on_retry) is not None
     }
@@ -145,7 +145,7 @@ def _live_after(plan: ClaimPlan, locked_limits: Mapping[LimitKey, LimitState]) -
 class _WorkerCapacity:
     """The capacity of the claiming worker, while jobs are admitted one after the other.
 
-    A worker may ask for more jobs than it has free slots. Beyond its free slots, jobs with a flow are admitted only
+    A worker may ask for more jobs than it has free slots. Beyond its free slots, limited jobs are admitted only
     where that takes little from other workers: under keys where nothing runs or that stay at most half full, and not
     under a rate limit or with needs. Jobs of a tenant are admitted early only as part of `prefetch`. With a `prefetch`
     (the jobs are long), half of the limited jobs that could start is left to other workers. Once a job needed a free
@@ -172,30 +172,30 @@ class _WorkerCapacity:
         needs one, it takes no further job in this round.
         """
         candidate, slots = self.by_id[request.id]
-        flow = candidate.flow
+        job_limits = candidate.job_limits
         if (held := self.breakers.holds(slots)) is not None:
             self.broken.append((candidate, held))
             return False
         if self._left <= 0:
             return False
-        if flow is not None and self._slots <= 0 and not self._may_be_early(flow, slots):
+        if job_limits is not None and self._slots <= 0 and not self._may_be_early(job_limits, slots):
             if self._prefetch:
                 self._left = 0
             return False
         self.breakers.start(request.id, slots)
         self._left -= 1
-        if flow is not None:
+        if job_limits is not None:
             self._slots -= 1
             for slot in slots:
                 limit_key = slot.limit_key
                 self._taken[limit_key] = self._taken.get(limit_key, 0) + slot.weight
         return True
 
-    def _may_be_early(self, flow: Flow, slots: Sequence[LimitUse]) -> bool:
-        """Return whether a job with a flow may be taken although no slot is free."""
-        if flow.needs or (flow.tenant is not None and self._slots + self._prefetch <= 0):
+    def _may_be_early(self, job_limits: JobLimits, slots: Sequence[LimitUse]) -> bool:
+        """Return whether a limited job may be taken although no slot is free."""
+        if job_limits.needs or (job_limits.tenant is not None and self._slots + self._prefetch <= 0):
             return False
-        if self._prefetch and flow.slots and self._slots + self._limited_prefetch <= 0:
+        if self._prefetch and job_limits.slots and self._slots + self._limited_prefetch <= 0:
             return False
         return self._leaves_room(slots, self._taken)
 
@@ -224,7 +224,7 @@ class _WorkerCapacity:
         startable = others
         taken: dict[LimitKey, int] = {}
         for candidate, slots in self.by_id.values():
-            if candidate.flow is not None and candidate.flow.slots and self._leaves_room(slots, taken):
+            if candidate.job_limits is not None and candidate.job_limits.slots and self._leaves_room(slots, taken):
                 startable += 1
                 for slot in slots:
                     taken[slot.limit_key] = taken.get(slot.limit_key, 0) + slot.weight
@@ -274,7 +274,7 @@ def _fitting(
     wanting: Sequence[tuple[Candidate, tuple[LimitUse, ...]]], reach: LimitedCapacity
 ) -> Sequence[tuple[Candidate, tuple[LimitUse, ...]]]:
     """Return the jobs whose needs the worker can meet together. The others stay queued where they are."""
-    needs = [candidate.flow.needs if candidate.flow else "" for candidate, _ in wanting]
+    needs = [candidate.job_limits.needs if candidate.job_limits else "" for candidate, _ in wanting]
     if not any(needs):
         return wanting
     fits = take_in_order(reach.offer, needs)
@@ -298,7 +298,7 @@ def _park(
         plan.parks.append((candidate, lane))
     known = plan.opens.get(held_by, opens_at_us)
     plan.opens[held_by] = None if known is None or opens_at_us is None else min(known, opens_at_us)
-    if candidate.flow is not None and candidate.flow.sequence:
+    if candidate.job_limits is not None and candidate.job_limits.sequence:
         _mark(plan, candidate, held_by, locked_limits)
 
 
@@ -311,7 +311,7 @@ def _mark(
     it.
     """
     place = (candidate.run_at_us, candidate.job_id)
-    for slot in candidate.flow.slots if candidate.flow is not None else ():
+    for slot in candidate.job_limits.slots if candidate.job_limits is not None else ():
         locked_limit = locked_limits.get(slot.limit_key)
         if slot.limit_key == held_by or locked_limit is None or not locked_limit.is_in_order:
             continue
@@ -347,8 +347,10 @@ def _passes_on(plan: ClaimPlan, gate: Gate) -> None:
 
 def job_facts(candidate: Candidate) -> JobFacts:
     """Return what gates see of a job."""
-    flow = candidate.flow or Flow()
-    return JobFacts(candidate.task, candidate.queue, flow.tenant, candidate.collection, candidate.labels, flow.diverted)
+    job_limits = candidate.job_limits or JobLimits()
+    return JobFacts(
+        candidate.task, candidate.queue, job_limits.tenant, candidate.collection, candidate.labels, job_limits.diverted
+    )
 
 
 def _lane(candidate: Candidate) -> Lane:

@@ -36,7 +36,7 @@ def _masses_of(parks: Sequence[Park]) -> list[Park]:
     counts: Counter[Any] = Counter()
     for park in parks:
         candidate = park[0]
-        if read_lane(candidate.lane).held_by is None and not (candidate.flow and candidate.flow.sequence):
+        if read_lane(candidate.lane).held_by is None and not (candidate.job_limits and candidate.job_limits.sequence):
             kind = candidate.kind
             counts[kind] += 1
             last[kind] = park

@@ -26,7 +26,7 @@ from tickwork.core.fairness.starvation import AGE, aged_before_us
 from tickwork.core.ids import JobId
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.gates import Gate, JobFacts, gate_for
-from tickwork.core.limits.lanes import Flow, Lane, read_lane
+from tickwork.core.limits.lanes import JobLimits, Lane, read_lane
 from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import Offer, needs_of, servable, taken_of
 from tickwork.core.placement.sticky import GRACE_US, PATIENCE_US, ClaimingWorkers
@@ -41,7 +41,7 @@ PAGE = 1000
 OPEN_LIMIT = 256  # Open limit keys that a round reads.
 ROUNDS = 10
 _FORESEEN = 2000
-_EARLY = 8  # Jobs with a flow picked beyond the free slots, until `_learn` finds a better number.
+_EARLY = 8  # Limited jobs picked beyond the free slots, until `_learn` finds a better number.
 # A round that follows one that parked most of its jobs picks up to this many, so that held jobs are parked soon.
 _MOST = 1000
 _KNOWN_US = 1_000_000  # How long the list of claiming workers is cached.
@@ -54,7 +54,7 @@ class ClaimMemory:
     """The state that a worker keeps between claims: the tenants' positions in fair turns, bulk parks and scans.
 
     `positions` and `clock` are those of fair turns; `by_age` alternates: in every other round, jobs that have waited
-    long go first. `early` is how many jobs with a flow are picked beyond the free slots: as many as could lately be
+    long go first. `early` is how many limited jobs are picked beyond the free slots: as many as could lately be
     started ahead. `is_guarded`: the last snapshot found limits or gates, for which plain claims do nothing, so the next
     claim is a limited one, too. `masses` are the bulk parks and `searches` the sparse scans, each by the set of tasks
     that the worker claims together. `homes` are the workers to which jobs stick, as read at `homes_at_us`.
@@ -191,14 +191,14 @@ def run_round(claim_tx: ClaimTx, asked: ClaimRequest, turns: ClaimMemory, *, hur
 
 
 class _PickBounds(NamedTuple):
-    """How many jobs a round picks in all (`room`), and how many with a flow from one place (`flows`).
+    """How many jobs a round picks in all (`room`), and how many limited jobs from one place (`limited`).
 
     `evenly`: the jobs of a tenant are picked from all its places in equal parts, so that jobs of one lane that will
     only be parked do not use up the whole round.
     """
 
     room: int
-    flows: int
+    limited: int
     evenly: bool = False
 
 
@@ -228,11 +228,11 @@ def _room_to_pick(due: Sequence[LaneHead], asked: ClaimRequest) -> int:
 
 
 def _learn(turns: ClaimMemory, asked: ClaimRequest, started: Sequence[Candidate], *, is_full: bool) -> None:
-    """Adapt how many jobs with a flow are picked beyond the free slots.
+    """Adapt how many limited jobs are picked beyond the free slots.
 
     The number doubles while all of them start, and is reset to what started once the worker is full.
     """
-    early = sum(one.flow is not None for one in started) - max(0, asked.reach.slots)
+    early = sum(one.job_limits is not None for one in started) - max(0, asked.reach.slots)
     if is_full:
         turns.early = max(_EARLY, early)
     elif early >= turns.early:
@@ -255,8 +255,10 @@ class HeldPage(NamedTuple):
         """Build a page from the rows of the statement `held_page`."""
         jobs = []
         for id, _, _, _, task, queue, collection, labels, text in rows:
-            flow = row_codec.decode_flow(text) or Flow()
-            facts = JobFacts(task, queue, flow.tenant, collection, row_codec.decode_labels(labels), flow.diverted)
+            job_limits = row_codec.decode_job_limits(text) or JobLimits()
+            facts = JobFacts(
+                task, queue, job_limits.tenant, collection, row_codec.decode_labels(labels), job_limits.diverted
+            )
             jobs.append((JobId(id), facts))
         return cls(jobs, (rows[-1][1], rows[-1][2], rows[-1][3], rows[-1][0]) if len(rows) == PAGE else None)
 
@@ -311,8 +313,8 @@ def _diverted(candidate: Candidate, snapshot: Snapshot) -> Candidate:
     gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us)
     if gate is None or gate.kind != "divert":
         return candidate
-    flow = msgspec.structs.replace(candidate.flow or Flow(), diverted=True)
-    return candidate._replace(queue=gate.to or "", flow=flow)
+    job_limits = msgspec.structs.replace(candidate.job_limits or JobLimits(), diverted=True)
+    return candidate._replace(queue=gate.to or "", job_limits=job_limits)
 
 
 def _all_that_is_needed(heads: Iterable[LaneHead]) -> Offer:
@@ -433,7 +435,7 @@ def _wishes(
     def pick_requests(counts: Mapping[str, int], first: int) -> list[PickRequest]:
         shares = {name: -(-count // len(places[name])) if scope.evenly else count for name, count in counts.items()}
         return [
-            PickRequest(group, count, *head.place, min(shares[name], _most(head, scope.flows)), grace_us, after_us)
+            PickRequest(group, count, *head.place, min(shares[name], _most(head, scope.limited)), grace_us, after_us)
             for group, (name, count) in enumerate(counts.items(), first)
             for _, head, grace_us, after_us in sorted(places[name], key=lambda part: part.order)
         ]
@@ -462,12 +464,12 @@ def _in_turn(candidates: list[Candidate], order: Sequence[str]) -> list[Candidat
     return [*in_turn, *(one for one in candidates if one.job_id not in taken)]
 
 
-def _most(head: LaneHead, flows: int) -> int:
+def _most(head: LaneHead, limited: int) -> int:
     """Return how many jobs of a place could start at most: one behind a breaker, else what the limit permits."""
     if isinstance(head.rule, Breaker):
         return 1
     most = _MOST if head.rule is None else head.rule.heaviest
-    return min(most, flows) if ":" in head.lane else most
+    return min(most, limited) if ":" in head.lane else most
 
 
 def _took_turns(turns: ClaimMemory, started: Sequence[Candidate], weights: Mapping[str, int], slots: int) -> None:

@@ -26,7 +26,7 @@ def places_of(queues: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def ranges_of(queues: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the ranges of lane names in which the jobs with a flow of these queues are."""
+    """Return the ranges of lane names in which the limited jobs of these queues are."""
     return [lane_range(f"{queue}:") for queue in queues]
 
 

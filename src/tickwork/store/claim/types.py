@@ -12,7 +12,7 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.limits.admit import LimitSnapshot
 from tickwork.core.limits.breaker import Breaker, BreakerState
 from tickwork.core.limits.gates import Gate
-from tickwork.core.limits.lanes import Flow, home_lane
+from tickwork.core.limits.lanes import JobLimits, home_lane
 from tickwork.core.limits.limits import Concurrency, LimitKey, LimitUse, OnRetry
 from tickwork.core.placement.needs import free, needs_of
 from tickwork.core.placement.sticky import ClaimingWorker
@@ -100,13 +100,13 @@ class Candidate(NamedTuple):
     queue: str
     collection: str | None
     labels: tuple[str, ...]
-    flow: Flow | None
+    job_limits: JobLimits | None
     row: Any
 
     @property
     def home(self) -> str:
         """Return the lane in which the job waits when no limit holds it."""
-        return home_lane(self.queue, self.flow)
+        return home_lane(self.queue, self.job_limits)
 
     @property
     def place(self) -> Place:
@@ -115,7 +115,7 @@ class Candidate(NamedTuple):
     @property
     def kind(self) -> tuple[Any, ...]:
         """Return the grouping key. Jobs with equal keys are held by the same limit or gate."""
-        return (self.lane, self.priority, self.task, self.queue, self.collection, self.labels, self.flow)
+        return (self.lane, self.priority, self.task, self.queue, self.collection, self.labels, self.job_limits)
 
 
 Wanting = tuple[Candidate, tuple[LimitUse, ...]]
@@ -172,7 +172,7 @@ class LimitState(NamedTuple):
     returned: tuple[tuple[int, JobId], ...] = ()
 
     @property
-    def turnstile(self) -> LimitSnapshot | None:
+    def limit_snapshot(self) -> LimitSnapshot | None:
         """Return the state as `admit` needs it; None if nothing is counted here: no rule, or a breaker."""
         if self.rule is None or isinstance(self.rule, Breaker):
             return None
@@ -274,7 +274,7 @@ class ClaimTx(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """A worker's request: queues in their order, tasks, how many jobs, and its capacity for jobs with a flow."""
+    """A worker's request: queues in their order, tasks, how many jobs, and its capacity for limited jobs."""
 
     queues: Sequence[str]
     tasks: tuple[str, ...]
@@ -283,9 +283,9 @@ class ClaimRequest:
 
     def after(self, started: Sequence[Candidate]) -> ClaimRequest:
         """Return the request that is left after these jobs have started."""
-        flows = [one.flow for one in started if one.flow is not None]
-        left = free(self.reach.offer, [needs_of(flow.needs) for flow in flows if flow.needs])
-        reach = msgspec.structs.replace(self.reach, slots=self.reach.slots - len(flows), offer=left)
+        limited = [one.job_limits for one in started if one.job_limits is not None]
+        left = free(self.reach.offer, [needs_of(one.needs) for one in limited if one.needs])
+        reach = msgspec.structs.replace(self.reach, slots=self.reach.slots - len(limited), offer=left)
         return ClaimRequest(self.queues, self.tasks, self.room - len(started), reach)
 
 

@@ -1,4 +1,4 @@
-"""Detect and repair steps of PostgreSQL's clock (see `store.clock_repair`). The SQL is in sql/clock.sql.
+"""Detect and repair steps of PostgreSQL's clock (see `store.clock_repair`). The SQL is in sql/clock_repair.sql.
 
 The last reading is a row, so any process notices a step, also after a restart or a failover to a server whose clock is
 behind. The row is written when it is old, not at every check, which would serialize all processes on it.
@@ -23,14 +23,14 @@ _OLD = timedelta(seconds=5)
 _REPAIRS = (
     "rewind_schedules",
     "forget_idle_fires",
-    "rewind_turnstiles",
+    "rewind_limit_states",
     "rewind_queue",
     "rewind_leases",
     "rewind_keys",
     "rewind_steps",
     "rewind_operations",
     "rewind_notifications",
-    "rewind_figures",
+    "rewind_rollups",
     "rewind_logins",
 )
 

@@ -69,8 +69,8 @@ class PostgresDags:
             # Steps that another transaction has not ended meanwhile.
             waiting = [one.job_id for one in run_tx.places(ids) if one.state is None]
             wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
-            (((count, flows),),) = run_tx.together(("drop_jobs", wanted))
-            run_tx.freed += [name for flow in flows for name in row_codec.turnstiles_of(flow)]
+            (((count, texts),),) = run_tx.together(("drop_jobs", wanted))
+            run_tx.freed += [name for text in texts for name in row_codec.limit_keys_of(text)]
             run_tx.advance(waiting)
             return int(count)
 

@@ -1,4 +1,4 @@
-"""Flow control on PostgreSQL: limited claims, limits, gates, tenants (see `store.limits`). SQL: sql/flow.sql.
+"""Flow control on PostgreSQL: limited claims, limits, gates, tenants (see `store.limits`). SQL: sql/limits.sql.
 
 Each round of a limited claim is one transaction. It locks limits, then gates, in the order of their names.
 """
@@ -16,7 +16,7 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import Claimed
 from tickwork.core.limits.breaker import Breaker, end
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import held_prefix, lane_range, read_lane, turnstile_name
+from tickwork.core.limits.lanes import held_prefix, lane_range, limit_key_text, read_lane
 from tickwork.core.limits.limits import LimitKey
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
@@ -100,7 +100,7 @@ class PostgresLimits(PostgresDags):
         """
         wanted: list[tuple[str, dict[str, Any]]] = []
         if full:
-            names = [turnstile_name(limit_key) for limit_key in full]
+            names = [limit_key_text(limit_key) for limit_key in full]
             live, afters = array(full.values()), array(self._overs.after(names))
             wanted.append(("open_emptier", {"names": text_array(names), "live": live, "afters": afters}))
         if freed:
@@ -122,7 +122,7 @@ class PostgresLimits(PostgresDags):
         return self._open_after({}, names)
 
     def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
-        self._open_freed([turnstile_name(limit_key) for limit_key in limit_keys])
+        self._open_freed([limit_key_text(limit_key) for limit_key in limit_keys])
 
     # -- limits
 
@@ -196,13 +196,13 @@ class PostgresLimits(PostgresDags):
         steps = [one.job_id for one in self._places(ids) if one.run is not None]
         ended = self._end_steps(steps, **end) if steps else 0
         rest = id_document([one for one in ids if one not in steps])
-        ((count, flows),) = self._perform(lambda session: session.run("drop_jobs", ids=rest, **end))
-        self._leave_lines(flows)
+        ((count, limits),) = self._perform(lambda session: session.run("drop_jobs", ids=rest, **end))
+        self._leave_lines(limits)
         return int(count) + ended
 
-    def _leave_lines(self, flows: Iterable[str | None]) -> None:
-        """Open the sequences that waiting jobs with these flows have left, after the commit: the next job may start."""
-        if names := [name for flow in flows for name in row_codec.turnstiles_of(flow)]:
+    def _leave_lines(self, texts: Iterable[str | None]) -> None:
+        """Open the sequences that waiting jobs with these limits have left: after the commit their next jobs may start."""
+        if names := [name for text in texts for name in row_codec.limit_keys_of(text)]:
             self._open_freed(names)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
@@ -244,7 +244,7 @@ class PostgresLimits(PostgresDags):
             if fate is None:
                 return None
             rules = session.run("rule_of", name=fate.held_by.limit)
-            name = turnstile_name(fate.held_by)
+            name = limit_key_text(fate.held_by)
             holders = session.run("holders", name=name)
             returned = session.run("returned", names=text_array([name]), afters=array([0]))
             head_due, head = min(((run_us, job_id) for _, _, run_us, job_id in returned), default=(None, None))
@@ -270,7 +270,7 @@ class PostgresLimits(PostgresDags):
         lane, is_due = place
         held_by = read_lane(lane).held_by
         if held_by is not None:
-            ((open_us, is_open),) = session.run("opening", name=turnstile_name(held_by)) or [(None, False)]
+            ((open_us, is_open),) = session.run("opening", name=limit_key_text(held_by)) or [(None, False)]
             if not is_open:
                 return ClaimForecast(held_by, open_us)
         elif not is_due or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
@@ -294,17 +294,17 @@ class PostgresLimits(PostgresDags):
 
     # -- services
 
-    def open_turnstiles(self) -> int:
+    def open_limit_keys(self) -> int:
         """Open limit keys that have capacity and no time to open, and delete keys, holds and gates without effect."""
 
         def tidy(session: Session) -> int:
             session.run("forget_gates")
             session.run("forget_holds")
             opened = session.run("open_forgotten")
-            idle = session.run("idle_turnstiles", limit=_FORGOTTEN)
+            idle = session.run("idle_limit_states", limit=_FORGOTTEN)
             now_us = to_us(utc(session.run("now")[0][0]))
             names = [name for name, state, rule in idle if limit_state.is_idle_state(state, rule, now_us)]
-            session.run("forget_turnstiles", names=text_array(names))
+            session.run("forget_limit_states", names=text_array(names))
             return len(opened)
 
         opened = self._perform(tidy, single=False)
@@ -316,8 +316,8 @@ class PostgresLimits(PostgresDags):
 class LimitedClaim:
     """A claim in rounds: the jobs claimed so far, and the finishes that were stored."""
 
-    def __init__(self, flow: PostgresLimits, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
-        self._flow = flow
+    def __init__(self, limits: PostgresLimits, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
+        self._limits = limits
         self._is_stored = False
         self.worker = worker
         self.claim = claim
@@ -329,9 +329,9 @@ class LimitedClaim:
 
     def run_round(self, asked: ClaimRequest, hurry: bool) -> RoundResult:
         """Run one round in a transaction, then act on its commit: update the cursors, open limits, end dropped jobs."""
-        flow = self._flow
+        limits = self._limits
         try:
-            claim_tx, played = flow._perform(lambda one: flow._play_inside(one, self, asked, hurry), single=False)
+            claim_tx, played = limits._perform(lambda one: limits._play_inside(one, self, asked, hurry), single=False)
         except LeaseLost:
             if self._is_stored:
                 return RoundResult()  # The jobs claimed so far stay claimed, until they are reclaimed.
@@ -339,13 +339,13 @@ class LimitedClaim:
         # The round is committed: finishes are not sent again, and its knowledge about rows is valid.
         self._is_stored = True
         self.finishing = None
-        flow._bounds_of(self.worker, asked.tasks).took(claim_tx.read.items(), claimed=bool(claim_tx.claimed))
-        flow._overs.learn(claim_tx.over, claim_tx.counted)
+        limits._bounds_of(self.worker, asked.tasks).took(claim_tx.read.items(), claimed=bool(claim_tx.claimed))
+        limits._overs.learn(claim_tx.over, claim_tx.counted)
         self.finished += claim_tx.finished
         self.claimed += claim_tx.claimed
-        opened = flow._open_after(played.full, claim_tx.freed)
+        opened = limits._open_after(played.full, claim_tx.freed)
         if played.dropped:
-            flow._drop(played.dropped)
+            limits._drop(played.dropped)
         return replace(played, wants_more=True) if opened else played
 
 
@@ -359,7 +359,7 @@ def _reading(sql: Mapping[str, str]) -> dict[str, str]:
 def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bool]]]) -> None:
     """Report the ends of attempts to one breaker, under the lock of its limit."""
     limit_key, ends = told
-    name = turnstile_name(limit_key)
+    name = limit_key_text(limit_key)
     about = named([limit_key])
     session.run("lock_limits", limits=about["bounds"])
     states = dict(session.run("states", names=about["names"]))
@@ -375,7 +375,7 @@ def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bo
         return
     session.run("put_states", **about, states=text_array([limit_state.encode_state(after)]))
     open_us = now_us if after.open_until_us is None else after.open_until_us
-    session.run("open_turnstile", name=name, open_us=open_us)
+    session.run("open_limit_key", name=name, open_us=open_us)
 
 
 def _open_bound(session: Session, bounds: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from tickwork.core.job import JobState, NewJob, TaskDefinition
 from tickwork.core.limits.lanes import home_lane
 from tickwork.errors import check
 from tickwork.store.base import Finish, NewLog, Progress
-from tickwork.store.row_codec import alike, clean, duration_us, encode_flow, encode_labels, encode_policy
+from tickwork.store.row_codec import alike, clean, duration_us, encode_job_limits, encode_labels, encode_policy
 
 _encoder = msgspec.json.Encoder()
 
@@ -75,14 +75,16 @@ def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
 
 
 def _flows(group: Sequence[NewJob]) -> dict[str, str | None]:
-    """Return the lanes and flows of jobs, and the version of runs; nothing for plain jobs."""
+    """Return the lanes and limits of jobs, and the version of runs; nothing for plain jobs."""
     version = group[0].version
-    if version is None and not any(job.flow for job in group):
+    if version is None and not any(job.job_limits for job in group):
         return {}
     return {
         "version": None if version is None else str(version),
-        "lanes": text_array([None if job.flow is None else home_lane(job.queue, job.flow) for job in group]),
-        "flows": text_array([encode_flow(job.flow) for job in group]),
+        "lanes": text_array(
+            [None if job.job_limits is None else home_lane(job.queue, job.job_limits) for job in group]
+        ),
+        "job_limits": text_array([encode_job_limits(job.job_limits) for job in group]),
     }
 
 
@@ -121,8 +123,8 @@ def replacement(job: NewJob) -> dict[str, Any]:
         "trace": job.trace,
         "creator": job.creator,
         "tick": job.tick,
-        "lane": None if job.flow is None else home_lane(job.queue, job.flow),
-        "flow": encode_flow(job.flow),
+        "lane": None if job.job_limits is None else home_lane(job.queue, job.job_limits),
+        "job_limits": encode_job_limits(job.job_limits),
         "version": job.version,
     }
     if job.at is not None:
@@ -204,7 +206,7 @@ def task_definitions(definitions: Sequence[TaskDefinition]) -> str:
             "priority": task.priority,
             "policy": encode_policy(task.policy),
             "schema": task.schema.decode(),
-            "flow": task.flow,
+            "task_limits": task.task_limits,
             "version": task.version,
         }
         for task in latest.values()

@@ -1,4 +1,4 @@
-"""The verbs for attempts over REST on PostgreSQL (see `store.remote_leases`). The SQL is in sql/remote.sql."""
+"""The verbs for attempts over REST on PostgreSQL (see `store.remote_leases`). The SQL is in sql/remote_leases.sql."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def _standing(session: Session, name: RemoteName) -> RemoteAttempt | None:
     rows = session.run("remote_attempt", **msgspec.structs.asdict(name))
     if not rows:
         return None
-    id, number, claim, worker, task, queue, policy, failures, crashes, alone, flow, run, step, *rest = rows[0]
+    id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, run, step, *rest = rows[0]
     claimed_at, cancel, until, losses = rest
-    counts = (row_codec.decode_policy(policy), failures, crashes, alone, row_codec.decode_flow(flow))
+    counts = (row_codec.decode_policy(policy), failures, crashes, alone, row_codec.decode_job_limits(job_limits))
     times = (utc(claimed_at), cancel, utc(until))
     return RemoteAttempt(
         JobId(id), number, ClaimId(claim), WorkerId(worker), task, queue, *counts, run, step, *times, losses

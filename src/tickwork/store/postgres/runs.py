@@ -306,7 +306,7 @@ class PostgresRuns:
         for _ in range(_PASSES):
             (rows,) = self.together(("cancel_jobs", {"ids": id_document([JobId(one) for one in wanted])}))
             became.update((job_id, what) for job_id, what, _ in rows)
-            self.freed += [name for _, _, flow in rows for name in row_codec.turnstiles_of(flow)]
+            self.freed += [name for _, _, job_limits in rows for name in row_codec.limit_keys_of(job_limits)]
             wanted = [job_id for job_id, what, _ in rows if what == "moved"]
             if not wanted:
                 break
@@ -324,8 +324,10 @@ def _instances(group: Sequence[NewJob]) -> dict[str, str]:
     return {
         "ids": array([one.id for one in group]),
         "args": text_array([one.args.decode() for one in group]),
-        "lanes": text_array([None if one.flow is None else home_lane(one.queue, one.flow) for one in group]),
-        "flows": text_array([row_codec.encode_flow(one.flow) for one in group]),
+        "lanes": text_array(
+            [None if one.job_limits is None else home_lane(one.queue, one.job_limits) for one in group]
+        ),
+        "job_limits": text_array([row_codec.encode_job_limits(one.job_limits) for one in group]),
         "inputs": text_array([None if one is None else one.decode() for one in inputs]),
     }
 

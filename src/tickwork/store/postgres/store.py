@@ -76,7 +76,7 @@ from tickwork.store.postgres.caller_tx.app_connection import LentConnection
 from tickwork.store.postgres.caller_tx.same_database import WHICH, DatabaseIdentity, SameDatabase
 from tickwork.store.postgres.caller_tx.statements import By, TxStatements
 from tickwork.store.postgres.claim.cursor import ClaimCursor, CursorPosition, ReleasedHolds
-from tickwork.store.postgres.claim.positions import guards, placed, read_without_flow
+from tickwork.store.postgres.claim.positions import guards, placed, read_limited_lanes
 from tickwork.store.postgres.clock_repair import PostgresClock
 from tickwork.store.postgres.connection.connection_pool import ConnectionPool
 from tickwork.store.postgres.connection.connector import HANDLER_WAIT_S, PRUNE_S, USER_END_S, Connector
@@ -324,7 +324,7 @@ class PostgresStore(
     ) -> list[JobId]:
         values = {"ids": id_document(ids), "at": at, "delay_us": duration_us(delay)}
         rows = self._perform(lambda session: session.run("reschedule_jobs", **values))
-        self._leave_lines(flow for _, flow in rows)
+        self._leave_lines(limits for _, limits in rows)
         self._notifier.call()
         moved = {job_id for job_id, _ in rows}
         return [job_id for job_id in dict.fromkeys(ids) if job_id in moved]
@@ -526,8 +526,8 @@ class PostgresStore(
         finished, rows = self._finish_and_claim(endings, logs, asked)
         # The rows of a place are in order, so its last one wins: the cursor continues behind it.
         due = {(row[3], row[4]): CursorPosition(row[7], row[0]) for row in rows if row[13] == DUE}
-        # A guarded claim has not read the lanes of jobs with a flow to their end.
-        read = due if not rows or rows[0][-1] else read_without_flow(reached, queues, rows[0][8]) | due
+        # A guarded claim has not read the lanes of limited jobs to their end.
+        read = due if not rows or rows[0][-1] else read_limited_lanes(reached, queues, rows[0][8]) | due
         bounds.took(read.items(), claimed=bool(due))
         if endings:
             done, opened = self._finished(endings, finished)
@@ -582,7 +582,7 @@ class PostgresStore(
 
     def _finished(self, endings: Sequence[Finish], rows: Rows) -> tuple[set[JobId], bool]:
         """Return the jobs whose attempts were closed, and whether that opened a limit key that holds jobs."""
-        freed = [turnstile for job_id, turnstile in rows if job_id is None]
+        freed = [key_text for job_id, key_text in rows if job_id is None]
         opened = bool(freed) and self._open_freed(freed)
         self._call_for(endings)
         return {JobId(job_id) for job_id, _ in rows if job_id is not None}, opened
@@ -688,8 +688,8 @@ class PostgresStore(
     def expire_jobs(self, limit: int) -> int:
         """End jobs whose deadline has passed: plain jobs in one statement, then steps under the lock of their run."""
         end = {"state": "expired", "error": "it was not started before its deadline"}
-        ((count, flows),) = self._perform(lambda session: session.run("expire_jobs", limit=limit, **end))
-        self._leave_lines(flows)
+        ((count, limits),) = self._perform(lambda session: session.run("expire_jobs", limit=limit, **end))
+        self._leave_lines(limits)
         steps = self._perform(lambda session: session.run("expired_steps", limit=limit))
         ended = self._end_steps([job_id for (job_id,) in steps], **end) if steps else 0
         return max(int(count), ended)
@@ -710,7 +710,7 @@ class PostgresStore(
         rows = self._perform(lambda session: session.run("prune", **values), limit_s=PRUNE_S)
         kept = {"kept_us": duration_us(KEPT)}
         self._perform(lambda session: session.run("prune_operations", **kept), limit_s=PRUNE_S)
-        self._prune_figures(limit)
+        self._prune_rollups(limit)
         count, _, _, last_at, last_id = rows[0]
         blobs = row_codec.own_blobs((job_id, blob) for _, job_id, blob, _, _ in rows)
         return Pruned(int(count), blobs, None if last_at is None else (last_at, JobId(last_id)))

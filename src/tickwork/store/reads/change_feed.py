@@ -82,7 +82,7 @@ def happenings(
     most: int,
     wire: Callable[[datetime], Any],
 ) -> Changes:
-    """Read changes with the statements of changes.sql of either store. `wire` converts instants for it."""
+    """Read changes with the statements of change_feed.sql of either store. `wire` converts instants for it."""
     ids = {"first": first_id(since), "last": first_id(now + AHEAD)}
     rows = run("job_changes", {**ids, "since": wire(since), "most": most, "walk": RUNNING_WALK})
     found = [_happening(row) for row in rows]

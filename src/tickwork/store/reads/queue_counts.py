@@ -34,7 +34,7 @@ class QueueCounts:
         self._held = 0
 
     def count(self, queue: str, due: int, later: int, flowing: int, oldest: Any) -> None:
-        """Set the counts of a queue, `flowing` of them in lanes of jobs with a flow, up to COUNTED of each kind."""
+        """Set the counts of a queue, `flowing` of them in lanes of limited jobs, up to COUNTED of each kind."""
         counts = self._of(queue)
         counts.due, counts.later, counts.flowing = due, later, flowing
         counts.seen(oldest)
@@ -71,5 +71,5 @@ class QueueCounts:
 
 
 def lanes_of(queue: str) -> tuple[str, str]:
-    """Return the range of lane names of a queue's jobs with a flow."""
+    """Return the range of lane names of a queue's limited jobs."""
     return lane_range(f"{queue}:")

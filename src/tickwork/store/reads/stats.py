@@ -45,37 +45,37 @@ class RollupPage(msgspec.Struct, frozen=True):
 class StatsVerbs(Protocol):
     """The verbs of statistics."""
 
-    def figure_marks(self) -> RollupMarks:
+    def rollup_marks(self) -> RollupMarks:
         """Return the marks up to which rows are counted."""
 
-    def count_figures(self, marks: RollupMarks, limit: int) -> RollupPage:
+    def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
         """Count rows after the marks, at most about `limit` of each kind.
 
         An exact count would slow down writers: a job whose transaction was open for more than a few seconds may be
         missed.
         """
 
-    def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
+    def add_rollups(self, marks: RollupMarks, counts: Mapping[RollupKey, RollupCounts]) -> bool:
         """Add counts and move the marks in one transaction if their version is unchanged; False: it has changed."""
 
-    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
+    def rollups(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
         """Return the statistics of one queue and task from a minute on, by the minute in which each span began."""
 
-    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
+    def queue_rollups(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         """Return the same of every queue, over all its tasks."""
 
-    def total_figures(self) -> dict[tuple[str, str], RollupCounts]:
+    def rollup_totals(self) -> dict[tuple[str, str], RollupCounts]:
         """Return the totals since the store was created, by queue and task."""
 
     def starting(self, limit: int) -> list[CountedRows]:
         """Count running attempts, which the statistics do not contain yet, by claim time; at most `limit`."""
 
-    def figures_known(self) -> datetime:
+    def counted_until(self) -> datetime:
         """Return the time up to which statistics are complete: a few seconds ago, unless there is more to count."""
 
 
 Run = Callable[[str, dict[str, Any]], Sequence[Any]]
-"""Runs a statement of figures.sql."""
+"""Runs a statement of stats.sql."""
 
 
 def count_page(
@@ -86,13 +86,13 @@ def count_page(
     wire: Callable[[datetime], Any],
     read: Callable[[Any], datetime],
 ) -> RollupPage:
-    """Count a page with the statements of figures.sql of either store. `wire` and `read` convert its instants."""
+    """Count a page with the statements of stats.sql of either store. `wire` and `read` convert its instants."""
     latest = now - SETTLED
     ids = {"since": marks.created, "latest": max(marks.created, first_id(latest)), "limit": limit}
     ids["until"] = _first(run("created_until", ids), ids["latest"])
     ends = {"since": wire(marks.ended), "latest": wire(max(marks.ended, latest)), "limit": limit}
     ends["until"] = min(_first(run(which, ends), ends["latest"]) for which in ("ended_until", "tried_until"))
-    rows = [*run("created_figures", ids), *run("ended_figures", ends)]
+    rows = [*run("created_counts", ids), *run("ended_counts", ends)]
     return RollupPage(
         msgspec.structs.replace(marks, created=str(ids["until"]), ended=read(ends["until"])),
         counted_of(rows),
@@ -111,19 +111,19 @@ def known(run: Run, now: datetime, marks: RollupMarks, wire: Callable[[datetime]
     return min([latest, *untils])
 
 
-def figures_of(columns: Sequence[Any]) -> RollupCounts:
+def rollup_counts(columns: Sequence[Any]) -> RollupCounts:
     """Return the counts and histograms of a row."""
     *counts, waits, runs = columns
     named = dict(zip(COUNTS, counts, strict=True))
     return RollupCounts(**named, waits=_SPREAD.decode(waits), runs=_SPREAD.decode(runs))
 
 
-def added(there: Mapping[RollupKey, RollupCounts], figures: Mapping[RollupKey, RollupCounts]) -> list[dict[str, Any]]:
+def added(there: Mapping[RollupKey, RollupCounts], counts: Mapping[RollupKey, RollupCounts]) -> list[dict[str, Any]]:
     """Return the rows to write: the stored counts of these keys plus the new ones."""
     rows: list[dict[str, Any]] = []
-    for place in sorted(figures):
+    for place in sorted(counts):
         whole = there.get(place, RollupCounts())
-        whole.add(figures[place])
+        whole.add(counts[place])
         rows.append(_row(place, whole))
     return rows
 
@@ -136,9 +136,9 @@ def counted_of(rows: Sequence[Any]) -> list[CountedRows]:
     ]
 
 
-def _row(place: RollupKey, figures: RollupCounts) -> dict[str, Any]:
-    spreads = {"waits": _encoded(figures.waits), "runs": _encoded(figures.runs)}
-    return {**place._asdict(), **{name: getattr(figures, name) for name in COUNTS}, **spreads}
+def _row(place: RollupKey, counts: RollupCounts) -> dict[str, Any]:
+    spreads = {"waits": _encoded(counts.waits), "runs": _encoded(counts.runs)}
+    return {**place._asdict(), **{name: getattr(counts, name) for name in COUNTS}, **spreads}
 
 
 def _encoded(spread: Spread) -> str:

@@ -17,9 +17,9 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.step_inputs import NO_RESULTS, StepResults, decode_holes, fill, run_values, value_of, wanted_by
 from tickwork.core.ids import ClaimId, IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Policy, StepInstance, TaskDefinition
-from tickwork.core.job_limits import JobStamper, decode_task_flow, rules_of, stamp_of
+from tickwork.core.job_limits import JobStamper, decode_task_limits, rules_of, stamp_of
 from tickwork.core.limits.breaker import Rule
-from tickwork.core.limits.lanes import Flow
+from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import Concurrency, LimitUse
 from tickwork.core.schedule.spec import ScheduledJobOptions, job_template
 from tickwork.store import row_codec
@@ -49,9 +49,9 @@ class LiveRun(NamedTuple):
 def going_of(row: Any) -> LiveRun:
     """Decode the row of a live run, from either store."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
-    flow, policy, failures, trace, creator, claim, tick, due_us = rest
+    job_limits, policy, failures, trace, creator, claim, tick, due_us = rest
     run = RunState(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
-    stamped = row_codec.decode_flow(flow)
+    stamped = row_codec.decode_job_limits(job_limits)
     tenant = None if stamped is None else stamped.tenant
     around = (priority, collection, row_codec.decode_labels(labels), tenant)
     values = run_values(tick, row_codec.from_us(due_us))
@@ -96,7 +96,7 @@ def new_job(going: LiveRun, one: StepJob, id: JobId, filled: Callable[[], bytes]
         creator=going.creator,
         part=StepInstance(run.id, one.step.name, one.idx, one.inputs),
     )
-    where = (template.task, template.flow, template.queue, template.tenant or going.tenant)
+    where = (template.task, template.task_limits, template.queue, template.tenant or going.tenant)
     stamp = _stamp(*where, job.labels, template.needs)
     stamped = job
     if stamp is not None:
@@ -104,9 +104,11 @@ def new_job(going: LiveRun, one: StepJob, id: JobId, filled: Callable[[], bytes]
         stamped = msgspec.structs.replace(stamp.on(msgspec.structs.replace(job, args=known)), args=one.args)
     if one.step.map is None or one.step.map.max_parallel is None:
         return stamped
-    flow = stamped.flow or Flow()
+    job_limits = stamped.job_limits or JobLimits()
     slot = LimitUse(_parallel(run.dag, run.version, one.step.name), run.id, 1)
-    return msgspec.structs.replace(stamped, flow=msgspec.structs.replace(flow, slots=(*flow.slots, slot)))
+    return msgspec.structs.replace(
+        stamped, job_limits=msgspec.structs.replace(job_limits, slots=(*job_limits.slots, slot))
+    )
 
 
 def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
@@ -117,7 +119,7 @@ def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
         for name, map in mapped
         if map.max_parallel is not None
     }
-    return {**dict(rules_of(graph.name, decode_task_flow(graph.run.flow))), **parallel}
+    return {**dict(rules_of(graph.name, decode_task_limits(graph.run.task_limits))), **parallel}
 
 
 def _parallel(dag: str, version: int, step: str) -> str:
@@ -126,9 +128,9 @@ def _parallel(dag: str, version: int, step: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _stamp(
-    task: str, flow: str | None, queue: str, tenant: str | None, labels: tuple[str, ...], needs: str
+    task: str, task_limits: str | None, queue: str, tenant: str | None, labels: tuple[str, ...], needs: str
 ) -> JobStamper | None:
-    return stamp_of(task, decode_task_flow(flow), queue, tenant, labels, needs)
+    return stamp_of(task, decode_task_limits(task_limits), queue, tenant, labels, needs)
 
 
 # -- arguments of claimed steps

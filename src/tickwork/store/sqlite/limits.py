@@ -1,4 +1,4 @@
-"""Flow control on SQLite: limited claims, limits, gates, tenants (see `store.limits`). The SQL is in sql/flow.sql.
+"""Flow control on SQLite: limited claims, limits, gates, tenants (see `store.limits`). The SQL is in sql/limits.sql.
 
 A writer excludes all others, so rows need no locks.
 """
@@ -16,7 +16,15 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.breaker import Breaker, end
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import Flow, held_prefix, home_lane, lane_range, limit_key_of, read_lane, turnstile_name
+from tickwork.core.limits.lanes import (
+    JobLimits,
+    held_prefix,
+    home_lane,
+    lane_range,
+    limit_key_of,
+    limit_key_text,
+    read_lane,
+)
 from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store import row_codec
@@ -153,7 +161,7 @@ class SqliteClaimTx:
         self, limit_keys: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
         """Read the states of limit keys. The write transaction is their lock."""
-        names = {turnstile_name(limit_key): limit_key for limit_key in limit_keys}
+        names = {limit_key_text(limit_key): limit_key for limit_key in limit_keys}
         if not names:
             return {}
         states, rules = _standing(self._transaction, names)
@@ -193,7 +201,7 @@ class SqliteClaimTx:
         transaction.insert_many(
             "take_holds",
             [
-                (turnstile_name(slot.limit_key), one.job_id, one.row[1], slot.weight, plan.on_retry.get(slot.limit_key))
+                (limit_key_text(slot.limit_key), one.job_id, one.row[1], slot.weight, plan.on_retry.get(slot.limit_key))
                 for one, slot in holds
             ],
         )
@@ -201,17 +209,17 @@ class SqliteClaimTx:
         for one, queue in plan.diverts:
             self._divert(one, queue)
         for limit_key, state in plan.states.items():
-            named = {"name": turnstile_name(limit_key), "bound": limit_key.limit}
+            named = {"name": limit_key_text(limit_key), "bound": limit_key.limit}
             transaction.run("put_state", {**named, "state": limit_state.encode_state(state)})
         openings = {**plan.opens, **dict.fromkeys(plan.emptied)}
         for limit_key, open_at in openings.items():
             waits = limit_key not in plan.emptied
-            named = {"name": turnstile_name(limit_key), "bound": limit_key.limit}
+            named = {"name": limit_key_text(limit_key), "bound": limit_key.limit}
             transaction.run("put_opening", {**named, "waits": int(waits), "open_at": open_at})
         for name, count in plan.passed_on.items():
             transaction.run("pass_on", {"name": name, "count": count})
         self.claimed += [
-            claimed_row(one.row, one.queue, self._claim, now, one.flow, one.job_id in plan.probes)
+            claimed_row(one.row, one.queue, self._claim, now, one.job_limits, one.job_id in plan.probes)
             for one, _ in plan.starts
         ]
         return sum(self._park_alike(one, lane) for one, lane in plan.masses)
@@ -219,15 +227,20 @@ class SqliteClaimTx:
     def _park_alike(self, one: Candidate, lane: str) -> int:
         """Park jobs of the same kind behind a job; return how many."""
         place = {"place": one.lane, "priority": one.priority, "run_at": one.run_at_us, "job_id": one.job_id}
-        about = dict(zip(("queue", "collection", "labels", "flow"), one.row[14:18], strict=True))
+        about = dict(zip(("queue", "collection", "labels", "job_limits"), one.row[14:18], strict=True))
         values = {**place, **about, "task": one.task, "lane": lane, "most": BULK_WALK, "now": self._transaction.now}
         return len(self._transaction.run("park_alike", values))
 
     def _divert(self, one: Candidate, queue: str) -> None:
         """Move a job to another queue, once."""
-        flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
-        lane = home_lane(queue, flow)
-        values = {"job_id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
+        job_limits = msgspec.structs.replace(one.job_limits or JobLimits(), diverted=True)
+        lane = home_lane(queue, job_limits)
+        values = {
+            "job_id": one.job_id,
+            "queue": queue,
+            "lane": lane,
+            "job_limits": row_codec.encode_job_limits(job_limits),
+        }
         self._transaction.run("divert_job", values)
         self._transaction.run("enter_queue", _queue_row(one.row, lane))
 
@@ -289,7 +302,7 @@ class SqliteLimits:
     def put_gate(self, gate: Gate) -> None:
         """Store a gate. A drop gate also drops held jobs, after the commit and page by page."""
         limit_key = gate_key(gate)
-        named = {"name": turnstile_name(limit_key), "bound": limit_key.limit}
+        named = {"name": limit_key_text(limit_key), "bound": limit_key.limit}
         with self._write() as transaction:
             value = GATES.encode(gate).decode()
             values = {"name": gate.name, "value": value, "queue": gate.queue, "until": gate.until_us}
@@ -358,7 +371,7 @@ class SqliteLimits:
             fate = _fate(transaction, job_id, lane, run_at, gates)
             if fate is None:
                 return None
-            name = turnstile_name(fate.held_by)
+            name = limit_key_text(fate.held_by)
             rules = transaction.run("rule_of", (fate.held_by.limit,))
             holders = transaction.run("holders", (name,))
             head_due, head = min(transaction.run("returned", (name,)), default=(None, None))
@@ -380,7 +393,7 @@ class SqliteLimits:
 
     def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
         with self._write() as transaction:
-            names = as_json([turnstile_name(limit_key) for limit_key in limit_keys])
+            names = as_json([limit_key_text(limit_key) for limit_key in limit_keys])
             opened = transaction.run("open_freed", {"names": names, "now": transaction.now})
         if opened:
             self._wake()
@@ -391,7 +404,7 @@ class SqliteLimits:
         """Report the ends of attempts to breakers; a breaker that changes its state sets when its held jobs start."""
         with self._write() as transaction:
             for limit_key, job_id, failed in ends:
-                name = turnstile_name(limit_key)
+                name = limit_key_text(limit_key)
                 states, rules = _standing(transaction, {name: limit_key})
                 locked_limit = limit_state.read_state(rules.get(limit_key.limit), 0, states.get(name))
                 if not isinstance(locked_limit.rule, Breaker):
@@ -407,16 +420,16 @@ class SqliteLimits:
 
     # -- services
 
-    def open_turnstiles(self) -> int:
+    def open_limit_keys(self) -> int:
         """Open limit keys that have capacity and no time to open, and delete keys, holds and gates without effect."""
         with self._write() as transaction:
             now = transaction.now
             transaction.run("forget_gates", (now,))
             transaction.run("forget_holds")
             opened = transaction.run("open_forgotten", {"now": now})
-            idle = transaction.run("idle_turnstiles", (_FORGOTTEN,))
+            idle = transaction.run("idle_limit_states", (_FORGOTTEN,))
             is_idle_state = [name for name, state, rule in idle if limit_state.is_idle_state(state, rule, now)]
-            transaction.run("forget_turnstiles", (as_json(is_idle_state),))
+            transaction.run("forget_limit_states", (as_json(is_idle_state),))
         if opened:
             self._wake()
         return len(opened)
@@ -428,7 +441,7 @@ def _fate(
     """Return what holds a waiting job, or what would hold it at the next claim."""
     now, held_by = transaction.now, read_lane(lane).held_by
     if held_by is not None:
-        ((open_at,),) = transaction.run("opening", (turnstile_name(held_by),)) or [(None,)]
+        ((open_at,),) = transaction.run("opening", (limit_key_text(held_by),)) or [(None,)]
         if open_at is None or open_at > now:
             return ClaimForecast(held_by, open_at)
     elif run_at > now or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
@@ -464,8 +477,8 @@ def _heads(transaction: Transaction, prefix: str) -> list[Any]:
 
 def _candidate(row: Any) -> Candidate:
     """Build a candidate from a picked row."""
-    job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
-    about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
+    job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, job_limits, task, *_ = row
+    about = (collection, row_codec.decode_labels(labels), row_codec.decode_job_limits(job_limits))
     return Candidate(JobId(job_id), lane, priority, run_at, task, queue, *about, row)
 
 

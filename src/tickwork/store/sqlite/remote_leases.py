@@ -1,4 +1,4 @@
-"""The verbs for attempts over REST on one SQLite file (see `store.remote_leases`). The SQL is in sql/remote.sql."""
+"""Attempts over REST on one SQLite file (see `store.remote_leases`). The SQL is in sql/remote_leases.sql."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def _standing(transaction: Transaction, name: RemoteName) -> RemoteAttempt | Non
     rows = transaction.run("remote_attempt", msgspec.structs.asdict(name))
     if not rows:
         return None
-    id, number, claim, worker, task, queue, policy, failures, crashes, alone, flow, run, step, *rest = rows[0]
+    id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, run, step, *rest = rows[0]
     claimed_at, cancel, until, losses = rest
-    counts = (row_codec.decode_policy(policy), failures, crashes, alone == 1, row_codec.decode_flow(flow))
+    counts = (row_codec.decode_policy(policy), failures, crashes, alone == 1, row_codec.decode_job_limits(job_limits))
     times = (from_us(claimed_at), cancel == 1, from_us(until))
     return RemoteAttempt(id, number, claim, worker, task, queue, *counts, run, step, *times, losses)

@@ -83,7 +83,7 @@ class SqliteRuns:
             what = (job.args.decode(), None if inputs is None else inputs.decode())
             rules = (job.queue, job.priority, row_codec.encode_policy(job.policy))
             self._transaction.run("renew_step_job", (*what, *rules, job.id))
-            if job.flow is not None:
+            if job.job_limits is not None:
                 transitions.stamp(self._transaction, job)
             transitions.queue_again(self._transaction, job.id, self.now_us)
 

@@ -74,7 +74,7 @@ from tickwork.store.sqlite.limits import SqliteClaimTx, SqliteLimits, is_guarded
 from tickwork.store.sqlite.reads.change_feed import SqliteChanges
 from tickwork.store.sqlite.reads.job_search import SqliteJobSearch
 from tickwork.store.sqlite.reads.page_queries import SqlitePageQueries
-from tickwork.store.sqlite.reads.stats import SqliteStats, prune_figures
+from tickwork.store.sqlite.reads.stats import SqliteStats, prune_rollups
 from tickwork.store.sqlite.remote_leases import SqliteRemote
 from tickwork.store.sqlite.runs import SqliteDags, advance, arranged, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
@@ -526,7 +526,7 @@ class SqliteStore(
             transaction.run("prune_workers", {"lost": now - duration_us(_LOST_WORKERS_KEPT), "now": now})
             transaction.run("prune_keys", (now,))
             transaction.run("prune_operations", (now - duration_us(KEPT),))
-            prune_figures(transaction, limit)
+            prune_rollups(transaction, limit)
             fires = transaction.run("prune_fires", {"ended": now - duration_us(retention.ended), "limit": limit})
         following = (str(seen[-1][2]), JobId(seen[-1][0])) if len(seen) == limit else None
         return Pruned(max(len(ids), len(fires)), row_codec.own_blobs(doomed), following)

@@ -18,7 +18,7 @@ from tickwork.core.fairness.starvation import StarvationGuard, aged_before_us
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, StepInstance, TaskDefinition
 from tickwork.core.key_conflict import KeyOwner, check_holder
-from tickwork.core.limits.lanes import Flow, home_lane, read_lane, returned_priority, row_priority
+from tickwork.core.limits.lanes import JobLimits, home_lane, read_lane, returned_priority, row_priority
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import row_codec
@@ -75,7 +75,7 @@ def as_json(value: Any) -> str:
 
 
 def task_row(task: TaskDefinition) -> tuple[Any, ...]:
-    rules = (row_codec.encode_policy(task.policy), task.schema.decode(), task.flow)
+    rules = (row_codec.encode_policy(task.policy), task.schema.decode(), task.task_limits)
     return (task.name, task.queue, task.priority, *rules, task.version)
 
 
@@ -127,7 +127,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
             transaction.run_many("set_version", [(job.version, job.id) for job in group])
             task = RUN
         rows = [(queue, priority, run_at, job.id, task, int(job.key is not None), expires_at) for job in group]
-        if any(job.flow for job in group):
+        if any(job.job_limits for job in group):
             rows = [_into_lane(transaction, job, row) for job, row in zip(group, rows, strict=True)]
         transaction.insert_many("insert_queue", rows)
 
@@ -140,15 +140,15 @@ def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at:
 
 
 def stamp(transaction: Transaction, job: NewJob) -> str:
-    """Store a job's lane and flow; return its lane."""
-    lane = home_lane(job.queue, job.flow)
-    transaction.run("stamp_job", (lane, row_codec.encode_flow(job.flow), job.id))
+    """Store a job's lane and job_limits; return its lane."""
+    lane = home_lane(job.queue, job.job_limits)
+    transaction.run("stamp_job", (lane, row_codec.encode_job_limits(job.job_limits), job.id))
     return lane
 
 
 def _into_lane(transaction: Transaction, job: NewJob, row: tuple[Any, ...]) -> tuple[Any, ...]:
     lane = stamp(transaction, job)
-    return (lane, row_priority(job.priority, job.flow), *row[2:])
+    return (lane, row_priority(job.priority, job.job_limits), *row[2:])
 
 
 def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
@@ -175,10 +175,10 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
         "job_id": holder,
         "task": job.task,
         "queue": job.queue,
-        "lane": home_lane(job.queue, job.flow),
-        "flow": row_codec.encode_flow(job.flow),
+        "lane": home_lane(job.queue, job.job_limits),
+        "job_limits": row_codec.encode_job_limits(job.job_limits),
         "priority": job.priority,
-        "row_priority": row_priority(job.priority, job.flow),
+        "row_priority": row_priority(job.priority, job.job_limits),
         "run_at": run_at,
         "due_at": asked,
         "expires_at": expires_at,
@@ -255,14 +255,14 @@ def running_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int)
 
 
 def claimed_row(
-    row: Any, queue: str, claim: ClaimId, now: int, flow: Flow | None = None, is_probe: bool = False
+    row: Any, queue: str, claim: ClaimId, now: int, job_limits: JobLimits | None = None, is_probe: bool = False
 ) -> Claimed:
     """Return a picked job as it is handed to the worker."""
     job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
     *_, losses, run, step, inputs, trace = row
     counts, part = (failures, crashes, alone == 1), (run, step, inputs, trace)
     what = (job_id, attempt, claim, task, queue, priority, args.encode(), row_codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, *counts, tick, flow, is_probe, *part, None, losses)
+    return Claimed(*what, run_at, now, *counts, tick, job_limits, is_probe, *part, None, losses)
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
@@ -351,8 +351,8 @@ def _open(transaction: Transaction, names: Sequence[str]) -> None:
 def _leave_line(transaction: Transaction, job_id: JobId, lane: str) -> None:
     """Open the sequences that a waiting job has left: the next job may start."""
     if read_lane(lane).in_order:
-        ((_, _, flow),) = transaction.run("belongs", (job_id,))
-        _open(transaction, row_codec.turnstiles_of(flow))
+        ((_, _, job_limits),) = transaction.run("belongs", (job_id,))
+        _open(transaction, row_codec.limit_keys_of(job_limits))
 
 
 def cancelled(outcome: Transition) -> Transition:
@@ -442,8 +442,8 @@ def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     if not rows:
         return False
     before, task, attempt, failures, crashes, alone, keyed, expires_at, losses = rows[0]
-    ((queue, priority, flow),) = transaction.run("belongs", (job_id,))
-    stamp = row_codec.decode_flow(flow)
+    ((queue, priority, job_limits),) = transaction.run("belongs", (job_id,))
+    stamp = row_codec.decode_job_limits(job_limits)
     if expires_at is not None:
         expires_at += run_at - before
         transaction.run("set_deadline", (expires_at, job_id))
@@ -460,7 +460,9 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
     rows = transaction.run("ended_job", (job_id, unless))
     if not rows:
         return False
-    attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, flow, *progress = rows[0]
+    attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, job_limits, *progress = (
+        rows[0]
+    )
     if key is not None:
         holder = transaction.run("key_holder", (key, transaction.now))
         if holder and holder[0][0] != job_id:
@@ -470,7 +472,7 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
     if attempt_state is not None:
         tried = (job_id, attempt, attempt_state, worker, started_at, ended_at, error, *progress)
         transaction.run("enter_attempts", tried)
-    stamp = row_codec.decode_flow(flow)
+    stamp = row_codec.decode_job_limits(job_limits)
     if stamp is not None:
         # Otherwise the hold of its last attempt would make it the head of its sequence.
         transaction.run("forget_holds_of", (job_id,))

@@ -256,7 +256,7 @@ def shown(view: JobView, why: str) -> JobBody:
     return JobBody(
         **_common(view),
         args=msgspec.Raw(view.args),
-        tenant=None if view.flow is None else view.flow.tenant,
+        tenant=None if view.job_limits is None else view.job_limits.tenant,
         options=_options(view),
         **occurrence_fields(view.tick),
         expires_at=view.expires_at,
@@ -271,7 +271,7 @@ def shown(view: JobView, why: str) -> JobBody:
 
 def needs_of(view: JobView) -> dict[str, bool | str]:
     """Return the needs of a job as it was given them: labels as true, resources with their amounts."""
-    parts = (part.partition("=") for part in (view.flow.needs if view.flow else "").split())
+    parts = (part.partition("=") for part in (view.job_limits.needs if view.job_limits else "").split())
     return {name: value if equals else True for name, equals, value in parts}
 
 

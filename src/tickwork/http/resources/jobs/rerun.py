@@ -83,7 +83,7 @@ def _new_job(call: Call, old: JobView, body: RerunJobBody) -> NewJob:
         priority=old.priority if body.priority is None else body.priority,
         collection=old.collection,
         labels=list(old.labels),
-        tenant=None if old.flow is None else old.flow.tenant,
+        tenant=None if old.job_limits is None else old.job_limits.tenant,
         needs=needs_of(old),
         parent=old.id,
         **{name: value for name, value in when.items() if value is not None},

@@ -107,23 +107,23 @@ def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
     store = call.app.store
     span, count = _SPANS[query.range]
     queue, task = query.queue or ALL, query.task or ALL
-    now, known_until = store.now(), store.figures_known()
+    now, known_until = store.now(), store.counted_until()
     first = begin(minute_of(now), span) - span * (count - 1)
-    found = store.figures(span, queue, task, first)
+    found = store.rollups(span, queue, task, first)
     running = {
-        place.minute: figures
-        for place, figures in fold(store.starting(RUNNING), now).items()
+        place.minute: counts
+        for place, counts in fold(store.starting(RUNNING), now).items()
         if place == RollupKey(span, queue, task, place.minute) and place.minute >= first
     }
     recent_from = begin(minute_of(now) - RATE_MINUTES, span)
     whole, recent, buckets = RollupCounts(), RollupCounts(), []
     for minute in range(first, first + span * count, span):
-        figures = found.get(minute, RollupCounts())
-        figures.add(running.get(minute, RollupCounts()))
-        whole.add(figures)
+        counts = found.get(minute, RollupCounts())
+        counts.add(running.get(minute, RollupCounts()))
+        whole.add(counts)
         if minute >= recent_from:
-            recent.add(figures)
-        buckets.append(_bucket(minute, figures, is_partial=known_until < instant_of(minute + span)))
+            recent.add(counts)
+        buckets.append(_bucket(minute, counts, is_partial=known_until < instant_of(minute + span)))
     total, lately = _bucket(first, whole, is_partial=True), _bucket(recent_from, recent, is_partial=True)
     return SeriesBody(now, query.range, span * 60, known_until, buckets, total, lately)
 
@@ -132,9 +132,9 @@ def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
 def stats_queues(call: Call) -> QueueSeriesList:
     """Return the rates of each queue in each of the last 30 minutes, and how long its jobs waited."""
     store = call.app.store
-    now, known_until = store.now(), store.figures_known()
+    now, known_until = store.now(), store.counted_until()
     first = minute_of(now) - QUEUE_MINUTES + 1
-    found = store.queue_figures(1, first)
+    found = store.queue_rollups(1, first)
     items = [_queue(name, minutes, first) for name, minutes in sorted(found.items()) if name != RUN]
     return QueueSeriesList(now, instant_of(first), known_until, items, None)
 
@@ -155,12 +155,12 @@ def _queue(name: str, minutes: Mapping[int, RollupCounts], first: int) -> QueueS
     )
 
 
-def _bucket(minute: int, figures: RollupCounts, *, is_partial: bool) -> BucketBody:
+def _bucket(minute: int, counts: RollupCounts, *, is_partial: bool) -> BucketBody:
     return BucketBody(
         at=instant_of(minute),
-        **{name: getattr(figures, name) for name in COUNTS},
-        wait=_quantiles(figures.waits),
-        run=_quantiles(figures.runs),
+        **{name: getattr(counts, name) for name in COUNTS},
+        wait=_quantiles(counts.waits),
+        run=_quantiles(counts.runs),
         is_partial=is_partial,
     )
 

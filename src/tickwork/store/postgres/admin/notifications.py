@@ -1,4 +1,4 @@
-"""Notifications on PostgreSQL (see `store.admin.notifications`). The SQL is in sql/notify.sql."""
+"""Notifications on PostgreSQL (see `store.admin.notifications`). The SQL is in sql/notifications.sql."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class TxStatements:
         return [*statements, self._calling()] if calls else statements
 
     def _inserting(self, again: bool, values: Values) -> str:
-        if "flows" in values:
+        if "job_limits" in values:
             return self._sql["insert_guarded_jobs"]
         return self._sql["insert_missing_jobs" if again else "insert_jobs"]
 
@@ -168,4 +168,4 @@ class TxStatements:
 
 
 def _is_plain(job: NewJob) -> bool:
-    return job.tick is None and job.flow is None and job.version is None
+    return job.tick is None and job.job_limits is None and job.version is None

@@ -1,6 +1,6 @@
 """Build the parameters that tell claim statements which places to read, and from which position (see cursor.py).
 
-A place is a priority of a lane. The places of plain jobs are known. Lanes of jobs with a flow are found between names,
+A place is a priority of a lane. The places of plain jobs are known. Lanes of limited jobs are found between names,
 except for some that were read before, which are read one by one.
 """
 
@@ -55,7 +55,7 @@ def _after(bounds: Sequence[CursorPosition]) -> dict[str, str]:
 
 
 def guards(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> dict[str, str]:
-    """Return where a plain claim looks for jobs with a flow; if it finds any, it takes nothing."""
+    """Return where a plain claim looks for limited jobs; if it finds any, it takes nothing."""
     lanes = _lanes(queues, reached)
     behind = placed(places_of(lanes), reached)
     return {
@@ -77,22 +77,22 @@ def read_up_to(
     return {place: CursorPosition(until_us - 1, _LAST_ID) for place, until_us in (empty | found).items()}
 
 
-def read_without_flow(
+def read_limited_lanes(
     reached: Mapping[Place, CursorPosition], queues: Sequence[str], now_us: int
 ) -> dict[Place, CursorPosition]:
-    """Return the same for lanes of jobs with a flow when all of them are empty."""
+    """Return the same for lanes of limited jobs when all of them are empty."""
     lanes = {place: bound for place, bound in reached.items() if ":" in place[0]}
     return read_up_to(lanes, [], queues, now_us)
 
 
 def _lanes(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> list[str]:
-    """Return the lanes of jobs with a flow that are read one by one."""
+    """Return the lanes of limited jobs that are read one by one."""
     read = dict.fromkeys(lane for lane, _ in reached if ":" in lane and read_lane(lane).queue in queues)
     return sorted(list(read)[-_LANES:])
 
 
 def _spans(queues: Sequence[str], lanes: Sequence[str]) -> dict[str, str]:
-    """Return the ranges of lane names between these lanes, in which other lanes of jobs with a flow are."""
+    """Return the ranges of lane names between these lanes, in which other lanes of limited jobs are."""
     firsts: list[str] = []
     untils: list[str] = []
     for first, until in ranges_of(queues):

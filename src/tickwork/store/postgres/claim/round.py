@@ -16,7 +16,7 @@ import msgspec
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import Flow, Lane, home_lane, limit_key_of, read_lane, turnstile_name
+from tickwork.core.limits.lanes import JobLimits, Lane, home_lane, limit_key_of, limit_key_text, read_lane
 from tickwork.core.limits.limits import LimitKey, LimitUse
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.errors import LeaseLost
@@ -102,7 +102,7 @@ class PostgresClaimTx:
         leased, ((gates, tenants, weights, empty, opens_at_us, waits),), heads = found[len(self._finishing) :]
         if self._finishing:
             self.finished = found[len(self._finishing) - 1]
-            self.freed = [turnstile for job_id, turnstile in self.finished if job_id is None]
+            self.freed = [key_text for job_id, key_text in self.finished if job_id is None]
         # The finishes of this transaction have freed these keys, which are marked open only after the commit.
         if self.freed and waits:
             heads += self._freed_heads()
@@ -148,7 +148,7 @@ class PostgresClaimTx:
             "in_order": array([lane.in_order and lane.held_by is None for lane in lanes]),
             "graces_us": array([pick_request.grace_us for pick_request in pick_requests]),
             **after_wishes(self._reached, pick_requests),
-            "turnstiles": text_array([self._opened(lane) for lane in lanes]),
+            "limit_keys": text_array([self._opened(lane) for lane in lanes]),
             "tasks": self._tasks,
         }
         in_order = [
@@ -165,7 +165,7 @@ class PostgresClaimTx:
 
     def _opened(self, lane: Lane) -> str | None:
         """Return the limit key that must still be open for jobs of this lane; None: this round's finishes freed it."""
-        name = None if lane.held_by is None else turnstile_name(lane.held_by)
+        name = None if lane.held_by is None else limit_key_text(lane.held_by)
         return None if name in self.freed else name
 
     def next_due_us(self, places: Sequence[Place]) -> int | None:
@@ -205,14 +205,14 @@ class PostgresClaimTx:
         The statements run in order, so all reads happen under the locks. Live weights are counted from the first hold
         that may still be live (`afters`).
         """
-        names = {turnstile_name(limit_key): limit_key for limit_key in limit_keys}
+        names = {limit_key_text(limit_key): limit_key for limit_key in limit_keys}
         if not names:
             return {}
         wanted = {limit_key.limit for limit_key in names.values() if limit_key not in gates}
         limits, afters = text_array(sorted(wanted)), self._overs.after(names)
         given = {"names": text_array(names), "limits": limits, "afters": array(afters)}
         # One more than were picked, which tells whether the key holds any other job.
-        held = {turnstile_name(limit_key): count + 1 for limit_key, count in picked.items()}
+        held = {limit_key_text(limit_key): count + 1 for limit_key, count in picked.items()}
         locked, live_gates, ((self.now_us,),), rules, states, live, waiting, holding = self._together(
             ("lock_limits", {"limits": limits}),
             ("lock_gates", {"gates": text_array([gate.name for gate in gates.values()])}),
@@ -267,7 +267,7 @@ class PostgresClaimTx:
         if not lines:
             return locked_limits
         marked = [marker for limit_key in lines if (marker := locked_limits[limit_key].marker) is not None]
-        named_lines = [turnstile_name(limit_key) for limit_key in lines]
+        named_lines = [limit_key_text(limit_key) for limit_key in lines]
         names, afters = text_array(named_lines), array([after_of[name] for name in named_lines])
         places = {"runs_us": array([run_us for run_us, _ in marked]), "ids": array([job_id for _, job_id in marked])}
         firsts, waiting, returned = self._together(
@@ -318,7 +318,7 @@ class PostgresClaimTx:
         wanted += [("divert_job", values) for _, values in diverts]
         if parks:
             wanted.append(("park_picked", {**_places(one for one, _ in parks), **_moves(parks)}))
-        wanted += _turnstiles(plan)
+        wanted += _limit_states(plan)
         wanted += [("pass_on", {"name": name, "count": count}) for name, count in plan.passed_on.items()]
         found = self._session.run_last(self._statements(*wanted))
         started = {one.place for one, _ in plan.starts}
@@ -329,7 +329,7 @@ class PostgresClaimTx:
             # No hold of these keys was live, so all holds before the ones just taken have ended.
             self.over |= dict.fromkeys(self._idle, number - 1)
         # The plan writes the openings of these keys itself; they need no check after the commit.
-        judged = {turnstile_name(limit_key) for limit_key in (*plan.opens, *plan.emptied)}
+        judged = {limit_key_text(limit_key) for limit_key in (*plan.opens, *plan.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
         self.claimed += [_claimed(one, self._claim, self.now_us, one.job_id in plan.probes) for one, _ in plan.starts]
         return sum(count for ((count,),) in found[: len(plan.masses)])
@@ -343,8 +343,8 @@ def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
 
 def _candidate(row: Any) -> Candidate:
     """Build a candidate from a picked row."""
-    job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, flow, task, *_ = row
-    about = (collection, row_codec.decode_labels(labels), row_codec.decode_flow(flow))
+    job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, job_limits, task, *_ = row
+    about = (collection, row_codec.decode_labels(labels), row_codec.decode_job_limits(job_limits))
     return Candidate(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
 
 
@@ -361,7 +361,7 @@ def _claimed(one: Candidate, claim: ClaimId, now_us: int, is_probe: bool) -> Cla
     *_, losses, run, step, inputs, trace, _ = one.row
     what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), row_codec.decode_policy(policy))
     counts, part = (failures, crashes, alone), (run, step, inputs, trace)
-    return Claimed(*what, run_us, now_us, *counts, tick, one.flow, is_probe, *part, None, losses)
+    return Claimed(*what, run_us, now_us, *counts, tick, one.job_limits, is_probe, *part, None, losses)
 
 
 def _places(candidates: Iterable[Candidate]) -> dict[str, str]:
@@ -400,7 +400,7 @@ def _alike(one: Candidate, lane: str) -> dict[str, Any]:
         "queue": row[14],
         "collection": row[15],
         "labels": row[16],
-        "flow": row[17],
+        "job_limits": row[17],
         "lane": lane,
         "most": BULK_WALK,
     }
@@ -409,7 +409,7 @@ def _alike(one: Candidate, lane: str) -> dict[str, Any]:
 def _holds(holds: Sequence[tuple[Candidate, LimitUse]], on_retry: Mapping[LimitKey, str]) -> dict[str, str]:
     """Return the holds of started jobs as the values of `take_holds`."""
     return {
-        "names": text_array([turnstile_name(slot.limit_key) for _, slot in holds]),
+        "names": text_array([limit_key_text(slot.limit_key) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
         "attempts": array([one.row[1] for one, _ in holds]),
         "weights": array([slot.weight for _, slot in holds]),
@@ -418,13 +418,13 @@ def _holds(holds: Sequence[tuple[Candidate, LimitUse]], on_retry: Mapping[LimitK
 
 
 def _diverted(one: Candidate, queue: str) -> dict[str, Any]:
-    """Return the values of `divert_job`: the job with its new queue, lane and flow."""
-    flow = msgspec.structs.replace(one.flow or Flow(), diverted=True)
-    lane = home_lane(queue, flow)
-    return {"id": one.job_id, "queue": queue, "lane": lane, "flow": row_codec.encode_flow(flow)}
+    """Return the values of `divert_job`: the job with its new queue, lane and job_limits."""
+    job_limits = msgspec.structs.replace(one.job_limits or JobLimits(), diverted=True)
+    lane = home_lane(queue, job_limits)
+    return {"id": one.job_id, "queue": queue, "lane": lane, "job_limits": row_codec.encode_job_limits(job_limits)}
 
 
-def _turnstiles(plan: ClaimPlan) -> list[Wanted]:
+def _limit_states(plan: ClaimPlan) -> list[Wanted]:
     """Return the statements that write the new states and openings of limit keys."""
     wanted: list[Wanted] = []
     if plan.states:
@@ -445,6 +445,6 @@ def named(limit_keys: Iterable[LimitKey]) -> dict[str, str]:
     """Return the names of limit keys, and of their limits, as values of statements."""
     limit_keys = list(limit_keys)
     return {
-        "names": text_array(map(turnstile_name, limit_keys)),
+        "names": text_array(map(limit_key_text, limit_keys)),
         "bounds": text_array([limit_key.limit for limit_key in limit_keys]),
     }

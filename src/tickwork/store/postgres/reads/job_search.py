@@ -1,4 +1,4 @@
-"""Search and list jobs on PostgreSQL (see `store.reads.job_search`). The SQL is in sql/finding.sql."""
+"""Search and list jobs on PostgreSQL (see `store.reads.job_search`). The SQL is in sql/job_search.sql."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LABELLED = (
     "strpos(j.labels, {quoted}) > 0 "
     "AND EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 )
-_OF_TENANT = "strpos(j.flow, {quoted_tenant}) > 0 AND j.flow::json ->> 'tenant' = {tenant}"
+_OF_TENANT = "strpos(j.job_limits, {quoted_tenant}) > 0 AND j.job_limits::json ->> 'tenant' = {tenant}"
 _ERRED = (
     "coalesce(f.error, (SELECT a.error FROM {attempts} a WHERE a.job_id = q.job_id AND a.attempt = q.attempt)) "
     "ILIKE {error}"

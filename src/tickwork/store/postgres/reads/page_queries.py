@@ -1,4 +1,4 @@
-"""Page queries on PostgreSQL (see `store.reads.page_queries`). The SQL is in sql/glances.sql."""
+"""Page queries on PostgreSQL (see `store.reads.page_queries`). The SQL is in sql/page_queries.sql."""
 
 from __future__ import annotations
 

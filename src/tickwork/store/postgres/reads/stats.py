@@ -1,4 +1,4 @@
-"""Statistics on PostgreSQL (see `store.reads.stats`). The SQL is in sql/figures.sql."""
+"""Statistics on PostgreSQL (see `store.reads.stats`). The SQL is in sql/stats.sql."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.params import document
 from tickwork.store.postgres.rows import utc
 from tickwork.store.reads.metric_counts import Counts, counts_of
-from tickwork.store.reads.stats import RollupMarks, RollupPage, added, count_page, counted_of, figures_of, known
+from tickwork.store.reads.stats import RollupMarks, RollupPage, added, count_page, counted_of, known, rollup_counts
 
 T = TypeVar("T")
 
@@ -26,50 +26,50 @@ class PostgresStats:
     def now(self) -> datetime:
         raise NotImplementedError
 
-    def figure_marks(self) -> RollupMarks:
+    def rollup_marks(self) -> RollupMarks:
         return self._perform(_marks)
 
-    def count_figures(self, marks: RollupMarks, limit: int) -> RollupPage:
+    def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
         now = self.now()
         return self._perform(
             lambda session: count_page(lambda name, values: session.run(name, **values), now, marks, limit, utc, utc)
         )
 
-    def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
+    def add_rollups(self, marks: RollupMarks, counts: Mapping[RollupKey, RollupCounts]) -> bool:
         """Move the marks, and add the counts to the stored rows of the same keys; False: the marks had moved."""
         moved = {"created": marks.created, "ended": marks.ended, "version": marks.version, "look_at": marks.look_at}
-        places = document(place._asdict() for place in figures)
+        places = document(place._asdict() for place in counts)
 
         def add(session: Session) -> bool:
-            if not session.run("move_figure_marks", **moved):
+            if not session.run("move_rollup_marks", **moved):
                 return False
-            rows = session.run("figures_at", places=places)
-            there = {RollupKey(*row[:4]): figures_of(row[4:]) for row in rows}
-            session.run("put_figures", rows=document(added(there, figures)))
+            rows = session.run("rollups_at", places=places)
+            there = {RollupKey(*row[:4]): rollup_counts(row[4:]) for row in rows}
+            session.run("put_rollups", rows=document(added(there, counts)))
             return True
 
         return self._perform(add, single=False)
 
-    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
+    def rollups(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
         values = {"span": span, "queue": queue, "task": task, "since": since}
-        rows = self._perform(lambda session: session.run("figures", **values))
-        return {minute: figures_of(columns) for minute, *columns in rows}
+        rows = self._perform(lambda session: session.run("rollups", **values))
+        return {minute: rollup_counts(columns) for minute, *columns in rows}
 
-    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
+    def queue_rollups(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         found: dict[str, dict[int, RollupCounts]] = {}
-        rows = self._perform(lambda session: session.run("queue_figures", span=span, since=since))
+        rows = self._perform(lambda session: session.run("queue_rollups", span=span, since=since))
         for queue, minute, *columns in rows:
-            found.setdefault(queue, {})[minute] = figures_of(columns)
+            found.setdefault(queue, {})[minute] = rollup_counts(columns)
         return found
 
-    def total_figures(self) -> dict[tuple[str, str], RollupCounts]:
-        rows = self._perform(lambda session: session.run("total_figures"))
-        return {(queue, task): figures_of(columns) for queue, task, *columns in rows}
+    def rollup_totals(self) -> dict[tuple[str, str], RollupCounts]:
+        rows = self._perform(lambda session: session.run("rollup_totals"))
+        return {(queue, task): rollup_counts(columns) for queue, task, *columns in rows}
 
     def starting(self, limit: int) -> list[CountedRows]:
-        return counted_of(self._perform(lambda session: session.run("starting_figures", limit=limit)))
+        return counted_of(self._perform(lambda session: session.run("starting_counts", limit=limit)))
 
-    def figures_known(self) -> datetime:
+    def counted_until(self) -> datetime:
         now = self.now()
 
         def look(session: Session) -> datetime:
@@ -83,16 +83,16 @@ class PostgresStats:
             lambda session: counts_of(lambda name, values: session.run(name, **values), now, since, utc, utc)
         )
 
-    def _prune_figures(self, limit: int) -> None:
+    def _prune_rollups(self, limit: int) -> None:
         """Delete statistics that are older than the retention of their span."""
         now = self.now()
         for span, kept in KEPT.items():
             values = {"span": span, "before": minute_of(now - kept), "limit": limit}
-            self._perform(lambda session, values=values: session.run("prune_figures", **values))  # type: ignore[misc]
+            self._perform(lambda session, values=values: session.run("prune_rollups", **values))  # type: ignore[misc]
 
 
 def _marks(session: Session) -> RollupMarks:
-    rows = session.run("figure_marks")
+    rows = session.run("rollup_marks")
     if not rows:
         return RollupMarks()
     created, ended, version, look_at = rows[0]

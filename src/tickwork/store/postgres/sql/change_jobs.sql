@@ -5,7 +5,7 @@
 -- queue until the keys are locked, or until other rows are deleted.
 
 -- :cancel_jobs
--- Returns for each job: 'done'; 'ended' before; 'unknown'; or 'moved' between queue and running just now. And the flow
+-- Returns for each job: 'done'; 'ended' before; 'unknown'; or 'moved' between queue and running just now. And the job_limits
 -- of a job that has left its place in a sequence.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(%(ids)s::json)),
@@ -36,7 +36,7 @@ SELECT w.id::text,
        CASE WHEN w.id IN (SELECT a.job_id FROM asked a) OR w.id IN (SELECT e.job_id FROM ended e) THEN 'done'
             WHEN EXISTS (SELECT FROM tickwork.finished f WHERE f.job_id = w.id OFFSET 0) THEN 'ended'
             WHEN EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = w.id OFFSET 0) THEN 'moved' ELSE 'unknown' END,
-       (SELECT j.flow FROM tickwork.jobs j
+       (SELECT j.job_limits FROM tickwork.jobs j
         WHERE  j.id = w.id AND starts_with(j.lane, j.queue || ':!') AND w.id IN (SELECT e.job_id FROM ended e))
 FROM   wanted w
 
@@ -114,7 +114,7 @@ queued AS (
 SELECT job_id::text FROM chosen ORDER BY n
 
 -- :reschedule_jobs
--- The jobs leave their places, and enter the lane of jobs that are not held. Returns the flows of jobs in sequences.
+-- The jobs leave their places, and enter the lane of jobs that are not held. Returns the job_limits of jobs in sequences.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 due AS MATERIALIZED (
     SELECT greatest(now, coalesce(%(at)s::timestamptz, now + %(delay_us)s::bigint * interval '1 microsecond')) AS at FROM clock
@@ -125,12 +125,12 @@ waiting AS MATERIALIZED (
     CROSS  JOIN LATERAL (SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.job_id = w.id FOR UPDATE) q
 ),
 moved AS MATERIALIZED (
-    SELECT w.*, (SELECT at FROM due) AS again_at, w.expires_at + ((SELECT at FROM due) - w.run_at) AS deadline, j.home, j.urgency, j.flow
+    SELECT w.*, (SELECT at FROM due) AS again_at, w.expires_at + ((SELECT at FROM due) - w.run_at) AS deadline, j.home, j.urgency, j.job_limits
     FROM   waiting w
     CROSS  JOIN LATERAL (
         SELECT coalesce(j.lane, j.queue) AS home,
                CASE WHEN NOT is_line THEN j.priority WHEN w.attempt > 0 THEN 4 ELSE 5 END AS urgency,
-               CASE WHEN is_line THEN j.flow END AS flow
+               CASE WHEN is_line THEN j.job_limits END AS job_limits
         FROM   tickwork.jobs j CROSS JOIN LATERAL (SELECT coalesce(starts_with(j.lane, j.queue || ':!'), false) AS is_line) l
         WHERE  j.id = w.job_id OFFSET 0
     ) j
@@ -150,7 +150,7 @@ deadlines AS (
     ))
     WHERE  j.id = ANY (ARRAY(SELECT m.job_id FROM moved m WHERE m.expires_at IS NOT NULL))
 )
-SELECT job_id::text, flow FROM moved
+SELECT job_id::text, job_limits FROM moved
 
 -- :discard_jobs
 UPDATE tickwork.finished SET discarded_at = coalesce(%(now)s::timestamptz, clock_timestamp())
@@ -198,7 +198,7 @@ finished AS (
 ),
 -- include let_go_of_keys
 SELECT count(*), ARRAY(
-    SELECT j.flow FROM ended e
+    SELECT j.job_limits FROM ended e
     CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = e.job_id AND starts_with(j.lane, j.queue || ':!') OFFSET 0) j)
 FROM   ended
 

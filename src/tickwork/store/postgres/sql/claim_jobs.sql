@@ -85,7 +85,7 @@ later AS MATERIALIZED (
             AND    q.run_at > clock.now + %(ahead_us)s::bigint * interval '1 microsecond'
             ORDER  BY q.run_at LIMIT 1
         ) next
-    ) END AS run_at, (SELECT min(t.open_at) FROM tickwork.turnstiles t WHERE t.open_at > clock.now) AS open_at
+    ) END AS run_at, (SELECT min(t.open_at) FROM tickwork.limit_states t WHERE t.open_at > clock.now) AS open_at
     FROM clock
 )
 SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,

@@ -18,7 +18,7 @@ closed AS MATERIALIZED (
 -- include settled
 SELECT job_id::text, NULL FROM closed
 UNION ALL
-SELECT NULL, f.turnstile FROM freed_holds f
+SELECT NULL, f.limit_key FROM freed_holds f
 
 -- :left_running
 -- The locked rows, one for each finish, are deleted without a join. A join of the two is planned by statistics, which
@@ -63,7 +63,7 @@ ended_leases AS (
 -- include settled
 SELECT job_id::text, NULL FROM closed
 UNION ALL
-SELECT NULL, f.turnstile FROM freed_holds f
+SELECT NULL, f.limit_key FROM freed_holds f
 
 -- :ending
     SELECT e.* FROM unnest(%(job_ids)s::text::uuid[], %(claims)s::text::bigint[], %(waits_us)s::text::bigint[], %(job_states)s::text::text[],

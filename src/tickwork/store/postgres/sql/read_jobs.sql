@@ -15,7 +15,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, coalesce(r.progress, f.progress) AS progress,
        coalesce(r.progress_note, f.progress_note) AS progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded, j.flow, j.version, j.run::text, j.step, j.idx,
+       f.discarded_at IS NOT NULL AS discarded, j.job_limits, j.version, j.run::text, j.step, j.idx,
        CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork.jobs u WHERE u.id = j.run) END AS tick
 
 -- :from_jobs
@@ -71,7 +71,7 @@ WHERE  last.started_at IS NOT NULL GROUP BY j.queue
 
 -- :backlog
 -- Each priority of a queue's own lane is one range of the index, in the order of its times. The lanes of jobs with a
--- flow are read in their order, whether due or not.
+-- job_limits are read in their order, whether due or not.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 plain AS MATERIALIZED (
     SELECT first.*
@@ -149,10 +149,10 @@ FROM   tickwork.workers w WHERE w.id = %(id)s AND w.state <> 'ended' AND w.slots
 AND    (w.state <> 'remote' OR EXISTS (SELECT 1 FROM tickwork.running r WHERE r.worker = w.id))
 
 -- :task_definition
-SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name = %(name)s
+SELECT name, queue, priority, policy, schema, task_limits, version FROM tickwork.tasks WHERE name = %(name)s
 
 -- :task_definitions
-SELECT name, queue, priority, policy, schema, flow, version FROM tickwork.tasks WHERE name > %(after)s
+SELECT name, queue, priority, policy, schema, task_limits, version FROM tickwork.tasks WHERE name > %(after)s
 ORDER  BY name LIMIT %(limit)s::bigint
 
 -- :now

@@ -62,7 +62,7 @@ UPDATE tickwork.jobs SET args = %(args)s WHERE id = %(id)s::uuid
 
 -- :going
 SELECT u.id::text, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
-       j.labels, j.flow, j.policy, r.failures, j.trace, j.creator, r.claim,
+       j.labels, j.job_limits, j.policy, r.failures, j.trace, j.creator, r.claim,
        j.tick, (extract(epoch FROM j.due_at) * 1000000)::bigint,
        (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint
 FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
@@ -147,18 +147,18 @@ CROSS  JOIN LATERAL (SELECT FROM tickwork.finished f WHERE f.job_id = n.id AND f
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.step = j.step OFFSET 0) s
 
 -- :insert_step_jobs
--- Instances of steps that differ only in their places in the run, arguments and flow.
+-- Instances of steps that differ only in their places in the run, arguments and job_limits.
 WITH new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, lane, flow, run, step, idx, inputs,
+           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, lane, job_limits, run, step, idx, inputs,
             created_at, due_at, expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, %(collection)s::text,
-           %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, a.lane, a.flow, %(run)s::uuid, a.step, a.idx, a.inputs,
+           %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, a.lane, a.job_limits, %(run)s::uuid, a.step, a.idx, a.inputs,
            now, due_at,
            -- include expiry
-    FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],
+    FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(job_limits)s::text::text[],
                   %(steps)s::text::text[], %(idxs)s::text::integer[], %(inputs)s::text::text[])
-           AS a (id, args, lane, flow, step, idx, inputs) CROSS JOIN
+           AS a (id, args, lane, job_limits, step, idx, inputs) CROSS JOIN
     -- include due
     RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
               key, created_at, due_at, expires_at
@@ -169,13 +169,13 @@ WITH new AS (
 -- Ended instances that are queued again, with new arguments. Their attempts are kept.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wanted AS MATERIALIZED (
-    SELECT a.* FROM unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(flows)s::text::text[],
-                           %(inputs)s::text::text[]) AS a (id, args, lane, flow, inputs)
+    SELECT a.* FROM unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(job_limits)s::text::text[],
+                           %(inputs)s::text::text[]) AS a (id, args, lane, job_limits, inputs)
 ),
 renewed AS (
     UPDATE tickwork.jobs j
     SET    args = (SELECT w.args FROM wanted w WHERE w.id = j.id), inputs = (SELECT w.inputs FROM wanted w WHERE w.id = j.id),
-           lane = (SELECT w.lane FROM wanted w WHERE w.id = j.id), flow = (SELECT w.flow FROM wanted w WHERE w.id = j.id),
+           lane = (SELECT w.lane FROM wanted w WHERE w.id = j.id), job_limits = (SELECT w.job_limits FROM wanted w WHERE w.id = j.id),
            queue = %(queue)s::text, priority = %(priority)s::text::smallint, policy = %(policy)s::text
     WHERE  j.id = ANY (ARRAY(SELECT w.id FROM wanted w))
     RETURNING j.id, j.task, coalesce(j.lane, j.queue) AS queue,

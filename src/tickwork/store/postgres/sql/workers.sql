@@ -14,16 +14,16 @@ WHERE  w.state IN ('running', 'draining')
 RETURNING w.id
 
 -- :define_tasks
-INSERT INTO tickwork.tasks AS t (name, queue, priority, policy, schema, flow, version)
-SELECT d.name, d.queue, d.priority, d.policy, d.schema, d.flow, d.version
+INSERT INTO tickwork.tasks AS t (name, queue, priority, policy, schema, task_limits, version)
+SELECT d.name, d.queue, d.priority, d.policy, d.schema, d.task_limits, d.version
 FROM   json_to_recordset(%(tasks)s::json)
-       AS d (name text, queue text, priority smallint, policy text, schema text, flow text, version integer)
+       AS d (name text, queue text, priority smallint, policy text, schema text, task_limits text, version integer)
 ORDER  BY d.name
 ON CONFLICT (name) DO UPDATE SET
     queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema,
-    flow = excluded.flow, version = excluded.version
-WHERE  (t.queue, t.priority, t.policy, t.schema, t.flow, t.version) IS DISTINCT FROM
-       (excluded.queue, excluded.priority, excluded.policy, excluded.schema, excluded.flow, excluded.version)
+    job_limits = excluded.job_limits, version = excluded.version
+WHERE  (t.queue, t.priority, t.policy, t.schema, t.task_limits, t.version) IS DISTINCT FROM
+       (excluded.queue, excluded.priority, excluded.policy, excluded.schema, excluded.task_limits, excluded.version)
 
 -- :renew_lease
 -- The row is locked first and the lease counted from then: a wait for the lock must not shorten it.

@@ -1,4 +1,4 @@
-"""The change feed on one SQLite file (see `store.reads.change_feed`). The SQL is in sql/changes.sql."""
+"""The change feed on one SQLite file (see `store.reads.change_feed`). The SQL is in sql/change_feed.sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search and list jobs on one SQLite file (see `store.reads.job_search`). The SQL is in sql/finding.sql."""
+"""Search and list jobs on one SQLite file (see `store.reads.job_search`). The SQL is in sql/job_search.sql."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
 # The first condition is fast, and also true for a label that is part of another one.
 _LABELLED = "instr(j.labels, {quoted}) AND EXISTS (SELECT 1 FROM json_each(j.labels) WHERE value = {label})"
-_OF_TENANT = "instr(j.flow, {quoted_tenant}) AND json_extract(j.flow, '$.tenant') = {tenant}"
+_OF_TENANT = "instr(j.job_limits, {quoted_tenant}) AND json_extract(j.job_limits, '$.tenant') = {tenant}"
 _ERRED = (
     "coalesce(f.error, (SELECT a.error FROM tickwork_attempts a WHERE a.job_id = q.job_id AND a.attempt = q.attempt)) "
     "LIKE {error} ESCAPE '\\'"

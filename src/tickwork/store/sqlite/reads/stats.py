@@ -1,4 +1,4 @@
-"""Statistics on one SQLite file (see `store.reads.stats`). The SQL is in sql/figures.sql."""
+"""Statistics on one SQLite file (see `store.reads.stats`). The SQL is in sql/stats.sql."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tickwork.core.stats.rollups import KEPT, CountedRows, RollupCounts, RollupKey, minute_of
 from tickwork.store.reads.metric_counts import Counts, counts_of
-from tickwork.store.reads.stats import RollupMarks, RollupPage, added, count_page, counted_of, figures_of, known
+from tickwork.store.reads.stats import RollupMarks, RollupPage, added, count_page, counted_of, known, rollup_counts
 from tickwork.store.row_codec import from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction, as_json
 
@@ -23,48 +23,48 @@ class SqliteStats:
     def _read(self) -> AbstractContextManager[Transaction]:
         raise NotImplementedError
 
-    def figure_marks(self) -> RollupMarks:
+    def rollup_marks(self) -> RollupMarks:
         with self._read() as transaction:
             return _marks(transaction)
 
-    def count_figures(self, marks: RollupMarks, limit: int) -> RollupPage:
+    def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
         with self._read() as transaction:
             return count_page(transaction.run, from_us(transaction.now), marks, limit, to_us, from_us)
 
-    def add_figures(self, marks: RollupMarks, figures: Mapping[RollupKey, RollupCounts]) -> bool:
+    def add_rollups(self, marks: RollupMarks, counts: Mapping[RollupKey, RollupCounts]) -> bool:
         """Move the marks, and add the counts to the stored rows of the same keys; False: the marks had moved."""
         instants = {"ended": to_us(marks.ended), "look_at": to_us(marks.look_at)}
         with self._write() as transaction:
             moved = {"created": marks.created, "version": marks.version, **instants}
-            if not transaction.run("move_figure_marks", moved):
+            if not transaction.run("move_rollup_marks", moved):
                 return False
-            rows = transaction.run("figures_at", (as_json(list(figures)),))
-            there = {RollupKey(*row[:4]): figures_of(row[4:]) for row in rows}
-            transaction.run_many("put_figures", [_row(one) for one in added(there, figures)])
+            rows = transaction.run("rollups_at", (as_json(list(counts)),))
+            there = {RollupKey(*row[:4]): rollup_counts(row[4:]) for row in rows}
+            transaction.run_many("put_rollups", [_row(one) for one in added(there, counts)])
         return True
 
-    def figures(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
+    def rollups(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
         with self._read() as transaction:
-            rows = transaction.run("figures", {"span": span, "queue": queue, "task": task, "since": since})
-        return {minute: figures_of(columns) for minute, *columns in rows}
+            rows = transaction.run("rollups", {"span": span, "queue": queue, "task": task, "since": since})
+        return {minute: rollup_counts(columns) for minute, *columns in rows}
 
-    def queue_figures(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
+    def queue_rollups(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         found: dict[str, dict[int, RollupCounts]] = {}
         with self._read() as transaction:
-            for queue, minute, *columns in transaction.run("queue_figures", {"span": span, "since": since}):
-                found.setdefault(queue, {})[minute] = figures_of(columns)
+            for queue, minute, *columns in transaction.run("queue_rollups", {"span": span, "since": since}):
+                found.setdefault(queue, {})[minute] = rollup_counts(columns)
         return found
 
-    def total_figures(self) -> dict[tuple[str, str], RollupCounts]:
+    def rollup_totals(self) -> dict[tuple[str, str], RollupCounts]:
         with self._read() as transaction:
-            rows = transaction.run("total_figures")
-        return {(queue, task): figures_of(columns) for queue, task, *columns in rows}
+            rows = transaction.run("rollup_totals")
+        return {(queue, task): rollup_counts(columns) for queue, task, *columns in rows}
 
     def starting(self, limit: int) -> list[CountedRows]:
         with self._read() as transaction:
-            return counted_of(transaction.run("starting_figures", {"limit": limit}))
+            return counted_of(transaction.run("starting_counts", {"limit": limit}))
 
-    def figures_known(self) -> datetime:
+    def counted_until(self) -> datetime:
         with self._read() as transaction:
             return known(transaction.run, from_us(transaction.now), _marks(transaction), to_us)
 
@@ -73,22 +73,22 @@ class SqliteStats:
             return counts_of(transaction.run, from_us(transaction.now), since, to_us, from_us)
 
 
-def prune_figures(transaction: Transaction, limit: int) -> None:
+def prune_rollups(transaction: Transaction, limit: int) -> None:
     """Delete statistics that are older than the retention of their span."""
     now = from_us(transaction.now)
     for span, kept in KEPT.items():
-        transaction.run("prune_figures", {"span": span, "before": minute_of(now - kept), "limit": limit})
+        transaction.run("prune_rollups", {"span": span, "before": minute_of(now - kept), "limit": limit})
 
 
 def _marks(transaction: Transaction) -> RollupMarks:
-    rows = transaction.run("figure_marks")
+    rows = transaction.run("rollup_marks")
     if not rows:
         return RollupMarks()
     created, ended, version, look_at = rows[0]
     return RollupMarks(created, from_us(ended), version, from_us(look_at))
 
 
-def _row(figures: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return statistics in the order of the columns of put_figures."""
-    span, queue, task, minute, *rest = figures.values()
+def _row(counts: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return statistics in the order of the columns of put_rollups."""
+    span, queue, task, minute, *rest = counts.values()
     return (span, task, queue, minute, *rest)

@@ -20,14 +20,14 @@ UPDATE tickwork_queue SET run_at = min(run_at, :run_at) WHERE job_id = :job_id A
 DELETE FROM tickwork_queue WHERE job_id = ? RETURNING run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses
 
 -- :belongs
-SELECT queue, priority, flow FROM tickwork_jobs WHERE id = ?
+SELECT queue, priority, job_limits FROM tickwork_jobs WHERE id = ?
 
 -- :set_deadline
 UPDATE tickwork_jobs SET expires_at = ? WHERE id = ?
 
 -- :ended_job
 SELECT f.attempt, f.attempt_state, f.worker, f.started_at, f.ended_at, f.error,
-       j.queue, j.priority, iif(j.version IS NULL, j.task, '@dag'), j.key, j.flow, f.progress, f.progress_note
+       j.queue, j.priority, iif(j.version IS NULL, j.task, '@dag'), j.key, j.job_limits, f.progress, f.progress_note
 FROM   tickwork_finished f JOIN tickwork_jobs j ON j.id = f.job_id
 WHERE  f.job_id = ? AND f.state <> ?
 

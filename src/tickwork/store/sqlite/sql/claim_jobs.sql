@@ -31,7 +31,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 SELECT min((
     SELECT min(q.run_at) FROM tickwork_queue q
     WHERE q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]') AND q.run_at > :after
-)), (SELECT min(open_at) FROM tickwork_turnstiles WHERE open_at > :now)
+)), (SELECT min(open_at) FROM tickwork_limit_states WHERE open_at > :now)
 FROM json_each(:places) AS place
 
 -- :due_tasks

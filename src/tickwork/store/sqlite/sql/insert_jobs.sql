@@ -15,7 +15,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 UPDATE tickwork_jobs SET version = ? WHERE id = ?
 
 -- :stamp_job
-UPDATE tickwork_jobs SET lane = ?, flow = ? WHERE id = ?
+UPDATE tickwork_jobs SET lane = ?, job_limits = ? WHERE id = ?
 
 -- :insert_queue
 INSERT INTO tickwork_queue (queue, priority, run_at, job_id, task, attempt, failures, crashes, alone, keyed, expires_at)
@@ -48,5 +48,5 @@ RETURNING job_id
 UPDATE tickwork_jobs
 SET task = :task, queue = :queue, priority = :priority, args = :args, policy = :policy, due_at = :due_at, expires_at = :expires_at,
     collection = :collection, labels = :labels, parent = :parent, trace = :trace, creator = :creator, tick = :tick, version = :version,
-    lane = iif(:lane = :queue, NULL, :lane), flow = :flow
+    lane = iif(:lane = :queue, NULL, :lane), job_limits = :job_limits
 WHERE id = :job_id

@@ -14,7 +14,7 @@ SELECT j.id, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, coalesce(r.progress, f.progress) AS progress,
        coalesce(r.progress_note, f.progress_note) AS progress_note, f.result, f.error,
-       f.discarded_at IS NOT NULL AS discarded, j.flow, j.version, j.run, j.step, j.idx,
+       f.discarded_at IS NOT NULL AS discarded, j.job_limits, j.version, j.run, j.step, j.idx,
        CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END AS tick
 
 -- :from_jobs
@@ -73,7 +73,7 @@ WHERE last.started_at IS NOT NULL GROUP BY j.queue
 
 -- :backlog
 -- Each priority of a queue's own lane is one range of the primary key, in the order of its times. The lanes of jobs
--- with a flow are read in their order, whether due or not.
+-- with a job_limits are read in their order, whether due or not.
 SELECT lane, count(*), min(run_at) FROM (
     SELECT * FROM (
         SELECT q.queue AS lane, q.run_at, q.task
@@ -136,7 +136,7 @@ FROM   tickwork_workers w WHERE w.id = :id AND w.state <> 'ended' AND w.slots > 
 AND    (w.state <> 'remote' OR EXISTS (SELECT 1 FROM tickwork_running r WHERE r.worker = w.id))
 
 -- :task_definition
-SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name = ?
+SELECT name, queue, priority, policy, schema, task_limits, version FROM tickwork_tasks WHERE name = ?
 
 -- :task_definitions
-SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name > :after ORDER BY name LIMIT :limit
+SELECT name, queue, priority, policy, schema, task_limits, version FROM tickwork_tasks WHERE name > :after ORDER BY name LIMIT :limit

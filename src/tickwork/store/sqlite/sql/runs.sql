@@ -46,7 +46,7 @@ UPDATE tickwork_jobs SET args = ? WHERE id = ?
 
 -- :going
 SELECT u.id, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
-       j.labels, j.flow, j.policy, r.failures, j.trace, j.creator, r.claim,
+       j.labels, j.job_limits, j.policy, r.failures, j.trace, j.creator, r.claim,
        j.tick, j.due_at
 FROM   json_each(?) AS n CROSS JOIN tickwork_runs u ON u.id = n.value
 CROSS  JOIN tickwork_running r ON r.job_id = u.id
@@ -115,7 +115,7 @@ CROSS  JOIN tickwork_steps s ON s.run = j.run AND s.step = j.step
 WHERE  f.state <> 'succeeded'
 
 -- :renew_step_job
-UPDATE tickwork_jobs SET args = ?, inputs = ?, queue = ?, priority = ?, policy = ?, lane = NULL, flow = NULL WHERE id = ?
+UPDATE tickwork_jobs SET args = ?, inputs = ?, queue = ?, priority = ?, policy = ?, lane = NULL, job_limits = NULL WHERE id = ?
 
 -- :overdue_steps
 SELECT run, step FROM tickwork_steps WHERE wake_at <= ? LIMIT ?

@@ -90,7 +90,7 @@ SELECT name, value FROM tickwork_calendars ORDER BY name
 SELECT name, value FROM tickwork_calendars WHERE name IN (SELECT value FROM json_each(?))
 
 -- :definitions_of
-SELECT name, queue, priority, policy, schema, flow, version FROM tickwork_tasks WHERE name IN (SELECT value FROM json_each(?))
+SELECT name, queue, priority, policy, schema, task_limits, version FROM tickwork_tasks WHERE name IN (SELECT value FROM json_each(?))
 
 -- :to_look_at
 -- A run that is neither finished nor present was pruned: it has ended, too.

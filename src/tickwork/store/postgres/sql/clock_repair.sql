@@ -65,14 +65,14 @@ UPDATE tickwork.workers
 SET    lease_until = greatest(lease_until - %(back)s::interval, %(at)s::timestamptz + interval '1 minute')
 WHERE  lease_until > %(at)s::timestamptz + interval '1 minute' AND %(back)s::interval >= interval '1 minute'
 
--- :rewind_turnstiles
+-- :rewind_limit_states
 -- Held jobs are checked again. The state of a rate is an instant; of a breaker [failures, open until, probe, probe
 -- until].
 WITH held AS MATERIALIZED (
-    SELECT t.name FROM tickwork.turnstiles t
+    SELECT t.name FROM tickwork.limit_states t
     WHERE  t.open_at > %(at)s::timestamptz OR t.state ~ '^[0-9]+$' OR t.state LIKE '[[%%' ORDER BY t.name FOR UPDATE
 )
-UPDATE tickwork.turnstiles t
+UPDATE tickwork.limit_states t
 SET    open_at = CASE WHEN t.open_at > %(at)s::timestamptz THEN %(at)s::timestamptz ELSE t.open_at END,
        state = CASE WHEN t.state ~ '^[0-9]+$' THEN greatest(t.state::bigint - span.back_us, least(t.state::bigint, span.at_us))::text
                     WHEN t.state LIKE '[[%%' AND json_array_length(t.state::json) = 4 THEN json_build_array(
@@ -104,10 +104,10 @@ WHERE  lease_until > %(at)s::timestamptz + interval '1 minute'
 -- :rewind_notifications
 UPDATE tickwork.notifications SET look_at = %(at)s::timestamptz WHERE look_at > %(at)s::timestamptz
 
--- :rewind_figures
+-- :rewind_rollups
 -- Rows that ended in the jump are counted once more when the clock gets there; otherwise nothing would be counted until
 -- then.
-UPDATE tickwork.figure_marks
+UPDATE tickwork.rollup_marks
 SET    created = least(created, %(created)s::uuid), ended = least(ended, %(at)s::timestamptz),
        look_at = least(look_at, %(at)s::timestamptz), version = version + 1
 

@@ -13,7 +13,7 @@ FROM   tickwork_running r
 FROM   tickwork_finished f
 
 -- :waiting_in
--- The waiting jobs of a queue: its own lane, the lanes of its jobs with a flow, and all held jobs, of any queue.
+-- The waiting jobs of a queue: its own lane, the lanes of its limited jobs, and all held jobs, of any queue.
 SELECT job_id FROM (
     SELECT job_id FROM tickwork_queue WHERE queue = :queue
     UNION ALL SELECT job_id FROM tickwork_queue WHERE queue >= :low AND queue < :high
@@ -70,7 +70,7 @@ WHERE  state = 'failed' AND state <> 'succeeded' AND job_id < :before AND job_id
 ORDER  BY job_id DESC LIMIT :limit
 
 -- :queue_names
--- From a queue's own lane the next one is one index step away; lanes of jobs with a flow, and of held jobs, are
+-- From a queue's own lane the next one is one index step away; lanes of limited jobs, and of held jobs, are
 -- skipped.
 WITH RECURSIVE lanes (lane) AS (
     SELECT min(queue) FROM tickwork_queue
@@ -83,7 +83,7 @@ WITH RECURSIVE lanes (lane) AS (
 SELECT DISTINCT substr(lane, 1, instr(lane || ':', ':') - 1) FROM lanes WHERE lane NOT LIKE ':%' LIMIT 1000
 
 -- :in_lanes
--- Each priority of a queue's own lane is a range in the order of times. Lanes of jobs with a flow are read in their
+-- Each priority of a queue's own lane is a range in the order of times. Lanes of limited jobs are read in their
 -- order.
 WITH priorities (priority) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)),
 flowing AS MATERIALIZED (SELECT run_at FROM tickwork_queue WHERE queue >= :low AND queue < :high LIMIT :most)

@@ -34,7 +34,7 @@ RETURNING w.id, w.lease_until
 AND    (r.claim = %(claim)s::bigint OR (%(claim)s::bigint IS NULL AND w.lessee = %(lessee)s))
 
 -- :remote_attempt
-SELECT r.job_id::text, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run::text, j.step,
+SELECT r.job_id::text, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.job_limits, j.run::text, j.step,
        r.claimed_at, r.cancel_at IS NOT NULL, w.lease_until, r.losses
 FROM   (SELECT * FROM tickwork.running r WHERE r.job_id = %(job_id)s::uuid AND r.attempt = %(attempt)s::integer OFFSET 0) r
 JOIN   tickwork.workers w ON w.id = r.worker AND w.state = 'remote'

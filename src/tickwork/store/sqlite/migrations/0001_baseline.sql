@@ -17,7 +17,7 @@ CREATE TABLE tickwork_jobs (
     creator     TEXT,
     tick        TEXT,
     lane        TEXT,
-    flow        TEXT,
+    job_limits  TEXT,
     version     INTEGER,
     run         TEXT,
     step        TEXT,
@@ -157,7 +157,8 @@ CREATE TABLE tickwork_workers (
     state        TEXT NOT NULL,
     started_at   INTEGER NOT NULL,
     lease_until  INTEGER NOT NULL,
-    lessee       TEXT
+    lessee       TEXT,
+    asked        TEXT -- The request to this worker, 'quiet' or 'stop', which its heartbeat reads.
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_workers_lease ON tickwork_workers (lease_until);
@@ -168,7 +169,7 @@ CREATE TABLE tickwork_tasks (
     priority  INTEGER NOT NULL,
     policy    TEXT NOT NULL,
     schema    TEXT NOT NULL,
-    flow      TEXT,
+    task_limits  TEXT,
     version   INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -202,7 +203,8 @@ CREATE TABLE tickwork_schedules (
     wake_at        INTEGER,
     version        INTEGER NOT NULL,
     created_at     INTEGER NOT NULL,
-    edited_at      INTEGER NOT NULL
+    edited_at      INTEGER NOT NULL,
+    paused_until   INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_schedules_wake ON tickwork_schedules (wake_at) WHERE wake_at IS NOT NULL;
@@ -249,7 +251,7 @@ CREATE TABLE tickwork_limits (
 
 -- One key of a limit, or a gate. `state` is the state of a rate, a breaker or a sequence. `waits`: the key holds jobs.
 -- `open_at` is when they are checked again; NULL: when a lease ends.
-CREATE TABLE tickwork_turnstiles (
+CREATE TABLE tickwork_limit_states (
     name     TEXT PRIMARY KEY,
     bound    TEXT NOT NULL,
     state    TEXT,
@@ -257,19 +259,19 @@ CREATE TABLE tickwork_turnstiles (
     open_at  INTEGER
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX tickwork_turnstiles_open ON tickwork_turnstiles (open_at) WHERE open_at IS NOT NULL;
-CREATE INDEX tickwork_turnstiles_waiting ON tickwork_turnstiles (name) WHERE waits;
-CREATE INDEX tickwork_turnstiles_bound ON tickwork_turnstiles (bound);
+CREATE INDEX tickwork_limit_states_open ON tickwork_limit_states (open_at) WHERE open_at IS NOT NULL;
+CREATE INDEX tickwork_limit_states_waiting ON tickwork_limit_states (name) WHERE waits;
+CREATE INDEX tickwork_limit_states_bound ON tickwork_limit_states (bound);
 
 -- The limit keys that running jobs use. A row counts while its attempt runs, even if its worker is gone. A hold of a
 -- sequence has `on_retry`, and counts as well while its job waits for the next attempt ('pass': only once that is due).
 CREATE TABLE tickwork_holds (
-    turnstile  TEXT NOT NULL,
+    limit_key  TEXT NOT NULL,
     job_id     TEXT NOT NULL,
     attempt    INTEGER NOT NULL,
     weight     INTEGER NOT NULL,
     on_retry   TEXT,
-    PRIMARY KEY (turnstile, job_id, attempt)
+    PRIMARY KEY (limit_key, job_id, attempt)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_holds_job ON tickwork_holds (job_id);
@@ -348,3 +350,244 @@ CREATE TABLE tickwork_triggers (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tickwork_triggers_dag ON tickwork_triggers (dag, grp);
+
+-- Access to the server: API keys, users and their sessions; the audit log; answers kept for repeated requests; and
+-- secrets. Tokens and passwords are stored as digests only, and secrets are sealed before they are stored.
+
+CREATE TABLE tickwork_api_keys (
+    id          TEXT PRIMARY KEY,
+    name        TEXT NOT NULL,
+    digest      TEXT NOT NULL,
+    scopes      TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    created_by  TEXT NOT NULL,
+    expires_at  INTEGER,
+    used_at     INTEGER,
+    revoked_at  INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX tickwork_api_keys_name ON tickwork_api_keys (name) WHERE revoked_at IS NULL;
+
+CREATE TABLE tickwork_users (
+    name        TEXT PRIMARY KEY,
+    role        TEXT NOT NULL,
+    password    TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    changed_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `kind` is the owner's: a user, an API key, or the token of `tickwork dev`. `address` and `agent` are the browser's
+-- address and user agent when the session began.
+CREATE TABLE tickwork_sessions (
+    digest      TEXT PRIMARY KEY,
+    kind        TEXT NOT NULL,
+    subject     TEXT NOT NULL,
+    address     TEXT NOT NULL,
+    agent       TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    used_at     INTEGER NOT NULL,
+    expires_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_sessions_subject ON tickwork_sessions (kind, subject);
+CREATE INDEX tickwork_sessions_expiry ON tickwork_sessions (expires_at);
+
+-- Failed logins, by name and by address.
+CREATE TABLE tickwork_logins (
+    subject        TEXT PRIMARY KEY,
+    failures       INTEGER NOT NULL,
+    tried_at       INTEGER NOT NULL,
+    blocked_until  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_logins_tried ON tickwork_logins (tried_at);
+
+-- Users with an address that they logged in from: there, failures of others under their name do not delay them.
+CREATE TABLE tickwork_known_logins (
+    subject      TEXT PRIMARY KEY,
+    known_until  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_known_logins_until ON tickwork_known_logins (known_until);
+
+CREATE TABLE tickwork_audit (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    at          INTEGER NOT NULL,
+    who         TEXT NOT NULL,
+    action      TEXT NOT NULL,
+    target      TEXT NOT NULL,
+    before      TEXT,
+    after       TEXT,
+    request_id  TEXT NOT NULL,
+    address     TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX tickwork_audit_who ON tickwork_audit (who, id);
+CREATE INDEX tickwork_audit_action ON tickwork_audit (action, id);
+CREATE INDEX tickwork_audit_target ON tickwork_audit (target, id);
+CREATE INDEX tickwork_audit_at ON tickwork_audit (at);
+
+-- The chain of the audit log: see store/admin/audit_chain.py.
+CREATE TABLE tickwork_audit_links (
+    number    INTEGER PRIMARY KEY,
+    audit_id  INTEGER NOT NULL UNIQUE,
+    at        INTEGER NOT NULL,
+    digest    TEXT NOT NULL,
+    hash      TEXT NOT NULL
+) STRICT;
+
+-- The position up to which the audit log was sent elsewhere, and by which process: after `until` another may take over.
+CREATE TABLE tickwork_audit_sinks (
+    sink    TEXT PRIMARY KEY,
+    number  INTEGER NOT NULL,
+    holder  TEXT NOT NULL,
+    until   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The answer to a POST with an Idempotency-Key. Without a status it has been in flight since `began_at`.
+CREATE TABLE tickwork_answers (
+    who       TEXT NOT NULL,
+    key       TEXT NOT NULL,
+    digest    TEXT NOT NULL,
+    first_at  INTEGER NOT NULL,
+    began_at  INTEGER NOT NULL,
+    status    INTEGER,
+    headers   TEXT,
+    body      TEXT,
+    PRIMARY KEY (who, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_answers_first ON tickwork_answers (first_at);
+
+-- The context that secrets are bound to besides their names: a value sealed for one store does not open in another.
+CREATE TABLE tickwork_store (
+    id  TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+-- `uses` are the tasks, dags and queues that may use it; none: all of them.
+CREATE TABLE tickwork_secrets (
+    name    TEXT PRIMARY KEY,
+    sealed  TEXT NOT NULL,
+    uses    TEXT NOT NULL,
+    set_at  INTEGER NOT NULL,
+    set_by  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Bulk operations on jobs.
+
+-- An operation goes through its jobs page by page: `phase` and `place` are its position. The holder of its lease
+-- continues it. Each step names the one before: if two processes do one page, it is recorded once.
+CREATE TABLE tickwork_operations (
+    id           TEXT PRIMARY KEY,
+    what         TEXT NOT NULL,
+    by           TEXT NOT NULL,
+    state        TEXT NOT NULL,
+    phase        INTEGER NOT NULL,
+    place        TEXT,
+    step         INTEGER NOT NULL,
+    looked       INTEGER NOT NULL,
+    changed      INTEGER NOT NULL,
+    error        TEXT,
+    created_at   INTEGER NOT NULL,
+    ended_at     INTEGER,
+    lease_until  INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_operations_open ON tickwork_operations (id) WHERE state = 'running';
+
+-- Webhooks, which turn requests into jobs, and objects declared in files.
+
+CREATE TABLE tickwork_hooks (
+    name        TEXT PRIMARY KEY,
+    value       TEXT NOT NULL,
+    created_at  INTEGER NOT NULL,
+    edited_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Deliveries to a hook and their outcome, never their content. `genuine`: the signature was valid.
+CREATE TABLE tickwork_deliveries (
+    id           TEXT PRIMARY KEY,
+    hook         TEXT NOT NULL,
+    genuine      INTEGER NOT NULL,
+    outcome      TEXT NOT NULL,
+    event        TEXT,
+    job_id       TEXT,
+    reason       TEXT,
+    size         INTEGER NOT NULL,
+    received_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_deliveries_hook ON tickwork_deliveries (hook, genuine, id);
+
+-- The objects that `tickwork apply` created, and from which files, so that it can delete those that are removed.
+CREATE TABLE tickwork_declared (
+    kind    TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    source  TEXT NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_declared_source ON tickwork_declared (source);
+
+-- Notifications: alert rules, how far each was evaluated, and the channels that messages are sent to.
+
+CREATE TABLE tickwork_channels (
+    name   TEXT PRIMARY KEY,
+    value  TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `watch` is the state (see core/notify/state.py), `look_at` when it is evaluated next. Every write raises `version`,
+-- and every move names it.
+CREATE TABLE tickwork_notifications (
+    name     TEXT PRIMARY KEY,
+    value    TEXT NOT NULL,
+    watch    TEXT NOT NULL,
+    version  INTEGER NOT NULL,
+    look_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Jobs without success, in the order in which they ended. Succeeded jobs are not in this index.
+CREATE INDEX tickwork_finished_badly ON tickwork_finished (ended_at, job_id) WHERE state <> 'succeeded';
+
+-- Statistics: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
+
+-- `span` is a number of minutes from `minute` on, which is counted since the epoch; 0: since the store was created. ''
+-- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/histogram.py).
+CREATE TABLE tickwork_rollups (
+    span       INTEGER NOT NULL,
+    task       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
+    minute     INTEGER NOT NULL,
+    enqueued   INTEGER NOT NULL,
+    started    INTEGER NOT NULL,
+    succeeded  INTEGER NOT NULL,
+    failed     INTEGER NOT NULL,
+    cancelled  INTEGER NOT NULL,
+    dropped    INTEGER NOT NULL,
+    expired    INTEGER NOT NULL,
+    retried    INTEGER NOT NULL,
+    waits      TEXT NOT NULL,
+    runs       TEXT NOT NULL,
+    PRIMARY KEY (span, task, queue, minute)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tickwork_rollups_age ON tickwork_rollups (span, minute);
+
+-- The marks up to which rows are counted: jobs by id, ends by time. Every move raises `version`, and names it.
+-- `look_at` is when the next count is due.
+CREATE TABLE tickwork_rollup_marks (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    created  TEXT NOT NULL,
+    ended    INTEGER NOT NULL,
+    version  INTEGER NOT NULL,
+    look_at  INTEGER NOT NULL
+) STRICT;
+
+-- Attempts after which a job was retried, in the order in which they ended. Jobs that succeed at once have none.
+CREATE INDEX tickwork_attempts_end ON tickwork_attempts (ended_at);
+
+-- Schedules that start nothing, for the list of findings.
+CREATE INDEX tickwork_schedules_paused ON tickwork_schedules (paused_at) WHERE paused_at IS NOT NULL;
+
+-- Jobs that were tried before and wait to be retried. Other jobs are not in this index.
+CREATE INDEX tickwork_queue_retrying ON tickwork_queue (job_id) WHERE failures > 0;

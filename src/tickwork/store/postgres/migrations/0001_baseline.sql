@@ -17,7 +17,7 @@ CREATE TABLE tickwork.jobs (
     creator     text,
     tick        text,
     lane        text COLLATE "C",
-    flow        text,
+    job_limits  text,
     version     integer,
     run         uuid,
     step        text COLLATE "C",
@@ -163,7 +163,8 @@ CREATE TABLE tickwork.workers (
     state        text COLLATE "C" NOT NULL,
     started_at   timestamptz NOT NULL,
     lease_until  timestamptz NOT NULL,
-    lessee       text
+    lessee       text,
+    asked        text -- The request to this worker, 'quiet' or 'stop', which its heartbeat reads.
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE INDEX workers_processes ON tickwork.workers (id) WHERE state <> 'remote';
@@ -174,7 +175,7 @@ CREATE TABLE tickwork.tasks (
     priority  smallint NOT NULL,
     policy    text NOT NULL,
     schema    text NOT NULL,
-    flow      text,
+    task_limits  text,
     version   integer
 );
 
@@ -201,7 +202,8 @@ CREATE TABLE tickwork.schedules (
     wake_at        timestamptz,
     version        bigint NOT NULL,
     created_at     timestamptz NOT NULL,
-    edited_at      timestamptz NOT NULL
+    edited_at      timestamptz NOT NULL,
+    paused_until   timestamptz
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX schedules_wake ON tickwork.schedules (wake_at) WHERE wake_at IS NOT NULL;
@@ -249,7 +251,7 @@ CREATE TABLE tickwork.limits (
 -- One key of a limit, or a gate. A round locks the limit or gate itself first. `state` is the state of a rate, a
 -- breaker or a sequence. `waits`: the key holds jobs. `open_at` is when they are checked again; NULL: when a lease
 -- ends.
-CREATE TABLE tickwork.turnstiles (
+CREATE TABLE tickwork.limit_states (
     name     text COLLATE "C" PRIMARY KEY,
     bound    text COLLATE "C" NOT NULL,
     state    text,
@@ -257,21 +259,21 @@ CREATE TABLE tickwork.turnstiles (
     open_at  timestamptz
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX turnstiles_open ON tickwork.turnstiles (open_at) WHERE open_at IS NOT NULL;
-CREATE INDEX turnstiles_bound ON tickwork.turnstiles (bound);
-CREATE INDEX turnstiles_waiting ON tickwork.turnstiles (bound) WHERE waits;
+CREATE INDEX limit_states_open ON tickwork.limit_states (open_at) WHERE open_at IS NOT NULL;
+CREATE INDEX limit_states_bound ON tickwork.limit_states (bound);
+CREATE INDEX limit_states_waiting ON tickwork.limit_states (bound) WHERE waits;
 
 -- The limit keys that running jobs use. A row counts while its attempt runs, even if its worker is gone. Rows are
 -- numbered so that a count can skip ended ones that cannot be vacuumed yet. A hold of a sequence has `on_retry`, and
 -- counts as well while its job waits for the next attempt ('pass': only once that is due).
 CREATE TABLE tickwork.holds (
-    turnstile  text COLLATE "C" NOT NULL,
+    limit_key  text COLLATE "C" NOT NULL,
     number     bigint GENERATED ALWAYS AS IDENTITY,
     job_id     uuid NOT NULL,
     attempt    integer NOT NULL,
     weight     integer NOT NULL,
     on_retry   text COLLATE "C",
-    PRIMARY KEY (turnstile, number)
+    PRIMARY KEY (limit_key, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX holds_job ON tickwork.holds (job_id);
@@ -359,3 +361,245 @@ CREATE TABLE tickwork.clock (
     stepped_at  timestamptz,
     step        interval
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- Access to the server: API keys, users and their sessions; the audit log; answers kept for repeated requests; and
+-- secrets. Tokens and passwords are stored as digests only, and secrets are sealed before they are stored.
+
+CREATE TABLE tickwork.api_keys (
+    id          text COLLATE "C" PRIMARY KEY,
+    name        text COLLATE "C" NOT NULL,
+    digest      text COLLATE "C" NOT NULL,
+    scopes      text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    created_by  text NOT NULL,
+    expires_at  timestamptz,
+    used_at     timestamptz,
+    revoked_at  timestamptz
+);
+
+CREATE UNIQUE INDEX api_keys_name ON tickwork.api_keys (name) WHERE revoked_at IS NULL;
+
+CREATE TABLE tickwork.users (
+    name        text COLLATE "C" PRIMARY KEY,
+    role        text NOT NULL,
+    password    text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    changed_at  timestamptz NOT NULL
+);
+
+-- `kind` is the owner's: a user, an API key, or the token of `tickwork dev`. `address` and `agent` are the browser's
+-- address and user agent when the session began.
+CREATE TABLE tickwork.sessions (
+    digest      text COLLATE "C" PRIMARY KEY,
+    kind        text COLLATE "C" NOT NULL,
+    subject     text COLLATE "C" NOT NULL,
+    address     text NOT NULL,
+    agent       text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    used_at     timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL
+);
+
+CREATE INDEX sessions_subject ON tickwork.sessions (kind, subject);
+CREATE INDEX sessions_expiry ON tickwork.sessions (expires_at);
+
+-- Failed logins, by name and by address.
+CREATE TABLE tickwork.logins (
+    subject        text COLLATE "C" PRIMARY KEY,
+    failures       integer NOT NULL,
+    tried_at       timestamptz NOT NULL,
+    blocked_until  timestamptz NOT NULL
+);
+
+CREATE INDEX logins_tried ON tickwork.logins (tried_at);
+
+-- Users with an address that they logged in from: there, failures of others under their name do not delay them.
+CREATE TABLE tickwork.known_logins (
+    subject      text COLLATE "C" PRIMARY KEY,
+    known_until  timestamptz NOT NULL
+);
+
+CREATE INDEX known_logins_until ON tickwork.known_logins (known_until);
+
+CREATE TABLE tickwork.audit (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at          timestamptz NOT NULL,
+    who         text COLLATE "C" NOT NULL,
+    action      text COLLATE "C" NOT NULL,
+    target      text COLLATE "C" NOT NULL,
+    before      text,
+    after       text,
+    request_id  text NOT NULL,
+    address     text NOT NULL
+);
+
+CREATE INDEX audit_who ON tickwork.audit (who, id);
+CREATE INDEX audit_action ON tickwork.audit (action, id);
+CREATE INDEX audit_target ON tickwork.audit (target, id);
+CREATE INDEX audit_at ON tickwork.audit (at);
+
+-- The chain of the audit log: see store/admin/audit_chain.py. A table of its own, so that rows of the log never change.
+CREATE TABLE tickwork.audit_links (
+    number    bigint PRIMARY KEY,
+    audit_id  bigint NOT NULL UNIQUE,
+    at        timestamptz NOT NULL,
+    digest    text COLLATE "C" NOT NULL,
+    hash      text COLLATE "C" NOT NULL
+);
+
+-- The position up to which the audit log was sent elsewhere, and by which process: after `until` another may take over.
+CREATE TABLE tickwork.audit_sinks (
+    sink    text COLLATE "C" PRIMARY KEY,
+    number  bigint NOT NULL,
+    holder  text NOT NULL,
+    until   timestamptz NOT NULL
+);
+
+-- The answer to a POST with an Idempotency-Key. Without a status it has been in flight since `began_at`.
+CREATE TABLE tickwork.answers (
+    who       text COLLATE "C" NOT NULL,
+    key       text COLLATE "C" NOT NULL,
+    digest    text COLLATE "C" NOT NULL,
+    first_at  timestamptz NOT NULL,
+    began_at  timestamptz NOT NULL,
+    status    integer,
+    headers   text,
+    body      text,
+    PRIMARY KEY (who, key)
+);
+
+CREATE INDEX answers_first ON tickwork.answers (first_at);
+
+-- The context that secrets are bound to besides their names: a value sealed for one store does not open in another.
+CREATE TABLE tickwork.store (
+    id  text COLLATE "C" PRIMARY KEY
+);
+
+-- `uses` are the tasks, dags and queues that may use it; none: all of them.
+CREATE TABLE tickwork.secrets (
+    name    text COLLATE "C" PRIMARY KEY,
+    sealed  text NOT NULL,
+    uses    text NOT NULL,
+    set_at  timestamptz NOT NULL,
+    set_by  text NOT NULL
+);
+
+-- Bulk operations on jobs.
+
+-- An operation goes through its jobs page by page: `phase` and `place` are its position. The holder of its lease
+-- continues it. Each step names the one before: if two processes do one page, it is recorded once.
+CREATE TABLE tickwork.operations (
+    id           uuid PRIMARY KEY,
+    what         text NOT NULL,
+    by           text NOT NULL,
+    state        text NOT NULL,
+    phase        integer NOT NULL,
+    place        text,
+    step         integer NOT NULL,
+    looked       bigint NOT NULL,
+    changed      bigint NOT NULL,
+    error        text,
+    created_at   timestamptz NOT NULL,
+    ended_at     timestamptz,
+    lease_until  timestamptz
+);
+
+CREATE INDEX operations_open ON tickwork.operations (id) WHERE state = 'running';
+
+-- Webhooks, which turn requests into jobs, and objects declared in files.
+
+CREATE TABLE tickwork.hooks (
+    name        text COLLATE "C" PRIMARY KEY,
+    value       text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    edited_at   timestamptz NOT NULL
+);
+
+-- Deliveries to a hook and their outcome, never their content. `genuine`: the signature was valid.
+CREATE TABLE tickwork.deliveries (
+    id           text COLLATE "C" PRIMARY KEY,
+    hook         text COLLATE "C" NOT NULL,
+    genuine      boolean NOT NULL,
+    outcome      text COLLATE "C" NOT NULL,
+    event        text,
+    job_id       text,
+    reason       text,
+    size         bigint NOT NULL,
+    received_at  timestamptz NOT NULL
+);
+
+CREATE INDEX deliveries_hook ON tickwork.deliveries (hook, genuine, id);
+
+-- The objects that `tickwork apply` created, and from which files, so that it can delete those that are removed.
+CREATE TABLE tickwork.declared (
+    kind    text COLLATE "C" NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    source  text COLLATE "C" NOT NULL,
+    PRIMARY KEY (kind, name)
+);
+
+CREATE INDEX declared_source ON tickwork.declared (source);
+
+-- Notifications: alert rules, how far each was evaluated, and the channels that messages are sent to.
+
+CREATE TABLE tickwork.channels (
+    name   text COLLATE "C" PRIMARY KEY,
+    value  text NOT NULL
+);
+
+-- `watch` is the state (see core/notify/state.py), `look_at` when it is evaluated next. Every write raises `version`,
+-- and every move names it.
+CREATE TABLE tickwork.notifications (
+    name     text COLLATE "C" PRIMARY KEY,
+    value    text NOT NULL,
+    watch    text NOT NULL,
+    version  bigint NOT NULL,
+    look_at  timestamptz NOT NULL
+);
+
+-- Jobs without success, in the order in which they ended. Succeeded jobs are not in this index.
+CREATE INDEX finished_badly ON tickwork.finished (ended_at, job_id) WHERE state <> 'succeeded';
+
+-- Statistics: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
+
+-- `span` is a number of minutes from `minute` on, which is counted since the epoch; 0: since the store was created. ''
+-- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/histogram.py). The newest rows are
+-- rewritten every few seconds, so vacuum runs promptly.
+CREATE TABLE tickwork.rollups (
+    span       integer NOT NULL,
+    task       text COLLATE "C" NOT NULL,
+    queue      text COLLATE "C" NOT NULL,
+    minute     bigint NOT NULL,
+    enqueued   bigint NOT NULL,
+    started    bigint NOT NULL,
+    succeeded  bigint NOT NULL,
+    failed     bigint NOT NULL,
+    cancelled  bigint NOT NULL,
+    dropped    bigint NOT NULL,
+    expired    bigint NOT NULL,
+    retried    bigint NOT NULL,
+    waits      text NOT NULL,
+    runs       text NOT NULL,
+    PRIMARY KEY (span, task, queue, minute)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+CREATE INDEX rollups_age ON tickwork.rollups (span, minute);
+
+-- The marks up to which rows are counted: jobs by id, ends by time. Every move raises `version`, and names it.
+-- `look_at` is when the next count is due.
+CREATE TABLE tickwork.rollup_marks (
+    one      integer PRIMARY KEY CHECK (one = 1),
+    created  uuid NOT NULL,
+    ended    timestamptz NOT NULL,
+    version  bigint NOT NULL,
+    look_at  timestamptz NOT NULL
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- Attempts after which a job was retried, in the order in which they ended. Jobs that succeed at once have none.
+CREATE INDEX attempts_end ON tickwork.attempts (ended_at);
+
+-- Schedules that start nothing, for the list of findings.
+CREATE INDEX schedules_paused ON tickwork.schedules (paused_at) WHERE paused_at IS NOT NULL;
+
+-- Jobs that were tried before and wait to be retried. Other jobs are not in this index.
+CREATE INDEX queue_retrying ON tickwork.queue (job_id) WHERE failures > 0;

@@ -16,7 +16,7 @@ VALUES (:worker, :name, 0, '', :queues, :tasks, 1, '[]', :offer, 'remote', :now,
 
 -- :remote_attempt
 -- A caller that does not name the claim must be the one to which the lease was granted.
-SELECT r.job_id, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.flow, j.run, j.step, r.claimed_at,
+SELECT r.job_id, r.attempt, r.claim, r.worker, r.task, j.queue, j.policy, r.failures, r.crashes, r.alone, j.job_limits, j.run, j.step, r.claimed_at,
        r.cancel_at IS NOT NULL, w.lease_until, r.losses
 FROM   tickwork_running r CROSS JOIN tickwork_workers w ON w.id = r.worker CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 WHERE  r.job_id = :job_id AND r.attempt = :attempt AND w.state = 'remote'

@@ -1,13 +1,13 @@
--- Flow control: lanes, the stored state of limit keys (turnstiles), holds, limits, gates and tenants. Limits and gates
+-- Flow control: lanes, the stored state of limit keys (limit_keys), holds, limits, gates and tenants. Limits and gates
 -- are locked in the order of their names, after rows of the queue. The lane of a job that limit key T holds begins with
 -- ':T' and chr(31), which sorts just before a blank: these two bound the range of the lanes of T.
 
 -- :is_guarded
--- Whether plain claims must take nothing: a gate is in force, a held job may start, or there are jobs with a flow: in
+-- Whether plain claims must take nothing: a gate is in force, a held job may start, or there are limited jobs: in
 -- lanes between these names, or in lanes that were read before, after the position up to which they were read.
 EXISTS (SELECT FROM tickwork.gates g WHERE (g.until_at IS NULL OR g.until_at > clock.now)
         AND (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[])))
-OR EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.open_at <= clock.now)
+OR EXISTS (SELECT FROM tickwork.limit_states t WHERE t.open_at <= clock.now)
 OR EXISTS (SELECT FROM unnest(%(firsts)s::text[], %(untils)s::text[]) AS s (first, until) CROSS JOIN LATERAL (
     SELECT FROM tickwork.queue q WHERE q.queue > s.first AND q.queue < s.until
     ORDER  BY q.queue, q.priority, q.run_at, q.job_id LIMIT 1) AS lane)
@@ -41,7 +41,7 @@ CROSS  JOIN LATERAL (
 -- :held_page
 -- Held jobs in the order of their lanes, from just after a position on.
 SELECT q.job_id::text, q.lane, q.priority, (extract(epoch FROM q.run_at) * 1000000)::bigint, j.task, j.queue, j.collection,
-       j.labels, j.flow
+       j.labels, j.job_limits
 FROM (
     SELECT q.job_id, q.queue AS lane, q.priority, q.run_at FROM tickwork.queue q
     WHERE  q.queue < ';' AND (q.queue, q.priority, q.run_at, q.job_id)
@@ -57,11 +57,11 @@ ORDER  BY q.lane, q.priority, q.run_at, q.job_id
 SELECT ARRAY(SELECT g.value FROM tickwork.gates g WHERE (g.until_at IS NULL OR g.until_at > clock.now)
              AND (g.queue IS NULL OR g.queue = ANY (%(queues)s::text[]))),
        ARRAY(SELECT t.name FROM tickwork.tenants t ORDER BY t.name), ARRAY(SELECT t.weight FROM tickwork.tenants t ORDER BY t.name),
-       ARRAY(SELECT t.name FROM tickwork.turnstiles t WHERE t.open_at <= clock.now AND NOT EXISTS (
+       ARRAY(SELECT t.name FROM tickwork.limit_states t WHERE t.open_at <= clock.now AND NOT EXISTS (
                  SELECT FROM tickwork.queue q WHERE q.queue >= ':' || t.name || chr(31) AND q.queue < ':' || t.name || ' ' OFFSET 0)
              LIMIT %(limit)s::bigint),
-       (SELECT (extract(epoch FROM min(t.open_at)) * 1000000)::bigint FROM tickwork.turnstiles t WHERE t.open_at > clock.now),
-       EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.waits)
+       (SELECT (extract(epoch FROM min(t.open_at)) * 1000000)::bigint FROM tickwork.limit_states t WHERE t.open_at > clock.now),
+       EXISTS (SELECT FROM tickwork.limit_states t WHERE t.waits)
 FROM   (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now) clock
 
 -- :neighbours
@@ -79,7 +79,7 @@ SELECT name, weight FROM tickwork.tenants
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
-    FROM   tickwork.turnstiles t WHERE t.open_at <= (SELECT now FROM clock) ORDER BY t.open_at LIMIT %(limit)s::bigint
+    FROM   tickwork.limit_states t WHERE t.open_at <= (SELECT now FROM clock) ORDER BY t.open_at LIMIT %(limit)s::bigint
 ),
 span AS MATERIALIZED (
     SELECT s.first, s.until, NULL::text AS rule FROM unnest(%(firsts)s::text[], %(untils)s::text[]) AS s (first, until)
@@ -119,14 +119,14 @@ SELECT queue, priority, (extract(epoch FROM run_at) * 1000000)::bigint, rule FRO
 -- :waiting_bounds
 -- The limits under which jobs are held.
 SELECT n.name FROM unnest(%(limits)s::text[]) AS n (name)
-WHERE  EXISTS (SELECT FROM tickwork.turnstiles t WHERE t.bound = n.name AND t.waits OFFSET 0)
+WHERE  EXISTS (SELECT FROM tickwork.limit_states t WHERE t.bound = n.name AND t.waits OFFSET 0)
 
 -- :freed_heads
 -- Like heads, for limit keys that hold jobs and are not open.
 WITH RECURSIVE span AS MATERIALIZED (
     SELECT ':' || t.name || chr(31) AS first, ':' || t.name || ' ' AS until,
            (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule
-    FROM   tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[]) AND t.waits
+    FROM   tickwork.limit_states t WHERE t.name = ANY (%(names)s::text[]) AND t.waits
     AND    (t.open_at IS NULL OR t.open_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
 ),
 -- include heads_of_spans
@@ -141,9 +141,9 @@ WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestam
 wish AS MATERIALIZED (
     SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
                            %(mosts)s::bigint[], %(in_order)s::boolean[], %(graces_us)s::bigint[], %(after_us)s::bigint[],
-                           %(after_ids)s::uuid[], %(turnstiles)s::text[])
+                           %(after_ids)s::uuid[], %(limit_keys)s::text[])
            WITH ORDINALITY
-           AS w (grp, of_group, lane, priority, most, in_order, grace_us, after_us, after_id, turnstile, rank)
+           AS w (grp, of_group, lane, priority, most, in_order, grace_us, after_us, after_id, limit_key, rank)
     WHERE  NOT w.in_order OR pg_try_advisory_xact_lock(hashtextextended(w.lane, 7))
 ),
 picked AS MATERIALIZED (
@@ -153,8 +153,8 @@ picked AS MATERIALIZED (
         SELECT w.rank, q.*
         FROM   (SELECT * FROM wish w WHERE w.grp = g.grp ORDER BY w.rank) w
         CROSS  JOIN LATERAL (
-            SELECT WHERE w.turnstile IS NULL
-            OR     (SELECT t.open_at <= (SELECT now FROM clock) FROM tickwork.turnstiles t WHERE t.name = w.turnstile)
+            SELECT WHERE w.limit_key IS NULL
+            OR     (SELECT t.open_at <= (SELECT now FROM clock) FROM tickwork.limit_states t WHERE t.name = w.limit_key)
         ) open
         CROSS  JOIN LATERAL (
             SELECT q.ctid AS place, q.job_id, q.attempt + 1 AS attempt, q.task, q.queue AS lane, q.priority, q.run_at,
@@ -185,7 +185,7 @@ FROM   (SELECT DISTINCT l.lane COLLATE "C" AS lane FROM unnest(%(lanes)s::text[]
        p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
        p.failures, p.crashes, p.alone,
        CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork.jobs u WHERE u.id = j.run) END, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.flow, j.task, p.losses, j.run::text, j.step, j.inputs, j.trace, p.place::text
+       j.collection, j.labels, j.job_limits, j.task, p.losses, j.run::text, j.step, j.inputs, j.trace, p.place::text
 
 -- :next_due
 SELECT (extract(epoch FROM min(next.run_at)) * 1000000)::bigint
@@ -212,7 +212,7 @@ other AS MATERIALIZED (
     SELECT w.place, w.job_id, w.run_at
     FROM   walked w CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = w.job_id OFFSET 0) j
     WHERE  w.task = ANY (%(tasks)s::text[]) AND (w.expires_at IS NULL OR w.expires_at > (SELECT now FROM clock))
-    AND    concat_ws(chr(31), j.task, j.queue, coalesce(j.collection, chr(30)), j.labels, coalesce(j.flow, chr(30)))
+    AND    concat_ws(chr(31), j.task, j.queue, coalesce(j.collection, chr(30)), j.labels, coalesce(j.job_limits, chr(30)))
            <> ALL (%(kinds)s::text[])
 ),
 picked AS MATERIALIZED (
@@ -256,7 +256,7 @@ CROSS  JOIN LATERAL (
 SELECT l.name, coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = ANY (%(limits)s::text[])
 
 -- :states
-SELECT t.name, t.state FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[]) AND t.state IS NOT NULL
+SELECT t.name, t.state FROM tickwork.limit_states t WHERE t.name = ANY (%(names)s::text[]) AND t.state IS NOT NULL
 
 -- :live_weights
 -- The live weight of each limit key, counted from running attempts, and its first live hold.
@@ -264,7 +264,7 @@ SELECT n.name, h.weight, h.first
 FROM   unnest(%(names)s::text[], %(afters)s::bigint[]) AS n (name, after)
 CROSS  JOIN LATERAL (
     SELECT coalesce(sum(h.weight), 0)::bigint AS weight, min(h.number) AS first
-    FROM   tickwork.holds h WHERE h.turnstile = n.name AND h.number > n.after
+    FROM   tickwork.holds h WHERE h.limit_key = n.name AND h.number > n.after
     AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0) OFFSET 0
 ) h
 
@@ -275,7 +275,7 @@ SELECT n.name, h.number, (extract(epoch FROM q.run_at) * 1000000)::bigint, h.job
 FROM   unnest(%(names)s::text[], %(afters)s::bigint[]) AS n (name, after)
 CROSS  JOIN LATERAL (
     SELECT h.number, h.job_id, h.attempt FROM tickwork.holds h
-    WHERE  h.turnstile = n.name AND h.number > n.after AND h.on_retry IS NOT NULL OFFSET 0
+    WHERE  h.limit_key = n.name AND h.number > n.after AND h.on_retry IS NOT NULL OFFSET 0
 ) h
 CROSS  JOIN LATERAL (SELECT q.run_at FROM tickwork.queue q WHERE q.job_id = h.job_id AND q.attempt = h.attempt OFFSET 0) q
 
@@ -358,7 +358,7 @@ alike AS MATERIALIZED (
     CROSS  JOIN LATERAL (
         SELECT FROM tickwork.jobs j
         WHERE  j.id = b.job_id AND j.task = %(task)s AND j.queue = %(queue)s AND j.collection IS NOT DISTINCT FROM %(collection)s
-        AND    j.labels = %(labels)s AND j.flow IS NOT DISTINCT FROM %(flow)s OFFSET 0
+        AND    j.labels = %(labels)s AND j.job_limits IS NOT DISTINCT FROM %(job_limits)s OFFSET 0
     ) j
     CROSS  JOIN LATERAL (
         SELECT q.ctid AS place, q.* FROM tickwork.queue q WHERE q.ctid = b.place AND q.job_id = b.job_id
@@ -378,7 +378,7 @@ SELECT count(*) FROM moved
 -- :take_holds
 -- The numbers are higher than those of all earlier holds of these keys, because the limits are locked.
 WITH taken AS (
-    INSERT INTO tickwork.holds (turnstile, job_id, attempt, weight, on_retry)
+    INSERT INTO tickwork.holds (limit_key, job_id, attempt, weight, on_retry)
     SELECT h.* FROM unnest(%(names)s::text[], %(ids)s::uuid[], %(attempts)s::integer[], %(weights)s::integer[],
                            %(on_retry)s::text[])
            AS h (name, id, attempt, weight, on_retry)
@@ -388,13 +388,13 @@ SELECT min(number) FROM taken
 
 -- :put_states
 -- The upsert finds each row by its name, whatever the table's statistics say.
-INSERT INTO tickwork.turnstiles (name, bound, state, waits)
+INSERT INTO tickwork.limit_states (name, bound, state, waits)
 SELECT n.name, n.bound, n.state, false
 FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(states)s::text[]) AS n (name, bound, state)
 ON CONFLICT (name) DO UPDATE SET state = excluded.state
 
 -- :put_openings
-INSERT INTO tickwork.turnstiles (name, bound, waits, open_at)
+INSERT INTO tickwork.limit_states (name, bound, waits, open_at)
 SELECT n.name, n.bound, n.waits, 'epoch'::timestamptz + n.open_us * interval '1 microsecond'
 FROM   unnest(%(names)s::text[], %(bounds)s::text[], %(waits)s::boolean[], %(opens_us)s::bigint[])
        AS n (name, bound, waits, open_us)
@@ -402,22 +402,22 @@ ON CONFLICT (name) DO UPDATE SET waits = excluded.waits, open_at = excluded.open
 
 -- :open_freed
 -- Runs after the commit of a finish, so it sees every job that was parked before.
-UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+UPDATE tickwork.limit_states t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.name = ANY (%(names)s::text[]) AND t.waits RETURNING t.name
 
 -- :open_emptier
 -- Runs after the commit of a round: opens limit keys whose live weight is lower than the round found it, because an
 -- attempt has ended meanwhile.
-UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+UPDATE tickwork.limit_states t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.waits AND t.name = ANY (ARRAY(
     SELECT n.name FROM unnest(%(names)s::text[], %(live)s::bigint[], %(afters)s::bigint[]) AS n (name, live, after)
     WHERE  n.live > coalesce((
-        SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = n.name AND h.number > n.after AND
+        SELECT sum(h.weight) FROM tickwork.holds h WHERE h.limit_key = n.name AND h.number > n.after AND
         -- include hold_counts
         ), 0)))
 
 -- :divert_job
-UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, flow = %(flow)s WHERE id = %(id)s::uuid
+UPDATE tickwork.jobs SET queue = %(queue)s, lane = %(lane)s, job_limits = %(job_limits)s WHERE id = %(id)s::uuid
 
 -- :pass_on
 UPDATE tickwork.gates g SET passed_on = g.passed_on + %(count)s::bigint WHERE g.name = %(name)s
@@ -429,12 +429,12 @@ gone_holds AS (
     DELETE FROM tickwork.holds h
     WHERE  h.job_id = ANY (ARRAY(SELECT c.job_id FROM closed c WHERE position(':' IN c.queue) > 0))
     AND    (h.on_retry IS NULL OR h.job_id <> ALL (ARRAY(SELECT a.job_id FROM again a)))
-    RETURNING h.turnstile
+    RETURNING h.limit_key
 ),
 freed_holds AS (
-    SELECT g.turnstile FROM gone_holds g
+    SELECT g.limit_key FROM gone_holds g
     UNION ALL
-    SELECT h.turnstile FROM tickwork.holds h
+    SELECT h.limit_key FROM tickwork.holds h
     WHERE  h.job_id = ANY (ARRAY(SELECT a.job_id FROM again a WHERE position(':' IN a.queue) > 0)) AND h.on_retry = 'pass'
 ),
 
@@ -456,19 +456,19 @@ DELETE FROM tickwork.limits WHERE name = %(name)s AND declared IS NULL AND overr
 
 -- :open_bound
 -- Runs once the limit or gate is changed, and so locked: it sees every job that was parked under the old rule.
-UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+UPDATE tickwork.limit_states t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.bound = ANY (%(bounds)s::text[]) AND t.waits
 
--- :open_turnstile
-UPDATE tickwork.turnstiles t SET open_at = 'epoch'::timestamptz + %(open_us)s::bigint * interval '1 microsecond'
+-- :open_limit_key
+UPDATE tickwork.limit_states t SET open_at = 'epoch'::timestamptz + %(open_us)s::bigint * interval '1 microsecond'
 WHERE  t.name = %(name)s AND t.waits
 
 -- :limits
 SELECT l.name, l.declared, l.override,
        (SELECT coalesce(sum(h.weight), 0)::bigint FROM tickwork.holds h
-        WHERE h.turnstile >= l.name || chr(30) AND h.turnstile < l.name || chr(31)
+        WHERE h.limit_key >= l.name || chr(30) AND h.limit_key < l.name || chr(31)
         AND   EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)),
-       (SELECT count(*) FROM tickwork.turnstiles t CROSS JOIN LATERAL (
+       (SELECT count(*) FROM tickwork.limit_states t CROSS JOIN LATERAL (
             SELECT FROM tickwork.queue q WHERE q.queue >= ':' || t.name || chr(31) AND q.queue < ':' || t.name || ' ' OFFSET 0) q
         WHERE t.bound = l.name AND t.waits)
 FROM   tickwork.limits l ORDER BY l.name
@@ -478,17 +478,17 @@ FROM   tickwork.limits l ORDER BY l.name
 SELECT n.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = %(limit)s), t.state, h.live, q.held,
        CASE WHEN t.waits THEN t.open_at END
 FROM   (
-    (SELECT name FROM tickwork.turnstiles WHERE bound = %(limit)s AND waits LIMIT %(most)s::bigint)
+    (SELECT name FROM tickwork.limit_states WHERE bound = %(limit)s AND waits LIMIT %(most)s::bigint)
     UNION
-    (SELECT name FROM tickwork.turnstiles WHERE bound = %(limit)s AND state IS NOT NULL LIMIT %(most)s::bigint)
+    (SELECT name FROM tickwork.limit_states WHERE bound = %(limit)s AND state IS NOT NULL LIMIT %(most)s::bigint)
     UNION
-    (SELECT DISTINCT turnstile FROM tickwork.holds
-     WHERE turnstile >= %(limit)s || chr(30) AND turnstile < %(limit)s || chr(31) LIMIT %(most)s::bigint)
+    (SELECT DISTINCT limit_key FROM tickwork.holds
+     WHERE limit_key >= %(limit)s || chr(30) AND limit_key < %(limit)s || chr(31) LIMIT %(most)s::bigint)
 ) n
-LEFT   JOIN LATERAL (SELECT * FROM tickwork.turnstiles t WHERE t.name = n.name OFFSET 0) t ON true
+LEFT   JOIN LATERAL (SELECT * FROM tickwork.limit_states t WHERE t.name = n.name OFFSET 0) t ON true
 CROSS  JOIN LATERAL (
     SELECT coalesce(sum(h.weight), 0)::bigint AS live FROM tickwork.holds h
-    WHERE  h.turnstile = n.name
+    WHERE  h.limit_key = n.name
     AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0) OFFSET 0) h
 CROSS  JOIN LATERAL (
     SELECT count(*) AS held FROM (
@@ -525,7 +525,7 @@ WHERE  q.job_id = %(job_id)s::uuid
 
 -- :opening
 SELECT (extract(epoch FROM t.open_at) * 1000000)::bigint, t.open_at <= coalesce(%(now)s::timestamptz, clock_timestamp())
-FROM   tickwork.turnstiles t WHERE t.name = %(name)s
+FROM   tickwork.limit_states t WHERE t.name = %(name)s
 
 -- :rule_of
 SELECT coalesce(override, declared) FROM tickwork.limits WHERE name = %(name)s
@@ -540,7 +540,7 @@ SELECT (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 
 
 -- :holders
 SELECT h.job_id::text, h.weight FROM tickwork.holds h
-WHERE  h.turnstile = %(name)s
+WHERE  h.limit_key = %(name)s
 AND    EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
 ORDER  BY h.job_id
 
@@ -552,11 +552,11 @@ AND    (q.priority, q.run_at, q.job_id) < (me.priority, me.run_at, me.job_id)
 
 -- :open_forgotten
 -- Opens limit keys that wait for the end of a lease although they have capacity: their wake-up was lost.
-UPDATE tickwork.turnstiles t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+UPDATE tickwork.limit_states t SET open_at = coalesce(%(now)s::timestamptz, clock_timestamp())
 WHERE  t.waits AND t.open_at IS NULL
 AND    NOT EXISTS (SELECT FROM tickwork.gates g WHERE 'gate:' || g.name = t.bound
                    AND (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp())))
-AND    coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.turnstile = t.name AND
+AND    coalesce((SELECT sum(h.weight) FROM tickwork.holds h WHERE h.limit_key = t.name AND
                  -- include hold_counts
                  ), 0)
        < coalesce((SELECT (coalesce(l.override, l.declared)::json -> 'rule' ->> 'capacity')::bigint
@@ -568,15 +568,15 @@ DELETE FROM tickwork.holds h
 WHERE  NOT EXISTS (SELECT FROM tickwork.running r WHERE r.job_id = h.job_id AND r.attempt = h.attempt OFFSET 0)
 AND    NOT (h.on_retry IS NOT NULL AND EXISTS (SELECT FROM tickwork.queue q WHERE q.job_id = h.job_id AND q.attempt = h.attempt OFFSET 0))
 
--- :idle_turnstiles
+-- :idle_limit_states
 SELECT t.name, t.state, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound)
-FROM   tickwork.turnstiles t
-WHERE  NOT t.waits AND NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.turnstile = t.name OFFSET 0)
+FROM   tickwork.limit_states t
+WHERE  NOT t.waits AND NOT EXISTS (SELECT FROM tickwork.holds h WHERE h.limit_key = t.name OFFSET 0)
 LIMIT  %(limit)s::bigint FOR UPDATE SKIP LOCKED
 
--- :forget_turnstiles
--- The limit keys that idle_turnstiles has locked.
-DELETE FROM tickwork.turnstiles t WHERE t.name = ANY (%(names)s::text[])
+-- :forget_limit_states
+-- The limit keys that idle_limit_states has locked.
+DELETE FROM tickwork.limit_states t WHERE t.name = ANY (%(names)s::text[])
 
 -- :forget_gates
 DELETE FROM tickwork.gates WHERE until_at <= coalesce(%(now)s::timestamptz, clock_timestamp())

@@ -16,7 +16,7 @@ FROM   tickwork.running r
 FROM   tickwork.finished f
 
 -- :waiting_in
--- The waiting jobs of a queue: its own lane, the lanes of its jobs with a flow, and all held jobs, of any queue.
+-- The waiting jobs of a queue: its own lane, the lanes of its limited jobs, and all held jobs, of any queue.
 SELECT job_id::text FROM (
     SELECT job_id FROM tickwork.queue WHERE queue = %(queue)s
     UNION ALL SELECT job_id FROM tickwork.queue WHERE queue >= %(low)s AND queue < %(high)s
@@ -83,7 +83,7 @@ WHERE  state = 'failed' AND state <> 'succeeded' AND job_id < %(before)s::uuid A
 ORDER  BY job_id DESC LIMIT %(limit)s::bigint
 
 -- :queue_names
--- From a queue's own lane the next one is one index step away; lanes of jobs with a flow, and of held jobs, are
+-- From a queue's own lane the next one is one index step away; lanes of limited jobs, and of held jobs, are
 -- skipped.
 WITH RECURSIVE lanes (lane) AS (
     (SELECT queue FROM tickwork.queue ORDER BY queue LIMIT 1)
@@ -97,7 +97,7 @@ WITH RECURSIVE lanes (lane) AS (
 SELECT DISTINCT split_part(lane, ':', 1) FROM lanes WHERE NOT starts_with(lane, ':') LIMIT 1000
 
 -- :in_lanes
--- Each priority of a queue's own lane is a range in the order of times. Lanes of jobs with a flow are read in their
+-- Each priority of a queue's own lane is a range in the order of times. Lanes of limited jobs are read in their
 -- order.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 named AS MATERIALIZED (SELECT * FROM json_to_recordset(%(queues)s::json) AS n (queue text, low text, high text))

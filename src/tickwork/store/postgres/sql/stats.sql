@@ -14,12 +14,12 @@ WHERE  ended_at > %(since)s AND ended_at <= %(latest)s ORDER BY ended_at LIMIT 1
 SELECT ended_at FROM tickwork.attempts
 WHERE  ended_at > %(since)s AND ended_at <= %(latest)s ORDER BY ended_at LIMIT 1 OFFSET %(limit)s::bigint
 
--- :created_figures
+-- :created_counts
 SELECT 'enqueued', CASE WHEN version IS NULL THEN queue ELSE '@dag' END, task, floor(date_part('epoch', created_at) / 60)::bigint, NULL,
        NULL, count(*)
 FROM   tickwork.jobs WHERE id >= %(since)s::uuid AND id < %(until)s::uuid GROUP BY 2, 3, 4
 
--- :ended_figures
+-- :ended_counts
 -- One snapshot of both tables: a job that is retried by hand moves from one to the other.
 WITH ended AS MATERIALIZED (
     SELECT e.outcome, j.queue, j.task, floor(date_part('epoch', e.ended_at) / 60)::bigint AS minute,
@@ -43,7 +43,7 @@ SELECT 'run', queue, task, minute, length(run), left(run, 2), count(*) FROM ende
 UNION ALL
 SELECT 'started', queue, task, start, length(wait), left(wait, 2), count(*) FROM ended WHERE start IS NOT NULL GROUP BY 2, 3, 4, 5, 6
 
--- :starting_figures
+-- :starting_counts
 -- A lane names the queue of its jobs, except for runs and for lanes of held jobs: only for those is the job itself
 -- read.
 SELECT 'started', s.queue, s.task, s.minute, length(s.wait), left(s.wait, 2), count(*)
@@ -58,26 +58,26 @@ FROM   (SELECT j.queue, j.task, floor(date_part('epoch', r.claimed_at) / 60)::bi
         ) j) s
 GROUP  BY 2, 3, 4, 5, 6
 
--- :figure_marks
-SELECT created::text, ended, version, look_at FROM tickwork.figure_marks
+-- :rollup_marks
+SELECT created::text, ended, version, look_at FROM tickwork.rollup_marks
 
--- :move_figure_marks
-INSERT INTO tickwork.figure_marks AS m (one, created, ended, version, look_at)
+-- :move_rollup_marks
+INSERT INTO tickwork.rollup_marks AS m (one, created, ended, version, look_at)
 VALUES (1, %(created)s::uuid, %(ended)s, 1, %(look_at)s)
 ON CONFLICT (one) DO UPDATE SET created = excluded.created, ended = excluded.ended, version = m.version + 1, look_at = excluded.look_at
 WHERE m.version = %(version)s::bigint
 RETURNING m.version
 
--- :figures_at
+-- :rollups_at
 SELECT f.span, f.queue, f.task, f.minute, f.enqueued, f.started, f.succeeded, f.failed, f.cancelled, f.dropped, f.expired, f.retried,
        f.waits, f.runs
 FROM   json_to_recordset(%(places)s::json) AS p (span integer, queue text, task text, minute bigint)
 CROSS  JOIN LATERAL (
-    SELECT * FROM tickwork.figures f WHERE f.span = p.span AND f.task = p.task AND f.queue = p.queue AND f.minute = p.minute OFFSET 0
+    SELECT * FROM tickwork.rollups f WHERE f.span = p.span AND f.task = p.task AND f.queue = p.queue AND f.minute = p.minute OFFSET 0
 ) f
 
--- :put_figures
-INSERT INTO tickwork.figures
+-- :put_rollups
+INSERT INTO tickwork.rollups
        (span, task, queue, minute, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, waits, runs)
 SELECT r.span, r.task, r.queue, r.minute, r.enqueued, r.started, r.succeeded, r.failed, r.cancelled, r.dropped, r.expired, r.retried,
        r.waits, r.runs
@@ -89,33 +89,33 @@ ON CONFLICT (span, task, queue, minute) DO UPDATE SET
     cancelled = excluded.cancelled, dropped = excluded.dropped, expired = excluded.expired, retried = excluded.retried,
     waits = excluded.waits, runs = excluded.runs
 
--- :figures
-SELECT minute, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, waits, runs FROM tickwork.figures
+-- :rollups
+SELECT minute, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, waits, runs FROM tickwork.rollups
 WHERE  span = %(span)s::integer AND task = %(task)s AND queue = %(queue)s AND minute >= %(since)s::bigint
 
--- :queue_figures
+-- :queue_rollups
 -- From each queue the next one is one index step away; in each, minutes are a range of the key.
 WITH RECURSIVE names (name) AS (
-    (SELECT queue FROM tickwork.figures WHERE span = %(span)s::integer AND task = '' AND queue > '' ORDER BY queue LIMIT 1)
+    (SELECT queue FROM tickwork.rollups WHERE span = %(span)s::integer AND task = '' AND queue > '' ORDER BY queue LIMIT 1)
     UNION ALL
     SELECT further.queue FROM names CROSS JOIN LATERAL (
-        SELECT f.queue FROM tickwork.figures f
+        SELECT f.queue FROM tickwork.rollups f
         WHERE  f.span = %(span)s::integer AND f.task = '' AND f.queue > names.name ORDER BY f.queue LIMIT 1
     ) further
 )
 SELECT f.queue, f.minute, f.enqueued, f.started, f.succeeded, f.failed, f.cancelled, f.dropped, f.expired, f.retried, f.waits, f.runs
 FROM   (SELECT name FROM names LIMIT 1000) n
 CROSS  JOIN LATERAL (
-    SELECT * FROM tickwork.figures f
+    SELECT * FROM tickwork.rollups f
     WHERE  f.span = %(span)s::integer AND f.task = '' AND f.queue = n.name AND f.minute >= %(since)s::bigint OFFSET 0
 ) f
 
--- :total_figures
-SELECT queue, task, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, '{}', '{}' FROM tickwork.figures
+-- :rollup_totals
+SELECT queue, task, enqueued, started, succeeded, failed, cancelled, dropped, expired, retried, '{}', '{}' FROM tickwork.rollups
 WHERE  span = 0 AND task > '' AND queue > ''
 
--- :prune_figures
-DELETE FROM tickwork.figures WHERE ctid = ANY (ARRAY(
-    SELECT f.ctid FROM tickwork.figures f WHERE f.span = %(span)s::integer AND f.minute < %(before)s::bigint
+-- :prune_rollups
+DELETE FROM tickwork.rollups WHERE ctid = ANY (ARRAY(
+    SELECT f.ctid FROM tickwork.rollups f WHERE f.span = %(span)s::integer AND f.minute < %(before)s::bigint
     ORDER  BY f.minute LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED
 ))
