@@ -186,7 +186,7 @@ class TestStored:
         assert decode_task_limits(None) is NO_LIMITS
 
     def test_what_cannot_be_read_is_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="stored limits of a task cannot be read"):
+        with pytest.raises(InvalidInput, match="stored limits cannot be read"):
             decode_task_limits('{"version": 1, "job_limits": {"novelty": 1}}')
 
     def test_callers_by_name_have_the_tenant_and_needs_of_the_task(self) -> None:

@@ -112,8 +112,8 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 
     The job is due `delay` after the current time of the store, or at `at`, whichever is given; `expires_at` is
     absolute, `policy.expires` counts from the moment it is due. `tick` is its occurrence as JSON, if a schedule made
-    it. `job_limits` is None for a plain job. `version` makes it a run of that version of the dag named by `task`. `part`
-    is the step instance of a job that a step made. `creator` is who made the job (see api/creator.py).
+    it. `job_limits` is None for a plain job. `version` makes it a run of that version of the dag named by `task`.
+    `part` is the step instance of a job that a step made. `creator` is who made the job (see api/creator.py).
 
     `if_exists` "follow", which debounce and throttle use, replaces a waiting job that holds the key; if that job has
     started, this job is stored as well and takes over the key.

@@ -53,7 +53,7 @@ class TaskLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 NO_LIMITS = TaskLimits()
-_TASK_LIMITS: VersionedJson[TaskLimits] = VersionedJson("limits of a task", msgspec.json.Decoder(TaskLimits))
+_TASK_LIMITS: VersionedJson[TaskLimits] = VersionedJson("limits", msgspec.json.Decoder(TaskLimits))
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 

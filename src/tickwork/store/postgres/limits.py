@@ -201,7 +201,7 @@ class PostgresLimits(PostgresDags):
         return int(count) + ended
 
     def _leave_lines(self, texts: Iterable[str | None]) -> None:
-        """Open the sequences that waiting jobs with these limits have left: after the commit their next jobs may start."""
+        """Open the sequences that waiting jobs with these limits have left, so that their next jobs may start."""
         if names := [name for text in texts for name in row_codec.limit_keys_of(text)]:
             self._open_freed(names)
 

@@ -21,7 +21,7 @@ FROM   json_to_recordset(%(tasks)s::json)
 ORDER  BY d.name
 ON CONFLICT (name) DO UPDATE SET
     queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema,
-    job_limits = excluded.job_limits, version = excluded.version
+    task_limits = excluded.task_limits, version = excluded.version
 WHERE  (t.queue, t.priority, t.policy, t.schema, t.task_limits, t.version) IS DISTINCT FROM
        (excluded.queue, excluded.priority, excluded.policy, excluded.schema, excluded.task_limits, excluded.version)
 

@@ -12,7 +12,7 @@ RETURNING id
 -- :define_task
 INSERT INTO tickwork_tasks (name, queue, priority, policy, schema, task_limits, version) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, priority = excluded.priority, policy = excluded.policy, schema = excluded.schema,
-    job_limits = excluded.job_limits, version = excluded.version
+    task_limits = excluded.task_limits, version = excluded.version
 
 -- :renew_lease
 UPDATE tickwork_workers SET lease_until = ? WHERE id = ? AND state IN ('running', 'draining') RETURNING id
