@@ -455,7 +455,7 @@ def test_a_run_that_a_gate_drops_never_begins(store: Store) -> None:
 def test_a_limit_on_a_step_is_shared_by_runs(store: Store) -> None:
     store.declare_limits({"task:t#1": concurrency(1, key="x")})
     job_limits = encode_task_limits(TaskLimits(limits=read_limits("task:t", [concurrency(1, key="x")])))
-    template = Template(task="t", policy=with_retries(0), job_limits=job_limits)
+    template = Template(task="t", policy=with_retries(0), task_limits=job_limits)
     graph = a_graph(a_step("a", job=template, args=given(Param("p"))))
     runs = [enqueue_run(store, graph, args) for args in (b'{"p":"k"}', b'{"p":"k"}', b'{"p":"other"}')]
     assert claim(store, tasks=TASKS) == []
@@ -469,7 +469,7 @@ def test_a_limit_on_a_step_is_shared_by_runs(store: Store) -> None:
 @pytest.mark.parametrize("result", [b"[1]", b'{"n":2}'])
 def test_a_limit_that_cannot_read_an_argument_fails_the_step_and_stops_no_worker(store: Store, result: bytes) -> None:
     job_limits = encode_task_limits(TaskLimits(limits=read_limits("task:t", [concurrency(1, key="x")])))
-    template = Template(task="t", policy=with_retries(0), job_limits=job_limits)
+    template = Template(task="t", policy=with_retries(0), task_limits=job_limits)
     path = ("n", "m") if result == b'{"n":2}' else ()
     graph = a_graph(a_step("a"), a_step("b", "a", job=template, args=given(Result("a", path))), a_step("c", "b"))
     run = begin_run(store, graph)
