@@ -68,7 +68,7 @@ def _line(outcome: Outcome) -> list[str]:
     ratio = next((f"{one:.2f}" for one in outcome.ratios().values()), "")
     apart = f"{outcome.spread():.0%}" if len(outcome.ours) > 1 else ""
     costs = [_cost(extra[name]) if name in extra else "" for name in _COSTS]
-    return [row.title, outcome.store, ours, _target(outcome), _figures(outcome.raw_counts()), ratio, apart, *costs]
+    return [row.title, outcome.store, ours, _target(outcome), _figures(outcome.raw_figures()), ratio, apart, *costs]
 
 
 def _target(outcome: Outcome) -> str:
@@ -112,7 +112,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "store": outcome.store,
         "unit": outcome.row.unit,
         "ours": outcome.figures(),
-        "raw": outcome.raw_counts(),
+        "raw": outcome.raw_figures(),
         "ratio": outcome.ratios(),
         "spread": outcome.spread(),
         "extra": outcome.extra(),

@@ -30,7 +30,7 @@ class Outcome:
     raw: list[Sample] = field(default_factory=list)
     error: str | None = None
 
-    def rollups(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float]:
         """Return the median of each of our figures."""
         return medians([sample.figures for sample in self.ours]) if self.ours else {}
 
@@ -38,7 +38,7 @@ class Outcome:
         """Return the upper limits of figures that have a target."""
         return dict(self.row.targets.get(self.store, {}))
 
-    def raw_counts(self) -> dict[str, float]:
+    def raw_figures(self) -> dict[str, float]:
         return medians([sample.figures for sample in self.raw]) if self.raw else {}
 
     def extra(self) -> dict[str, float]:
@@ -46,7 +46,7 @@ class Outcome:
 
     def ratios(self) -> dict[str, float]:
         """Return our figure divided by the raw one, for each figure that both have."""
-        ours, raw = self.figures(), self.raw_counts()
+        ours, raw = self.figures(), self.raw_figures()
         return {name: ours[name] / raw[name] for name in ours if raw.get(name)}
 
     def spread(self) -> float:

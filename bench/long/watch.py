@@ -47,7 +47,7 @@ class Watch:
     def series(self) -> dict[str, Series]:
         return {"rss_mb": self.rss_mb, "size_mb": self.size_mb, "stolen_percent": self.stolen_percent}
 
-    def rollups(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float]:
         """Return memory and size at the beginning and at the end, and the largest memory."""
         return {
             "first_rss_mb": self.rss_mb[0][1],

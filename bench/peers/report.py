@@ -116,7 +116,7 @@ def _document(result: Result) -> dict[str, Any]:
         "peer": result.peer.name,
         "able": result.able,
         "error": result.error,
-        "rollups": result.figures(),
+        "figures": result.figures(),
         "spread": result.spread(),
         "jobs": result.jobs(),
         "samples": [asdict(sample) for sample in result.samples],

@@ -28,7 +28,7 @@ class Result:
     error: str | None = None
     able: bool = True
 
-    def rollups(self) -> dict[str, float]:
+    def figures(self) -> dict[str, float]:
         """Return the median of each figure; empty after a failure."""
         return medians([sample.figures for sample in self.samples]) if self.samples and not self.error else {}
 

@@ -107,7 +107,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     return {
         **asdict(outcome.variant),
         "name": outcome.variant.name,
-        "rollups": {measure: outcome.figures(measure) for measure in outcome.samples},
+        "figures": {measure: outcome.figures(measure) for measure in outcome.samples},
         "samples": outcome.samples,
         "errors": outcome.errors,
     }

@@ -26,7 +26,7 @@ class Outcome:
     samples: dict[str, list[Figures]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
-    def rollups(self, measure: str) -> Figures:
+    def figures(self, measure: str) -> Figures:
         """Return the median of each figure; empty if the measurement was not made."""
         samples = self.samples.get(measure)
         return medians(samples) if samples else {}

@@ -62,9 +62,9 @@ def producer(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(tmp_path)}
 
 
-def result_of(peer: Peer, workload: Workload, *first_rollups: float) -> Result:
+def result_of(peer: Peer, workload: Workload, *first_figures: float) -> Result:
     names = list(workload.columns)
-    return Result(peer, workload, [Sample(dict.fromkeys(names, value), {"jobs": 20_000}) for value in first_rollups])
+    return Result(peer, workload, [Sample(dict.fromkeys(names, value), {"jobs": 20_000}) for value in first_figures])
 
 
 def shown(results: list[Result]) -> str:
@@ -224,7 +224,7 @@ def test_everything_that_was_measured_is_written(tmp_path: Path) -> None:
     written = msgspec.json.decode(report.write(results, {"machine": {}}, tmp_path / "peers.json").read_bytes())
 
     assert [row["error"] for row in written["rows"]] == [None, "BenchFailed: it burned"]
-    assert [sample["rollups"]["per_s"] for sample in written["rows"][0]["samples"]] == [900.0, 1_000.0]
+    assert [sample["figures"]["per_s"] for sample in written["rows"][0]["samples"]] == [900.0, 1_000.0]
     assert written["peers"][1]["versions"][0].startswith("celery==")
     assert written["peers"][0]["ours"]
 

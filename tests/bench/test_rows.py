@@ -48,7 +48,7 @@ def row_of(name: str) -> Row:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("name", "rollups"),
+    ("name", "figures"),
     [
         ("steady", ["p50", "p95", "p99", "per_s"]),
         ("limited", ["per_s", "plain_ratio"]),
