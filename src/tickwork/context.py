@@ -48,7 +48,7 @@ class WorkerLink(Protocol):
     @property
     def timeout(self) -> timedelta | None: ...
 
-    def tick(self) -> Occurrence | None: ...
+    def occurrence(self) -> Occurrence | None: ...
 
     def scheduled_for(self) -> datetime: ...
 
@@ -182,20 +182,20 @@ class CurrentJob:
     @property
     def schedule(self) -> str | None:
         """The name of the schedule that made this job or its run; None otherwise."""
-        tick = self._link.tick()
-        return None if tick is None else tick.schedule
+        occurrence = self._link.occurrence()
+        return None if occurrence is None else occurrence.schedule
 
     @property
     def is_catchup(self) -> bool:
         """Whether it runs for an occurrence that was missed."""
-        tick = self._link.tick()
-        return tick is not None and tick.is_catchup
+        occurrence = self._link.occurrence()
+        return occurrence is not None and occurrence.is_catchup
 
     @property
     def interval(self) -> tuple[datetime, datetime] | None:
         """The period of its occurrence: from the occurrence before it to it. None for the first occurrence."""
-        tick = self._link.tick()
-        return None if tick is None else tick.interval
+        occurrence = self._link.occurrence()
+        return None if occurrence is None else occurrence.interval
 
     @property
     def logger(self) -> logging.Logger:

@@ -649,7 +649,7 @@ def test_the_steps_of_a_backfilled_dag_know_their_occurrence(app: Tickwork) -> N
         (at, at - hour, f"nightly until {at:%Y-%m-%dT%H:%M:%SZ}", at, "nightly", True, (at - hour, at))
         for at in (noon - hour, noon)
     ]
-    assert [run.seen.tick.scheduled_for for run in app.runs("etl") if run.seen.tick] == [noon, noon - hour]
+    assert [run.seen.occurrence.scheduled_for for run in app.runs("etl") if run.seen.occurrence] == [noon, noon - hour]
 
 
 def test_the_values_of_a_run_belong_into_a_dag() -> None:

@@ -60,7 +60,7 @@ def test_a_job_as_json_has_stable_keys_and_times_in_utc(cli: Cli, shop: Shop) ->
             "losses",
         ),
         *("started_at", "ended_at", "cancel_requested", "progress", "progress_note", "result", "error", "discarded"),
-        *("tick", "job_limits", "version", "run", "step", "idx", "why", "attempts"),
+        *("occurrence", "job_limits", "version", "run", "step", "idx", "why", "attempts"),
     }
     assert (shown["args"], shown["result"], shown["state"]) == ({"a": 1}, 3, "succeeded")
     assert RFC_3339.fullmatch(shown["created_at"])

@@ -93,7 +93,7 @@ class TestLooking:
         schedule.backfilling([datetime(2026, 11, 16, 12, tzinfo=UTC)], 1).enqueue()
         assert "2026-11-16 12:00:00" in cli.ok("runs", "list").splitlines()[1]
         (item,) = cli.json("runs", "list")["items"]
-        assert item["tick"]["scheduled_for"].startswith("2026-11-16T12:00:00")
+        assert item["occurrence"]["scheduled_for"].startswith("2026-11-16T12:00:00")
 
     def test_a_page_shows_how_each_step_stands(self, cli: Cli, shop: DagShop) -> None:
         run = shop.ended()

@@ -47,7 +47,7 @@ class TestLooking:
         fires = cli.json("schedules", "show", "beat")["fires"]
         assert {fire["action"] for fire in fires} == {"start"}
         job = cli.json("jobs", "show", fires[-1]["job_id"])
-        assert job["tick"]["schedule"] == "beat"
+        assert job["occurrence"]["schedule"] == "beat"
         assert "beat, for " in cli.ok("jobs", "show", fires[-1]["job_id"])
 
     def test_next_marks_days_on_which_clocks_change(self, cli: Cli, shop: Shop) -> None:

@@ -51,7 +51,7 @@ JOB = JobView(
     result=None,
     error=None,
     discarded=False,
-    tick=None,
+    occurrence=None,
     job_limits=None,
 )
 WORKER = WorkerView("w1", "host", 1, "0", ("mail",), ("send",), 2, "running", NOW, NOW + MINUTE, 0)

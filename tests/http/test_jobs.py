@@ -550,7 +550,7 @@ class TestRerun:
         new = admin.post(f"/api/v1/jobs/{old}/rerun", json={}).json()
         assert new["schedule"] == "s"
         views = app.store.get_jobs([old, new["id"]])
-        assert views[old].tick == views[new["id"]].tick is not None
+        assert views[old].occurrence == views[new["id"]].occurrence is not None
 
     def test_runs_and_steps_are_run_again_as_such(self, admin: TestClient, app: Tickwork) -> None:
         admin.post("/api/v1/dags", json={"text": "dags: {d: {steps: {a: {task: t}}}}"}).raise_for_status()

@@ -119,11 +119,11 @@ def recorded(url: str) -> list[tuple[str, float, str, str | None]]:
 def stored_jobs(url: str) -> list[str]:
     if url.startswith("sqlite"):
         connection = sqlite_connection(url)
-        rows = connection.execute("SELECT id FROM tickwork_jobs WHERE tick IS NOT NULL").fetchall()
+        rows = connection.execute("SELECT id FROM tickwork_jobs WHERE occurrence IS NOT NULL").fetchall()
         connection.close()
     else:
         with psycopg.connect(url) as postgres:
-            rows = postgres.execute("SELECT id::text FROM tickwork.jobs WHERE tick IS NOT NULL").fetchall()
+            rows = postgres.execute("SELECT id::text FROM tickwork.jobs WHERE occurrence IS NOT NULL").fetchall()
     return [job_id for (job_id,) in rows]
 
 

@@ -32,7 +32,7 @@ from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.delivery_job import DELIVERY
 from tickwork.core.notify.matching import OWN
 from tickwork.core.notify.rule import new_notification
-from tickwork.core.occurrence import Occurrence, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.services.alerts import INTERVAL_S, LAG, Alerts
@@ -144,11 +144,11 @@ def test_two_notifiers_tell_it_once(open_store: OpensStore, clock: VirtualClock)
 def test_filters(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     want(store, "failed", task="u", queue="q", schedule="s")
     clock.advance(SECOND)
-    tick = encode_tick(Occurrence("s", clock.now()))
+    occurrence = encode_occurrence(Occurrence("s", clock.now()))
     ended(store, failed, task="u", queue="q")
-    ended(store, failed, task="u", tick=tick)
-    ended(store, failed, queue="q", tick=tick)
-    wanted = ended(store, failed, task="u", queue="q", tick=tick)
+    ended(store, failed, task="u", occurrence=occurrence)
+    ended(store, failed, queue="q", occurrence=occurrence)
+    wanted = ended(store, failed, task="u", queue="q", occurrence=occurrence)
     go_on(notifier, clock)
     assert [item["job"] for message in messages(store) for item in message["items"]] == [wanted]
 
@@ -283,18 +283,18 @@ def test_a_success_that_does_not_come_is_told(
     notifier: Alerts, store: Store, clock: VirtualClock, whom: dict[str, str]
 ) -> None:
     want(store, "silent", after="10m", window="0s", **whom)
-    tick = encode_tick(Occurrence("s", clock.now()))
+    occurrence = encode_occurrence(Occurrence("s", clock.now()))
     for _ in range(4):
         go_on(notifier, clock, 5 * MINUTE)
-        ended(store, tick=tick)
-    ended(store, failed, tick=tick)
+        ended(store, occurrence=occurrence)
+    ended(store, failed, occurrence=occurrence)
     ended(store, task="another")
     assert messages(store) == []
     go_on(notifier, clock, HOUR)
     (name,) = whom.values()
     assert len(texts(store)) == 1
     assert texts(store)[0].startswith(f"{name} has not succeeded since 2026-01-01 00:2")
-    ended(store, tick=tick)
+    ended(store, occurrence=occurrence)
     go_on(notifier, clock, HOUR)
     assert len(messages(store)) == 2
 

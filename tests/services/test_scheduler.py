@@ -27,7 +27,7 @@ from tests.store.dags import a_graph, a_step, take
 from tests.store.hammer import at_once
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import Claimed, JobFilter, JobState, JobView
-from tickwork.core.occurrence import Occurrence, decode_tick
+from tickwork.core.occurrence import Occurrence, decode_occurrence
 from tickwork.core.outcome import Cancelled
 from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.recurrence.cron import cron
@@ -97,11 +97,11 @@ class TestFiring:
         go_on(scheduler, clock, 5 * SECOND + timedelta(milliseconds=500))
         assert dues(store) == [began + n * SECOND for n in (1, 2, 3, 4, 5)]
         assert [fire.fired_at - fire.due_at for fire in fires(store)] == [timedelta(0)] * 5
-        jobs = {job.job_id: job.tick for job in claim(store)}
-        ticks = {
+        jobs = {job.job_id: job.occurrence for job in claim(store)}
+        occurrences = {
             one.job_id: Occurrence("s", one.due_at, False, (one.due_at - SECOND, one.due_at)) for one in fires(store)
         }
-        assert ticks == {job_id: decode_tick(tick or "") for job_id, tick in jobs.items()}
+        assert occurrences == {job_id: decode_occurrence(occurrence or "") for job_id, occurrence in jobs.items()}
 
     def test_intervals_of_less_than_a_second_are_kept(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
@@ -131,7 +131,7 @@ class TestFiring:
         (view,) = live(store)
         assert (view.queue, view.priority, view.args, view.labels) == ("mail", 2, b'{"n":1}', ("x",))
         due = now + SECOND
-        assert view.tick == Occurrence("s", due, False, (now, due))
+        assert view.occurrence == Occurrence("s", due, False, (now, due))
         assert due <= view.run_at <= due + HOUR
         assert view.expires_at == view.run_at + MINUTE
 
@@ -186,8 +186,8 @@ class TestMissed:
             end_one(store)
             scheduler.tick(0.0)
             assert actions(store).count("queue") == left - 1
-        ticks = [decode_tick(end_one(store).tick or "")]
-        assert [tick.is_catchup for tick in ticks] == [True]
+        occurrences = [decode_occurrence(end_one(store).occurrence or "")]
+        assert [occurrence.is_catchup for occurrence in occurrences] == [True]
 
 
 class TestOverlap:
@@ -517,8 +517,8 @@ class TestWhatAReviewFound:
         scheduler.tick(clock.monotonic())
         store.expire_jobs(10)
         claimed = claim_one(store)
-        assert claimed.tick is not None
-        assert decode_tick(claimed.tick).scheduled_for <= clock.now()
+        assert claimed.occurrence is not None
+        assert decode_occurrence(claimed.occurrence).scheduled_for <= clock.now()
 
     def test_one_whose_records_contradict_it_does_not_hold_up_the_others(
         self, store: Store, clock: VirtualClock, caplog: pytest.LogCaptureFixture

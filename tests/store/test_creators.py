@@ -64,7 +64,7 @@ class TestEveryWayToStoreAJobKeepsItsCreator:
         clock.advance(2 * HOUR)
         Scheduler(store, IdMaker(lambda: clock.wall_us() // 1000, Random(1).getrandbits), clock).tick(0.0)
         started = store.list_jobs(JobFilter(creator="schedule:nightly"), 10)
-        assert {view.tick.schedule for view in started if view.tick} == {"nightly"}
+        assert {view.occurrence.schedule for view in started if view.occurrence} == {"nightly"}
 
 
 @pytest.mark.parametrize("more", [{}, {"task": "t"}, {"queue": "default"}, {"key": "k"}])

@@ -59,7 +59,7 @@ from tickwork.core.job import Claimed, JobFilter, JobState, MapIndex
 from tickwork.core.job_limits import TaskLimits, encode_task_limits
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, read_limits
-from tickwork.core.occurrence import Occurrence, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
 from tickwork.core.schedule.spec import new_spec
@@ -661,15 +661,15 @@ class TestOccurrences:
     ) -> None:
         store.declare_limits({"one": concurrency(1)})
         due = clock.now() - DAY
-        tick = encode_tick(Occurrence("nightly", due, True, (due - DAY, due)))
-        begin_run(store, CHAIN, tick=tick)
+        occurrence = encode_occurrence(Occurrence("nightly", due, True, (due - DAY, due)))
+        begin_run(store, CHAIN, occurrence=occurrence)
         if job_limits is not None:
             insert_one(store, job_limits=job_limits)
         (first,) = [one for one in take(store).values() if one.step]
-        assert first.tick == tick
+        assert first.occurrence == occurrence
         store.finish_attempts([succeeded(first)])
         (second,) = [one for one in take(store).values() if one.step]
-        assert (second.step, second.tick) == ("b", tick)
+        assert (second.step, second.occurrence) == ("b", occurrence)
 
     def test_its_values_go_into_arguments_when_a_step_is_released(self, store: Store, clock: VirtualClock) -> None:
         due = clock.now() - DAY
@@ -683,7 +683,7 @@ class TestOccurrences:
             Raw(json.dumps(dict.fromkeys(wanted)).encode()), tuple(Placeholder((k,), v) for k, v in wanted.items())
         )
         graph = a_graph(a_step("a", args=args))
-        begin_run(store, graph, tick=encode_tick(Occurrence("nightly", due, True, (due - DAY, due))))
+        begin_run(store, graph, occurrence=encode_occurrence(Occurrence("nightly", due, True, (due - DAY, due))))
         (claimed,) = take(store).values()
         assert json.loads(claimed.args) == {
             "at": "2025-12-31T00:00:00Z",

@@ -24,7 +24,7 @@ from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.rule import new_notification
 from tickwork.core.notify.state import AlertState, EndedMark
-from tickwork.core.occurrence import Occurrence, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.errors import InvalidInput
@@ -122,8 +122,8 @@ def test_what_ended_is_seen_in_order_page_by_page(store: Store, clock: VirtualCl
 
 
 def test_what_runs_is_seen_with_when_it_was_due_and_began(store: Store, clock: VirtualClock) -> None:
-    tick = encode_tick(Occurrence("s", clock.now()))
-    insert_one(store, tick=tick, collection="c")
+    occurrence = encode_occurrence(Occurrence("s", clock.now()))
+    insert_one(store, occurrence=occurrence, collection="c")
     due = clock.now()
     clock.advance(MINUTE)
     claimed = claim_one(store)

@@ -28,7 +28,7 @@ from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
-from tickwork.core.occurrence import Occurrence, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every
@@ -76,7 +76,7 @@ def a_start(due_at: datetime, job: NewJob, **changes: Any) -> dict[str, Any]:
 
 
 def a_run(schedule: str, at: datetime, **changes: Any) -> NewJob:
-    return a_job(at=at, tick=encode_tick(Occurrence(schedule, at)), **changes)
+    return a_job(at=at, occurrence=encode_occurrence(Occurrence(schedule, at)), **changes)
 
 
 def start_run(store: Store, clock: VirtualClock, seen: DueSchedule | None = None, **changes: Any) -> JobId:
@@ -324,7 +324,7 @@ class TestMoving:
         assert (fire.due_at, fire.action, fire.job_id, fire.fired_at) == (due_at, "start", job.id, due_at)
         view = store.get_jobs([job.id])[job.id]
         assert (view.queue, view.priority, view.labels, view.collection) == ("mail", 2, ("x",), "c")
-        assert (view.state, view.tick) == (JobState.QUEUED, Occurrence("s", due_at))
+        assert (view.state, view.occurrence) == (JobState.QUEUED, Occurrence("s", due_at))
         clock.advance(MINUTE)
         seen = see(store)
         assert (seen.live, seen.standing.run_count, seen.standing.handled_at) == ((job.id,), 1, due_at)
@@ -332,9 +332,9 @@ class TestMoving:
     def test_a_claimed_run_knows_its_tick_and_another_job_none(self, store: Store, clock: VirtualClock) -> None:
         put(store)
         start_run(store, clock)
-        assert claim_one(store).tick == encode_tick(Occurrence("s", clock.now()))
+        assert claim_one(store).occurrence == encode_occurrence(Occurrence("s", clock.now()))
         store.insert_jobs([a_job()])
-        assert claim_one(store).tick is None
+        assert claim_one(store).occurrence is None
 
     def test_a_run_is_due_at_its_time_and_expires_by_its_deadline(self, store: Store, clock: VirtualClock) -> None:
         put(store)
@@ -545,8 +545,10 @@ def test_jobs_that_are_inserted_with_a_tick_keep_it(store: Store, clock: Virtual
     """A run outside of the rule, and a backfill, come this way."""
     jobs = [a_run("s", clock.now() - n * timedelta(hours=1), id=an_id(), key=f"k{n}") for n in range(3)]
     ids = store.insert_jobs(jobs)
-    ticks = [store.get_jobs(ids)[job_id].tick for job_id in ids]
-    assert [tick and tick.scheduled_for for tick in ticks] == [clock.now() - n * HOUR for n in range(3)]
+    occurrences = [store.get_jobs(ids)[job_id].occurrence for job_id in ids]
+    assert [occurrence and occurrence.scheduled_for for occurrence in occurrences] == [
+        clock.now() - n * HOUR for n in range(3)
+    ]
 
 
 class TestPausesThatEnd:

@@ -19,7 +19,7 @@ from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.job_options import schedule_name
-from tickwork.core.occurrence import Occurrence, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.due import period
@@ -251,8 +251,10 @@ class Schedule:
 
         def make(due: datetime, *, is_catchup: bool) -> NewJob:
             (job_id,) = self._schedules.new_ids(1)
-            tick = Occurrence(self.name, due, is_catchup, period(rule, due, calendars) if is_known else None)
-            return msgspec.structs.replace(made, id=JobId(job_id), tick=encode_tick(tick), creator=current_creator())
+            occurrence = Occurrence(self.name, due, is_catchup, period(rule, due, calendars) if is_known else None)
+            return msgspec.structs.replace(
+                made, id=JobId(job_id), occurrence=encode_occurrence(occurrence), creator=current_creator()
+            )
 
         return make
 

@@ -111,9 +111,9 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A request to run a task, checked and ready to be stored.
 
     The job is due `delay` after the current time of the store, or at `at`, whichever is given; `expires_at` is
-    absolute, `policy.expires` counts from the moment it is due. `tick` is its occurrence as JSON, if a schedule made
-    it. `job_limits` is None for a plain job. `version` makes it a run of that version of the dag named by `task`.
-    `part` is the step instance of a job that a step made. `creator` is who made the job (see api/creator.py).
+    absolute, `policy.expires` counts from the moment it is due. `occurrence` is set if a schedule made it, as JSON.
+    `job_limits` is None for a plain job. `version` makes it a run of that version of the dag named by `task`. `part`
+    is the step instance of a job that a step made. `creator` is who made the job (see api/creator.py).
 
     `if_exists` "follow", which debounce and throttle use, replaces a waiting job that holds the key; if that job has
     started, this job is stored as well and takes over the key.
@@ -135,7 +135,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     parent: str | None = None
     trace: str | None = None
     creator: str | None = None
-    tick: str | None = None
+    occurrence: str | None = None
     job_limits: JobLimits | None = None
     version: int | None = None
     part: StepInstance | None = None
@@ -177,7 +177,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     failures: int
     crashes: int
     alone: bool
-    tick: str | None = None
+    occurrence: str | None = None
     job_limits: JobLimits | None = None
     is_probe: bool = False
     run: str | None = None
@@ -226,7 +226,7 @@ class JobView:
     result: bytes | None
     error: str | None
     discarded: bool
-    tick: Occurrence | None
+    occurrence: Occurrence | None
     job_limits: JobLimits | None
     version: int | None = None
     run: str | None = None

@@ -21,12 +21,12 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Occurrence)
 
 
-def encode_tick(tick: Occurrence) -> str:
+def encode_occurrence(occurrence: Occurrence) -> str:
     """Return an occurrence as JSON."""
-    return _encoder.encode(tick).decode()
+    return _encoder.encode(occurrence).decode()
 
 
 @lru_cache(maxsize=1024)
-def decode_tick(text: str) -> Occurrence:
-    """Return the occurrence that `encode_tick` was given."""
+def decode_occurrence(text: str) -> Occurrence:
+    """Return the occurrence that `encode_occurrence` was given."""
     return _decoder.decode(text)

@@ -17,7 +17,7 @@ import msgspec
 from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob
-from tickwork.core.occurrence import Occurrence, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.calendars.calendar import Calendar
 from tickwork.core.recurrence.rule_json import decode_calendar
 from tickwork.core.schedule.decide import FireAction, FireDecision, ScheduleDecision, decide
@@ -151,8 +151,8 @@ def _blocked(seen: DueSchedule) -> DueSchedule:
 
 def _run(made: NewJob, id: JobId, schedule: str, fire: FireDecision, now: datetime) -> NewJob:
     """Return the job of an occurrence. A late job is due now, which is also when its `expires` begins."""
-    tick, at = Occurrence(schedule, fire.scheduled_for, fire.is_catchup, fire.interval), max(fire.run_at, now)
-    when = {"at": at, "expires_at": fire.expires_at, "tick": encode_tick(tick)}
+    occurrence, at = Occurrence(schedule, fire.scheduled_for, fire.is_catchup, fire.interval), max(fire.run_at, now)
+    when = {"at": at, "expires_at": fire.expires_at, "occurrence": encode_occurrence(occurrence)}
     return msgspec.structs.replace(made, id=id, creator=f"schedule:{schedule}", **when)
 
 

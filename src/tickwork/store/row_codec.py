@@ -28,7 +28,7 @@ from tickwork.core.limits.limits import Concurrency, Rate
 from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import decode_notification
 from tickwork.core.notify.state import decode_watch
-from tickwork.core.occurrence import decode_tick
+from tickwork.core.occurrence import decode_occurrence
 from tickwork.core.placement.needs import Offer
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.core.schedule.declared_merge import merge
@@ -152,7 +152,7 @@ def notification_view(row: Sequence[Any], instant: Callable[[Any], datetime]) ->
 
 def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> JobEvent:
     """Decode the row of a job as notifications see it."""
-    job_id, task, queue, state, due, run, started, ended, tick, version, of_run, collection, discarded = row
+    job_id, task, queue, state, due, run, started, ended, occurrence, version, of_run, collection, discarded = row
     return JobEvent(
         JobId(job_id),
         task,
@@ -162,7 +162,7 @@ def sighting(row: Sequence[Any], instant: Callable[[Any], datetime]) -> JobEvent
         run_at=instant(run),
         started_at=None if started is None else instant(started),
         ended_at=None if ended is None else instant(ended),
-        schedule=None if tick is None else decode_tick(tick).schedule,
+        schedule=None if occurrence is None else decode_occurrence(occurrence).schedule,
         is_run=version is not None,
         is_step=of_run is not None,
         collection=collection,
@@ -214,7 +214,7 @@ _shared = attrgetter(
     "parent",
     "trace",
     "creator",
-    "tick",
+    "occurrence",
     "version",
     "at",
     "delay",
@@ -284,7 +284,7 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
         result=None if row["result"] is None else row["result"].encode(),
         error=row["error"],
         discarded=bool(row["discarded"]),
-        tick=None if row["tick"] is None else decode_tick(row["tick"]),
+        occurrence=None if row["occurrence"] is None else decode_occurrence(row["occurrence"]),
         job_limits=decode_job_limits(row["job_limits"]),
         version=row["version"],
         run=None if row["run"] is None else str(row["run"]),

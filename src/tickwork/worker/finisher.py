@@ -88,7 +88,7 @@ class Finisher:
         self._held.forget(job.job_id)
         if held.begun and job.policy.on_lost == "fail":
             self._begun_once.append((job.job_id, job.claim))
-        if job.tick is not None:
+        if job.occurrence is not None:
             self._runs.add(job.job_id)
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng, job.losses)
         if transition.delay is not None and transition.attempt in _FAILURES:
@@ -109,7 +109,7 @@ class Finisher:
         self._held.forget(held.job.job_id)
         self.breaker_reports.ended(held.job, AttemptState.SUCCEEDED)
         self.breaker_reports.freed(held.job)
-        if held.job.tick is not None:
+        if held.job.occurrence is not None:
             self._nudge_scheduler()
 
     def count_refused(self, count: int) -> None:

@@ -43,7 +43,9 @@ class HeldJob(msgspec.Struct):
         broadcast, spot = (None, None) if job.job_limits is None else (job.job_limits.broadcast, job.job_limits.spot)
         times = (job.run_at_us, job.claimed_at_us, self.claimed_mono)
         once, produce = policy.on_lost == "fail", policy.produce
-        return Assignment(*what, *times, job.tick, (), broadcast, job.run, job.step, produce, job.trace, spot, once)
+        return Assignment(
+            *what, *times, job.occurrence, (), broadcast, job.run, job.step, produce, job.trace, spot, once
+        )
 
 
 class HeldJobs:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.occurrence import Occurrence, decode_tick, encode_tick
+from tickwork.core.occurrence import Occurrence, decode_occurrence, encode_occurrence
 from tickwork.core.recurrence.calendars.calendar import calendar
 from tickwork.core.recurrence.combine import all_of, any_of, except_on
 from tickwork.core.recurrence.cron import cron
@@ -101,8 +101,8 @@ def test_without_a_definition_the_defaults_hold() -> None:
 
 
 def test_a_tick_comes_back_from_its_stored_form() -> None:
-    for tick in (Occurrence("s", NOON), Occurrence("s", NOON, True, (NOON, NOON + timedelta(hours=1)))):
-        assert decode_tick(encode_tick(tick)) == tick
+    for occurrence in (Occurrence("s", NOON), Occurrence("s", NOON, True, (NOON, NOON + timedelta(hours=1)))):
+        assert decode_occurrence(encode_occurrence(occurrence)) == occurrence
 
 
 def test_a_spec_is_a_value() -> None:

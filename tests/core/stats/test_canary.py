@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tests.store.builders import MINUTE, SECOND, claim_one, insert_one
-from tickwork.core.occurrence import Occurrence, encode_tick
+from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.stats.canary import delay
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -14,7 +14,7 @@ def test_a_canary_is_as_late_as_its_start_or_as_long_as_it_waits(tmp_path: objec
     store = SqliteStore(f"{tmp_path}/jobs.db", clock=clock)
     due = clock.now()
     clock.advance(SECOND)
-    job = insert_one(store, tick=encode_tick(Occurrence("@canary", due)))
+    job = insert_one(store, occurrence=encode_occurrence(Occurrence("@canary", due)))
     clock.advance(MINUTE)
     assert delay(store.get_jobs([job])[job], clock.now()) == MINUTE + SECOND
     claim_one(store)

@@ -124,9 +124,9 @@ def _facts(picture: RunSnapshotView) -> Iterator[tuple[str, str]]:
     yield "parameters", shown_json(view.args)
     if view.result is not None:
         yield "result", shown_json(view.result)
-    if view.tick is not None:
-        what = ", missed and caught up with" if view.tick.is_catchup else ""
-        yield "schedule", f"{view.tick.schedule}, for {utc(view.tick.scheduled_for)}{what}"
+    if view.occurrence is not None:
+        what = ", missed and caught up with" if view.occurrence.is_catchup else ""
+        yield "schedule", f"{view.occurrence.schedule}, for {utc(view.occurrence.scheduled_for)}{what}"
     yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
     if view.creator is not None:
         yield "created by", view.creator

@@ -105,7 +105,7 @@ def _wide_row(view: JobView, now: datetime) -> Row:
 
     note = short_error(view.error) or (f"key {view.key}" if view.key else "")
     version = "" if view.version is None else str(view.version)
-    occurrence = "" if view.tick is None else utc(view.tick.scheduled_for)
+    occurrence = "" if view.occurrence is None else utc(view.occurrence.scheduled_for)
     return [view.id, state_text(view.state), view.task, version, when(view, now), occurrence, _took(view, now), note]
 
 

@@ -55,9 +55,9 @@ def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
     if view.creator is not None:
         yield "created by", view.creator
     yield "due", f"{utc(view.run_at)}, {ago(view.run_at, now)}"
-    if view.tick is not None:
-        what = ", missed and caught up with" if view.tick.is_catchup else ""
-        yield "schedule", f"{view.tick.schedule}, for {utc(view.tick.scheduled_for)}{what}"
+    if view.occurrence is not None:
+        what = ", missed and caught up with" if view.occurrence.is_catchup else ""
+        yield "schedule", f"{view.occurrence.schedule}, for {utc(view.occurrence.scheduled_for)}{what}"
     if view.expires_at is not None:
         yield "expires", f"{utc(view.expires_at)}, {ago(view.expires_at, now)}"
     if view.ended_at is not None:

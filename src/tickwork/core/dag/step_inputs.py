@@ -48,7 +48,7 @@ from tickwork.core.dag.graph import (
     Text,
     steps_in,
 )
-from tickwork.core.occurrence import Occurrence, decode_tick
+from tickwork.core.occurrence import Occurrence, decode_occurrence
 from tickwork.errors import BlobError
 
 MOST_INSTANCES = 100_000
@@ -94,9 +94,9 @@ class StepResults(NamedTuple):
 NO_RESULTS = StepResults({}, frozenset())
 
 
-def run_values(tick: str | None, due_at: datetime) -> Raw:
+def run_values(occurrence: str | None, due_at: datetime) -> Raw:
     """Return the run's own values as JSON. Without a schedule: the instant at which it was due, and no interval."""
-    known = Occurrence("", due_at) if tick is None else decode_tick(tick)
+    known = Occurrence("", due_at) if occurrence is None else decode_occurrence(occurrence)
     start, end = known.interval or (None, None)
     return Raw(
         _encode(

@@ -68,7 +68,7 @@ def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
             "ids": array([job.id for job in group]),
             "args": text_array([job.args.decode() for job in group]),
             "keys": text_array([job.key for job in group]),
-            "tick": group[0].tick,
+            "occurrence": group[0].occurrence,
             **_flows(group),
             **_shared(group[0]),
         }
@@ -122,7 +122,7 @@ def replacement(job: NewJob) -> dict[str, Any]:
         "parent": job.parent,
         "trace": job.trace,
         "creator": job.creator,
-        "tick": job.tick,
+        "occurrence": job.occurrence,
         "lane": None if job.job_limits is None else home_lane(job.queue, job.job_limits),
         "job_limits": encode_job_limits(job.job_limits),
         "version": job.version,

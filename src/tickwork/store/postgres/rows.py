@@ -14,12 +14,12 @@ from tickwork.store.postgres import params
 
 
 def as_claimed(row: Any, claim: ClaimId) -> Claimed:
-    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, tick, *rest = row
+    job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, occurrence, *rest = row
     _, run, step, inputs, trace, losses, *_ = rest
     part = (run, step, inputs, trace)
     rules = row_codec.decode_policy(policy)
     what = (job_id, attempt, claim, task, queue, priority, args.encode(), rules)
-    return Claimed(*what, run_at, now, failures, crashes, alone, tick, None, False, *part, None, losses)
+    return Claimed(*what, run_at, now, failures, crashes, alone, occurrence, None, False, *part, None, losses)
 
 
 def open_attempt(row: Any) -> OpenAttempt:

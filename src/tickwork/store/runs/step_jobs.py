@@ -49,12 +49,12 @@ class LiveRun(NamedTuple):
 def going_of(row: Any) -> LiveRun:
     """Decode the row of a live run, from either store."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
-    job_limits, policy, failures, trace, creator, claim, tick, due_us = rest
+    job_limits, policy, failures, trace, creator, claim, occurrence, due_us = rest
     run = RunState(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
     stamped = row_codec.decode_job_limits(job_limits)
     tenant = None if stamped is None else stamped.tenant
     around = (priority, collection, row_codec.decode_labels(labels), tenant)
-    values = run_values(tick, row_codec.from_us(due_us))
+    values = run_values(occurrence, row_codec.from_us(due_us))
     return LiveRun(run, attempt, *around, row_codec.decode_policy(policy), failures, trace, creator, claim, values)
 
 

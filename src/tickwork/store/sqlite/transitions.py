@@ -110,7 +110,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
             first.parent,
             first.trace,
             first.creator,
-            first.tick,
+            first.occurrence,
             now,
             asked,
             expires_at,
@@ -189,7 +189,7 @@ def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
         "parent": job.parent,
         "trace": job.trace,
         "creator": job.creator,
-        "tick": job.tick,
+        "occurrence": job.occurrence,
         "version": job.version,
         "stands_as": job.task if job.version is None else RUN,
     }
@@ -258,11 +258,11 @@ def claimed_row(
     row: Any, queue: str, claim: ClaimId, now: int, job_limits: JobLimits | None = None, is_probe: bool = False
 ) -> Claimed:
     """Return a picked job as it is handed to the worker."""
-    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, tick, *_ = row
+    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, occurrence, *_ = row
     *_, losses, run, step, inputs, trace = row
     counts, part = (failures, crashes, alone == 1), (run, step, inputs, trace)
     what = (job_id, attempt, claim, task, queue, priority, args.encode(), row_codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, *counts, tick, job_limits, is_probe, *part, None, losses)
+    return Claimed(*what, run_at, now, *counts, occurrence, job_limits, is_probe, *part, None, losses)
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:

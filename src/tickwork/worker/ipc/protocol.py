@@ -47,7 +47,7 @@ class Assignment(msgspec.Struct, frozen=True, array_like=True):
     run_at_us: int
     claimed_at_us: int
     claimed_mono: float
-    tick: str | None = None
+    occurrence: str | None = None
     company: tuple[Assignment, ...] = ()
     broadcast: Broadcast | None = None
     run: str | None = None

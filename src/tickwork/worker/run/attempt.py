@@ -18,7 +18,7 @@ from tickwork.core.access.secret_policy import secret_variables
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import MapIndex
 from tickwork.core.limits.lanes import Broadcast
-from tickwork.core.occurrence import Occurrence, decode_tick
+from tickwork.core.occurrence import Occurrence, decode_occurrence
 from tickwork.observe.json_log import about_job
 from tickwork.otel import AttemptSpan
 from tickwork.store.base import NewLog, Progress
@@ -204,12 +204,12 @@ class Attempt:
     def timeout(self) -> timedelta | None:
         return None if self.given.timeout_s is None else timedelta(seconds=self.given.timeout_s)
 
-    def tick(self) -> Occurrence | None:
-        return None if self.given.tick is None else decode_tick(self.given.tick)
+    def occurrence(self) -> Occurrence | None:
+        return None if self.given.occurrence is None else decode_occurrence(self.given.occurrence)
 
     def scheduled_for(self) -> datetime:
-        tick = self.tick()
-        return from_us(self.given.run_at_us) if tick is None else tick.scheduled_for
+        occurrence = self.occurrence()
+        return from_us(self.given.run_at_us) if occurrence is None else occurrence.scheduled_for
 
     def waited_s(self) -> float:
         """Return the seconds from the claim to the start of the handler."""

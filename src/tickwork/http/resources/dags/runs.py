@@ -253,5 +253,5 @@ def _common(view: JobView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "error": view.error,
-        **occurrence_fields(view.tick),
+        **occurrence_fields(view.occurrence),
     }

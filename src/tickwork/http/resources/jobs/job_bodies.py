@@ -258,7 +258,7 @@ def shown(view: JobView, why: str) -> JobBody:
         args=msgspec.Raw(view.args),
         tenant=None if view.job_limits is None else view.job_limits.tenant,
         options=_options(view),
-        **occurrence_fields(view.tick),
+        **occurrence_fields(view.occurrence),
         expires_at=view.expires_at,
         is_cancel_requested=view.cancel_requested,
         is_discarded=view.discarded,

@@ -12,7 +12,7 @@ from tickwork.blobs import READ_LIMIT, TooMuch
 from tickwork.core.blob_ref import MARK
 from tickwork.core.ids import ClaimId
 from tickwork.core.job import MapIndex
-from tickwork.core.occurrence import decode_tick
+from tickwork.core.occurrence import decode_occurrence
 from tickwork.core.outcome import Failed
 from tickwork.errors import BlobError, InvalidArguments
 from tickwork.http.framework.route import Struct
@@ -99,7 +99,7 @@ def _shown(call: Call, one: LeasedAttempt, place: MapIndex | None) -> LeasedJobB
         step=job.step,
         map_index=None if place is None else place.index,
         map_count=None if place is None else place.count,
-        **occurrence_fields(None if job.tick is None else decode_tick(job.tick)),
+        **occurrence_fields(None if job.occurrence is None else decode_occurrence(job.occurrence)),
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from tickwork.core.access.audited_jobs import is_sensitive, told_job
 from tickwork.core.job import JobView, NewJob
-from tickwork.core.occurrence import encode_tick
+from tickwork.core.occurrence import encode_occurrence
 from tickwork.http.audit_rows import recorded
 from tickwork.http.framework.durations import Span, duration
 from tickwork.http.framework.params import instant
@@ -90,4 +90,6 @@ def _new_job(call: Call, old: JobView, body: RerunJobBody) -> NewJob:
     )
     job = task.job_with(old.args) if body.args is None else task.job_named(body.args)
     policy = msgspec.structs.replace(old.policy, key_for=None)
-    return msgspec.structs.replace(job, policy=policy, tick=None if old.tick is None else encode_tick(old.tick))
+    return msgspec.structs.replace(
+        job, policy=policy, occurrence=None if old.occurrence is None else encode_occurrence(old.occurrence)
+    )

@@ -16,11 +16,11 @@ class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
     end: datetime
 
 
-def occurrence_fields(tick: Occurrence | None) -> dict[str, Any]:
+def occurrence_fields(occurrence: Occurrence | None) -> dict[str, Any]:
     """Return the four fields that describe an occurrence; without one, they are null and `is_catchup` is false."""
     return {
-        "schedule": None if tick is None else tick.schedule,
-        "scheduled_for": None if tick is None else tick.scheduled_for,
-        "is_catchup": tick is not None and tick.is_catchup,
-        "interval": None if tick is None or tick.interval is None else IntervalBody(*tick.interval),
+        "schedule": None if occurrence is None else occurrence.schedule,
+        "scheduled_for": None if occurrence is None else occurrence.scheduled_for,
+        "is_catchup": occurrence is not None and occurrence.is_catchup,
+        "interval": None if occurrence is None or occurrence.interval is None else IntervalBody(*occurrence.interval),
     }

@@ -168,4 +168,4 @@ class TxStatements:
 
 
 def _is_plain(job: NewJob) -> bool:
-    return job.tick is None and job.job_limits is None and job.version is None
+    return job.occurrence is None and job.job_limits is None and job.version is None

@@ -357,11 +357,11 @@ def _scouted(rows: Rows) -> LaneScanResult:
 
 def _claimed(one: Candidate, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
     """Build the claimed job that the worker gets from a picked row."""
-    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, tick, *_ = one.row
+    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, occurrence, *_ = one.row
     *_, losses, run, step, inputs, trace, _ = one.row
     what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), row_codec.decode_policy(policy))
     counts, part = (failures, crashes, alone), (run, step, inputs, trace)
-    return Claimed(*what, run_us, now_us, *counts, tick, one.job_limits, is_probe, *part, None, losses)
+    return Claimed(*what, run_us, now_us, *counts, occurrence, one.job_limits, is_probe, *part, None, losses)
 
 
 def _places(candidates: Iterable[Candidate]) -> dict[str, str]:

@@ -15,7 +15,7 @@ CREATE TABLE tickwork.jobs (
     parent      text COLLATE "C",
     trace       text,
     creator     text,
-    tick        text,
+    occurrence  text,
     lane        text COLLATE "C",
     job_limits  text,
     version     integer,

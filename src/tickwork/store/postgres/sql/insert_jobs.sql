@@ -8,7 +8,7 @@ SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(cla
 SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(claim)s::bigint FOR KEY SHARE
 
 -- :insert_job
--- One job without a key or a tick: the same as insert_jobs, in the form that takes the server least time.
+-- One job without a key or an occurrence: the same as insert_jobs, in the form that takes the server least time.
 WITH new AS (
     INSERT INTO tickwork.jobs
            (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, created_at, due_at, expires_at)
@@ -55,10 +55,10 @@ WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
 -- Like insert_missing_jobs, for jobs of which some have a job_limits, and for runs of dags.
 WITH new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, tick, lane, job_limits, version,
+           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version,
             created_at, due_at, expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, a.key,
-           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, %(tick)s::text, a.lane, a.job_limits,
+           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, %(occurrence)s::text, a.lane, a.job_limits,
            %(version)s::text::integer, now, due_at,
            -- include expiry
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(keys)s::text::text[], %(lanes)s::text::text[],
@@ -73,10 +73,10 @@ WITH new AS (
 -- :into_jobs
 WITH new AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, tick, created_at, due_at,
+           (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, occurrence, created_at, due_at,
             expires_at)
     SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, a.key,
-           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, %(tick)s::text, now, due_at,
+           %(collection)s::text, %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, %(occurrence)s::text, now, due_at,
            -- include expiry
     FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(keys)s::text::text[]) AS a (id, args, key) CROSS JOIN
     -- include due
@@ -135,7 +135,7 @@ wanted AS MATERIALIZED (
     SELECT a.*, due.at AS due_at, coalesce(a.expires_at, due.at + a.expires_us * interval '1 microsecond') AS expiry
     FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
            a (id uuid, task text, queue text, priority smallint, args text, policy text, collection text, labels text,
-              parent text, trace text, creator text, tick text, lane text, job_limits text, version integer, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
+              parent text, trace text, creator text, occurrence text, lane text, job_limits text, version integer, at timestamptz, delay_us bigint, expires_at timestamptz, expires_us bigint)
     CROSS  JOIN LATERAL (SELECT coalesce(a.at, clock.now + a.delay_us * interval '1 microsecond', clock.now)) AS due (at)
 ),
 waiting AS MATERIALIZED (
@@ -156,15 +156,15 @@ queued AS (
 )
 -- The rows exist: each is found by its id, whatever the table's statistics say.
 INSERT INTO tickwork.jobs
-       (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, tick, lane, job_limits, version, created_at, due_at,
+       (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version, created_at, due_at,
         expires_at)
-SELECT w.id, w.task, w.queue, w.priority, w.args, w.policy, w.collection, w.labels, w.parent, w.trace, w.creator, w.tick, w.lane, w.job_limits,
+SELECT w.id, w.task, w.queue, w.priority, w.args, w.policy, w.collection, w.labels, w.parent, w.trace, w.creator, w.occurrence, w.lane, w.job_limits,
        w.version, clock.now, w.due_at, w.expiry
 FROM   waiting w CROSS JOIN clock
 ON CONFLICT (id) DO UPDATE SET
     task = excluded.task, queue = excluded.queue, priority = excluded.priority, args = excluded.args,
     policy = excluded.policy, due_at = excluded.due_at, expires_at = excluded.expires_at, collection = excluded.collection,
-    labels = excluded.labels, parent = excluded.parent, trace = excluded.trace, creator = excluded.creator, tick = excluded.tick,
+    labels = excluded.labels, parent = excluded.parent, trace = excluded.trace, creator = excluded.creator, occurrence = excluded.occurrence,
     lane = excluded.lane, job_limits = excluded.job_limits, version = excluded.version
 RETURNING id::text
 

@@ -36,7 +36,7 @@ WHERE  name = %(name)s AND version = %(version)s
 RETURNING name
 
 -- :ended_badly
-SELECT j.id::text, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.tick, j.version, j.run::text,
+SELECT j.id::text, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.occurrence, j.version, j.run::text,
        j.collection, f.discarded_at
 FROM   (SELECT * FROM tickwork.finished f
         WHERE  f.state <> 'succeeded' AND f.ended_at >= %(at)s AND (f.ended_at > %(at)s OR f.job_id > %(id)s::uuid)
@@ -46,7 +46,7 @@ JOIN   tickwork.jobs j ON j.id = f.job_id
 ORDER  BY f.ended_at, f.job_id
 
 -- :ended_jobs
-SELECT j.id::text, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.tick, j.version, j.run::text,
+SELECT j.id::text, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.occurrence, j.version, j.run::text,
        j.collection, f.discarded_at
 FROM   tickwork.finished f JOIN tickwork.jobs j ON j.id = f.job_id
 WHERE  f.ended_at >= %(at)s AND (f.ended_at > %(at)s OR f.job_id > %(id)s::uuid) AND f.ended_at <= %(until)s
@@ -54,7 +54,7 @@ AND    (%(task)s::text IS NULL OR j.task = %(task)s::text)
 ORDER  BY f.ended_at, f.job_id LIMIT %(limit)s::bigint
 
 -- :running_jobs
-SELECT j.id::text, j.task, j.queue, NULL, j.due_at, r.run_at, r.claimed_at, NULL, j.tick, j.version, j.run::text, j.collection,
+SELECT j.id::text, j.task, j.queue, NULL, j.due_at, r.run_at, r.claimed_at, NULL, j.occurrence, j.version, j.run::text, j.collection,
        NULL
 FROM   (SELECT * FROM tickwork.running ORDER BY job_id LIMIT %(limit)s::bigint) r JOIN tickwork.jobs j ON j.id = r.job_id
 
@@ -68,7 +68,7 @@ WITH RECURSIVE place (queue, priority) AS (
         WHERE  (q.queue, q.priority) > (place.queue, place.priority) ORDER BY q.queue, q.priority LIMIT 1
     ) n
 )
-SELECT j.id::text, j.task, j.queue, NULL, j.due_at, q.run_at, NULL, NULL, j.tick, j.version, j.run::text, j.collection, NULL
+SELECT j.id::text, j.task, j.queue, NULL, j.due_at, q.run_at, NULL, NULL, j.occurrence, j.version, j.run::text, j.collection, NULL
 FROM   place JOIN LATERAL (
     SELECT q.job_id, q.run_at FROM tickwork.queue q
     WHERE  q.queue = place.queue AND q.priority = place.priority AND q.run_at > %(after)s AND q.run_at <= %(until)s

@@ -1,7 +1,7 @@
 -- Read jobs in any state, their attempts and logs, and queues and workers.
 
 -- :job_columns
--- A step has the tick of its run, which is not copied into each of its steps.
+-- A step has the occurrence of its run, which is not copied into each of its steps.
 SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection, j.labels, j.parent, j.trace, j.creator,
        j.created_at,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END AS state,
@@ -16,7 +16,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, coalesce(r.progress, f.progress) AS progress,
        coalesce(r.progress_note, f.progress_note) AS progress_note, f.result, f.error,
        f.discarded_at IS NOT NULL AS discarded, j.job_limits, j.version, j.run::text, j.step, j.idx,
-       CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork.jobs u WHERE u.id = j.run) END AS tick
+       CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork.jobs u WHERE u.id = j.run) END AS occurrence
 
 -- :from_jobs
 -- A page of jobs in one state begins at the table of that state, else it would read all other jobs.

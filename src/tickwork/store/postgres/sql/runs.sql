@@ -63,7 +63,7 @@ UPDATE tickwork.jobs SET args = %(args)s WHERE id = %(id)s::uuid
 -- :going
 SELECT u.id::text, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
        j.labels, j.job_limits, j.policy, r.failures, j.trace, j.creator, r.claim,
-       j.tick, (extract(epoch FROM j.due_at) * 1000000)::bigint,
+       j.occurrence, (extract(epoch FROM j.due_at) * 1000000)::bigint,
        (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint
 FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.runs u WHERE u.id = n.id OFFSET 0) u

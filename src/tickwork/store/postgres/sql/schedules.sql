@@ -214,14 +214,14 @@ wanted AS MATERIALIZED (
     SELECT a.*, clock.now, coalesce(a.expires_at, a.at + a.expires_us * interval '1 microsecond') AS expiry
     FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
            a (schedule text, awaited boolean, id uuid, task text, queue text, priority smallint, args text, policy text, collection text,
-              labels text, parent text, trace text, creator text, tick text, lane text, job_limits text, version integer, at timestamptz, expires_at timestamptz, expires_us bigint)
+              labels text, parent text, trace text, creator text, occurrence text, lane text, job_limits text, version integer, at timestamptz, expires_at timestamptz, expires_us bigint)
     WHERE  (a.schedule IN (SELECT m.name FROM moved m)) = true
 ),
 made AS (
     INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, tick, lane, job_limits, version, created_at,
+           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version, created_at,
             due_at, expires_at)
-    SELECT id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, tick, lane, job_limits, version, now, at, expiry
+    SELECT id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version, now, at, expiry
     FROM   wanted
 ),
 queued AS (

@@ -15,7 +15,7 @@ CREATE TABLE tickwork_jobs (
     parent      TEXT,
     trace       TEXT,
     creator     TEXT,
-    tick        TEXT,
+    occurrence  TEXT,
     lane        TEXT,
     job_limits  TEXT,
     version     INTEGER,

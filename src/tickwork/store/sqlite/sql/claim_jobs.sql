@@ -5,10 +5,10 @@ SELECT lease_until FROM tickwork_workers WHERE id = ? AND state IN ('running', '
 
 -- :pick_due
 -- `places` are queues and priorities, the most urgent first. CROSS JOIN keeps the order of the tables, so the places
--- are read one after the other, each as one range of the primary key, until there are enough jobs. A step has the tick
--- of its run, which is not copied into each of its steps.
+-- are read one after the other, each as one range of the primary key, until there are enough jobs. A step has the
+-- occurrence of its run, which is not copied into each of its steps.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone,
-       CASE WHEN j.run IS NULL THEN j.tick ELSE (SELECT u.tick FROM tickwork_jobs u WHERE u.id = j.run) END, q.keyed, q.expires_at,
+       CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork_jobs u WHERE u.id = j.run) END, q.keyed, q.expires_at,
        q.losses, j.run, j.step, j.inputs, j.trace
 FROM   json_each(:places) AS place
 CROSS  JOIN tickwork_queue q ON q.queue = json_extract(place.value, '$[0]') AND q.priority = json_extract(place.value, '$[1]')

@@ -4,7 +4,7 @@
 SELECT 1 FROM tickwork_running WHERE job_id = ? AND claim = ?
 
 -- :insert_job
-INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, tick, created_at, due_at, expires_at)
+INSERT INTO tickwork_jobs (id, task, queue, priority, args, policy, key, collection, labels, parent, trace, creator, occurrence, created_at, due_at, expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- :insert_step_job
@@ -47,6 +47,6 @@ RETURNING job_id
 -- :replace_job
 UPDATE tickwork_jobs
 SET task = :task, queue = :queue, priority = :priority, args = :args, policy = :policy, due_at = :due_at, expires_at = :expires_at,
-    collection = :collection, labels = :labels, parent = :parent, trace = :trace, creator = :creator, tick = :tick, version = :version,
+    collection = :collection, labels = :labels, parent = :parent, trace = :trace, creator = :creator, occurrence = :occurrence, version = :version,
     lane = iif(:lane = :queue, NULL, :lane), job_limits = :job_limits
 WHERE id = :job_id

@@ -30,14 +30,14 @@ WHERE  name = :name AND version = :version
 RETURNING name
 
 -- :ended_badly
-SELECT j.id, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.tick, j.version, j.run, j.collection,
+SELECT j.id, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.occurrence, j.version, j.run, j.collection,
        f.discarded_at
 FROM   tickwork_finished f INDEXED BY tickwork_finished_badly CROSS JOIN tickwork_jobs j ON j.id = f.job_id
 WHERE  f.state <> 'succeeded' AND f.ended_at >= :at AND (f.ended_at > :at OR f.job_id > :id) AND f.ended_at <= :until
 ORDER  BY f.ended_at, f.job_id LIMIT :limit
 
 -- :ended_jobs
-SELECT j.id, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.tick, j.version, j.run, j.collection,
+SELECT j.id, j.task, j.queue, f.state, j.due_at, f.run_at, f.started_at, f.ended_at, j.occurrence, j.version, j.run, j.collection,
        f.discarded_at
 FROM   tickwork_finished f INDEXED BY tickwork_finished_end CROSS JOIN tickwork_jobs j ON j.id = f.job_id
 WHERE  f.ended_at >= :at AND (f.ended_at > :at OR f.job_id > :id) AND f.ended_at <= :until
@@ -45,7 +45,7 @@ AND    (:task IS NULL OR j.task = :task)
 ORDER  BY f.ended_at, f.job_id LIMIT :limit
 
 -- :running_jobs
-SELECT j.id, j.task, j.queue, NULL, j.due_at, r.run_at, r.claimed_at, NULL, j.tick, j.version, j.run, j.collection, NULL
+SELECT j.id, j.task, j.queue, NULL, j.due_at, r.run_at, r.claimed_at, NULL, j.occurrence, j.version, j.run, j.collection, NULL
 FROM   tickwork_running r CROSS JOIN tickwork_jobs j ON j.id = r.job_id
 ORDER  BY r.job_id LIMIT ?
 
@@ -59,7 +59,7 @@ WITH RECURSIVE place (queue, priority) AS (
          ORDER BY q.queue, q.priority LIMIT 1),
         (SELECT q.job_id FROM tickwork_queue q WHERE q.queue > place.queue ORDER BY q.queue, q.priority LIMIT 1))
 )
-SELECT j.id, j.task, j.queue, NULL, j.due_at, q.run_at, NULL, NULL, j.tick, j.version, j.run, j.collection, NULL
+SELECT j.id, j.task, j.queue, NULL, j.due_at, q.run_at, NULL, NULL, j.occurrence, j.version, j.run, j.collection, NULL
 FROM   place CROSS JOIN tickwork_queue q ON q.queue = place.queue AND q.priority = place.priority
 CROSS  JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.run_at > :after AND q.run_at <= :until

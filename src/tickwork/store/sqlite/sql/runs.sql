@@ -47,7 +47,7 @@ UPDATE tickwork_jobs SET args = ? WHERE id = ?
 -- :going
 SELECT u.id, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
        j.labels, j.job_limits, j.policy, r.failures, j.trace, j.creator, r.claim,
-       j.tick, j.due_at
+       j.occurrence, j.due_at
 FROM   json_each(?) AS n CROSS JOIN tickwork_runs u ON u.id = n.value
 CROSS  JOIN tickwork_running r ON r.job_id = u.id
 CROSS  JOIN tickwork_jobs j ON j.id = u.id
