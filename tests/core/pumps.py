@@ -165,16 +165,7 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
     "otel:_TRACEPARENT": (Pump("0"), Pump("00-"), Pump("0", "00-")),
     "services.runner:_name_of": (Pump("a"), Pump("A"), Pump("aA")),
     "store.postgres.connection.steps:PLACE": (Pump("%("), Pump("%(a"), Pump("a", "%("), Pump("%(a)")),
-    "store.postgres.limits:_LOCKS": (
-        Pump("FOR UPDATE SKIP "),
-        Pump("FOR NO KEY "),
-        Pump("pg_try_advisory_xact_lock(hashtextextended("),
-        Pump("a", "pg_try_advisory_xact_lock(hashtextextended("),
-    ),
-    "store.postgres.sql_statements:_COMMENT": (Pump("\n"), Pump(" "), Pump("--"), Pump(" \n"), Pump("\n-")),
-    "store.postgres.sql_statements:_INCLUDE": (Pump("\n"), Pump(" "), Pump("-- include "), Pump("\n", "-- include a")),
     "store.postgres.sql_statements:_NAME": (Pump("a"),),
-    "store.postgres.sql_statements:_SCHEMA": (Pump("tickwork."), Pump("tickwork")),
     "store.runs.run_lifecycle:_INSTANCE": (Pump("["), Pump("[1"), Pump("[1]"), Pump("1", "[")),
     "store.sql_files:_SECTION": (
         Pump("-- :"),

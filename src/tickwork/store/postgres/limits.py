@@ -5,7 +5,6 @@ Each round of a limited claim is one transaction. It locks limits, then gates, i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -43,9 +42,15 @@ PlayedOn = tuple[PostgresClaimTx, RoundResult]
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
-_LOCKS = re.compile(
-    r"(pg_try_advisory_xact_lock\(hashtextextended\([^()]*\)\))|FOR (?:NO KEY )?UPDATE(?: SKIP LOCKED)?"
-)
+# The statements of a round that lock, and those that a forecast runs in their place: it must not block claims.
+_FORECAST = {
+    "leased": "now_us",
+    "hold_worker": "now_us",
+    "lock_lanes": "now_us",
+    "pick_places": "forecast_places",
+    "lock_limits": "known_limits",
+    "lock_gates": "known_gates",
+}
 
 
 class PostgresLimits(PostgresDags):
@@ -279,7 +284,8 @@ class PostgresLimits(PostgresDags):
         tasks = sorted({task for task, _ in standing})
         queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
         about = (WorkerId(""), queues, tasks, self._now, ReleasedHolds(self._monotonic))
-        claim_tx = PostgresClaimTx(session, _reading(self._sql), *about)
+        unlocked = self._sql | {name: self._sql[instead] for name, instead in _FORECAST.items()}
+        claim_tx = PostgresClaimTx(session, unlocked, *about)
         return limited.foresee(claim_tx, queues, job_id, held_by)
 
     # -- breakers
@@ -347,13 +353,6 @@ class LimitedClaim:
         if played.dropped:
             limits._drop(played.dropped)
         return replace(played, wants_more=True) if opened else played
-
-
-def _reading(sql: Mapping[str, str]) -> dict[str, str]:
-    """Return the statements of a round with their locks removed, for a forecast that must not block claims."""
-    locking = ("pick_places", "lock_limits", "lock_gates")
-    unlocked = {name: _LOCKS.sub(lambda found: "true" if found[1] else "", sql[name]) for name in locking}
-    return {**sql, **unlocked, **dict.fromkeys(("leased", "hold_worker", "lock_lanes"), sql["now_us"])}
 
 
 def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bool]]]) -> None:

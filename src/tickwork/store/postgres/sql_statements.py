@@ -1,20 +1,20 @@
 """Load the PostgreSQL statements of sql/, with the schema's name inserted and shared parts included.
 
-A line `-- include NAME` stands for the text of another section. Comments are removed: psycopg caches its translation of
-a statement only while that is shorter than 4 KB.
+The files name the schema `tickwork`, which is replaced as plain text. A line `-- include NAME` stands for the text of
+another section. Comments are removed: psycopg caches its translation of a statement only while that is shorter than
+4 KB.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from tickwork.errors import InvalidInput
 from tickwork.store.sql_files import load_statements
 
-_INCLUDE = re.compile(r"^[ \t]*-- include (\w+)[ \t]*$", re.MULTILINE)
-_COMMENT = re.compile(r"^[ \t]*--.*$", re.MULTILINE)
-_SCHEMA = re.compile(r"\btickwork\.(?=[a-z])")
+_INCLUDE = "-- include "
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
 
@@ -30,19 +30,20 @@ def checked_schema(schema: str) -> str:
 
 def in_schema(sql: str, schema: str) -> str:
     """Return the SQL with the tables of another schema than `tickwork`."""
-    return _SCHEMA.sub(f'"{schema}".', sql)
+    return sql.replace("tickwork.", f'"{schema}".')
 
 
 @cache
 def statements(schema: str) -> dict[str, str]:
     """Return every statement of the store by name, ready to run on a schema."""
-    raw = load_statements("tickwork.store.postgres")
-
-    def whole(text: str) -> str:
-        return _INCLUDE.sub(lambda found: whole(raw[found[1]]), text)
-
-    return {name: _compact(in_schema(whole(text), schema)) for name, text in raw.items()}
+    sections = load_statements("tickwork.store.postgres")
+    return {name: in_schema(" ".join(_lines(name, sections)), schema) for name in sections}
 
 
-def _compact(sql: str) -> str:
-    return " ".join(_COMMENT.sub("", sql).split())
+def _lines(name: str, sections: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a section without comments and indentation, with the included sections in their place."""
+    for line in map(str.strip, sections[name].splitlines()):
+        if line.startswith(_INCLUDE):
+            yield from _lines(line.removeprefix(_INCLUDE), sections)
+        elif line and not line.startswith("--"):
+            yield " ".join(line.split())

@@ -40,10 +40,6 @@ _LABELLED = (
     "AND EXISTS (SELECT FROM json_array_elements_text(j.labels::json) AS l (name) WHERE l.name = {label})"
 )
 _OF_TENANT = "strpos(j.job_limits, {quoted_tenant}) > 0 AND j.job_limits::json ->> 'tenant' = {tenant}"
-_ERRED = (
-    "coalesce(f.error, (SELECT a.error FROM {attempts} a WHERE a.job_id = q.job_id AND a.attempt = q.attempt)) "
-    "ILIKE {error}"
-)
 _IDS = frozenset({"below", "floor", "run"})
 _START, _END = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
@@ -115,7 +111,7 @@ class PostgresJobSearch:
         return failures_of(found, limit, dead, walk.floor)
 
     def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:
-        columns = self._light_columns if is_light else self._sql["job_columns"]
+        columns = self._sql["light_job_columns" if is_light else "job_columns"]
         return [row_codec.job_view(row, utc) for row in self._rows(columns, *asked, among=among)]
 
     def _rows(
@@ -164,7 +160,7 @@ class PostgresJobSearch:
             found.append(_OF_TENANT)
             values |= {"tenant": which.tenant, "quoted_tenant": row_codec.encode_label(which.tenant)}
         if which.error is not None:
-            found.append(_ERRED.replace("{attempts}", self._sql["table_of_attempts"]))
+            found.append(self._sql["has_error"])
             values["error"] = like(which.error)
         return found, values
 
@@ -174,15 +170,9 @@ class PostgresJobSearch:
         return [row_codec.job_view(row, utc) for row in rows]
 
     def _light_views(self, where: str, values: dict[str, Any], begins: str) -> list[JobView]:
-        sql = f"{self._light_columns} {self._sql[begins]} WHERE {where}"
+        sql = f"{self._sql['light_job_columns']} {self._sql[begins]} WHERE {where}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
         return [row_codec.job_view(row, utc) for row in rows]
-
-    @property
-    def _light_columns(self) -> str:
-        """The columns of jobs without their arguments and results."""
-        columns = self._sql["job_columns"]
-        return columns.replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
     def _floor(self, way: ReadPath, lies: IdRange) -> JobId | None:
         """Return the job to which a page may walk; None: there are fewer jobs."""

@@ -106,7 +106,7 @@ tried AS (
     FROM   chosen c WHERE c.attempt_state IS NOT NULL
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+    -- include insert_into_queue
     SELECT c.job_id, c.queue, c.priority, least(c.run_at, c.again_at), c.task, c.attempt, c.failures, c.crashes, c.alone,
            c.keyed, c.expires_at, c.losses
     FROM   chosen c WHERE (SELECT count(*) FROM left_queue) >= 0
@@ -139,7 +139,7 @@ left_queue AS (
     DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT m.place FROM moved m)) RETURNING 1
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+    -- include insert_into_queue
     SELECT m.job_id, m.home, m.urgency, m.again_at, m.task, m.attempt, m.failures, m.crashes, m.alone, m.keyed, m.deadline,
            m.losses
     FROM   moved m WHERE (SELECT count(*) FROM left_queue) >= 0

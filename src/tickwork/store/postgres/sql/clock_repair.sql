@@ -54,9 +54,9 @@ WITH late AS MATERIALIZED (
     FOR UPDATE OF q
 ),
 gone AS (DELETE FROM tickwork.queue q USING late l WHERE l.job_id = q.job_id RETURNING q.*)
-INSERT INTO tickwork.queue
-SELECT replaced.* FROM gone g JOIN late l ON l.job_id = g.job_id
-CROSS  JOIN LATERAL jsonb_populate_record(NULL::tickwork.queue, to_jsonb(g) || jsonb_build_object('run_at', l.run_at)) replaced
+-- include insert_into_queue
+SELECT g.job_id, g.queue, g.priority, l.run_at, g.task, g.attempt, g.failures, g.crashes, g.alone, g.keyed, g.expires_at, g.losses
+FROM   gone g JOIN late l ON l.job_id = g.job_id
 
 -- :rewind_leases
 -- A lease that was granted or renewed since the clock went back ends within a minute, unless it is a long one over

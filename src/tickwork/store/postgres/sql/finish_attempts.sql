@@ -102,7 +102,7 @@ tried AS (
     FROM   again c CROSS JOIN clock
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+    -- include insert_into_queue
     SELECT c.job_id, c.queue, CASE WHEN starts_with(split_part(c.queue, ':', 2), '!') THEN 4 ELSE c.priority END,
            clock.now + c.delay_us * interval '1 microsecond', c.task, c.attempt, c.failures, c.crashes, c.alone, c.keyed,
            c.expires_at, c.losses

@@ -1,4 +1,9 @@
--- insert_jobs: store job rows and their queue rows; an id that exists already changes nothing.
+-- New jobs: a row in jobs and a row in queue; an id that exists already changes nothing. Plain jobs have statements of
+-- their own, without the columns of limits, runs and steps: enqueues are the most frequent writes.
+
+-- :insert_into_queue
+-- Every row of the queue is written with these columns.
+INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
 
 -- :is_current
 SELECT 1 FROM tickwork.running WHERE job_id = %(job_id)s::uuid AND claim = %(claim)s::bigint
@@ -18,10 +23,11 @@ WITH new AS (
     FROM
     -- include due
 )
-INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
+-- include insert_into_queue
 SELECT %(id)s::uuid, %(queue)s::text, %(priority)s::text::smallint, greatest(due_at, now), %(task)s::text, 0, 0, 0, false,
        false,
        -- include expiry
+       , 0
 FROM
 -- include due
 
@@ -65,10 +71,10 @@ WITH new AS (
                   %(job_limits)s::text::text[]) AS a (id, args, key, lane, job_limits) CROSS JOIN
     -- include due
     WHERE  NOT EXISTS (SELECT FROM tickwork.jobs j WHERE j.id = a.id OFFSET 0)
-    RETURNING id, CASE WHEN version IS NULL THEN task ELSE '@dag' END AS task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
-              key, created_at, due_at, expires_at
+    -- include returning_places
 ),
--- include from_new
+-- include queued_new
+SELECT id::text FROM new WHERE key IS NOT NULL
 
 -- :into_jobs
 WITH new AS (
@@ -84,14 +90,62 @@ WITH new AS (
 -- :into_queue
     RETURNING id, task, queue, priority, key, created_at, due_at, expires_at
 ),
--- include from_new
-
--- :from_new
-queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT id, queue, priority, greatest(due_at, created_at), task, 0, 0, 0, false, key IS NOT NULL, expires_at FROM new
-)
+-- include queued_new
 SELECT id::text FROM new WHERE key IS NOT NULL
+
+-- :queued_new
+queued AS (
+    -- include insert_into_queue
+    SELECT id, queue, priority, greatest(due_at, created_at), task, 0, 0, 0, false, key IS NOT NULL, expires_at, 0 FROM new
+)
+
+-- :returning_places
+-- The place of a new job in the queue. Every worker claims '@dag', the task of runs; jobs of sequences have a lane with
+-- one priority, so that they stay in their order.
+RETURNING id, CASE WHEN version IS NULL THEN task ELSE '@dag' END AS task, coalesce(lane, queue) AS queue,
+          CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority, key, created_at, due_at, expires_at
+
+-- :insert_step_jobs
+-- Instances of steps that differ only in their places in the run, arguments and job_limits.
+WITH new AS (
+    INSERT INTO tickwork.jobs
+           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, lane, job_limits, run, step, idx, inputs,
+            created_at, due_at, expires_at)
+    SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, %(collection)s::text,
+           %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, a.lane, a.job_limits, %(run)s::uuid, a.step, a.idx, a.inputs,
+           now, due_at,
+           -- include expiry
+    FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(job_limits)s::text::text[],
+                  %(steps)s::text::text[], %(idxs)s::text::integer[], %(inputs)s::text::text[])
+           AS a (id, args, lane, job_limits, step, idx, inputs) CROSS JOIN
+    -- include due
+    -- include returning_places
+),
+-- include queued_new
+SELECT id::text FROM new WHERE key IS NOT NULL
+
+-- :started_jobs
+-- The jobs that moved schedules start (see move_schedules), as parts of the same statement.
+wanted AS MATERIALIZED (
+    SELECT a.*, clock.now, coalesce(a.expires_at, a.at + a.expires_us * interval '1 microsecond') AS expiry
+    FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
+           a (schedule text, awaited boolean, id uuid, task text, queue text, priority smallint, args text, policy text, collection text,
+              labels text, parent text, trace text, creator text, occurrence text, lane text, job_limits text, version integer, at timestamptz, expires_at timestamptz, expires_us bigint)
+    WHERE  (a.schedule IN (SELECT m.name FROM moved m)) = true
+),
+new AS (
+    INSERT INTO tickwork.jobs
+           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version, created_at,
+            due_at, expires_at)
+    SELECT id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version, now, at, expiry
+    FROM   wanted
+    -- include returning_places
+),
+-- include queued_new
+,
+remembered AS (
+    INSERT INTO tickwork.schedule_jobs (schedule, job_id, awaited) SELECT schedule, id, awaited FROM wanted
+)
 
 -- :take_keys
 -- The holder of each key from now on: a live job, else the new one. Waits for other transactions that take the same
@@ -147,7 +201,7 @@ left_queue AS (
     DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT w.place FROM waiting w)) RETURNING 1
 ),
 queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+    -- include insert_into_queue
     SELECT w.id, coalesce(w.lane, w.queue), CASE WHEN starts_with(w.lane, w.queue || ':!') THEN 5 ELSE w.priority END,
            greatest(w.due_at, clock.now), CASE WHEN w.version IS NULL THEN w.task ELSE '@dag' END, w.attempt, w.failures, w.crashes, w.alone, w.keyed, w.expiry,
            w.losses

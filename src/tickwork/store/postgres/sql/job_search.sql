@@ -23,8 +23,9 @@ SELECT job_id::text FROM (
     UNION ALL SELECT job_id FROM tickwork.queue WHERE queue >= ':' AND queue < ';'
 ) waiting LIMIT %(walk)s::bigint
 
--- :table_of_attempts
-tickwork.attempts
+-- :has_error
+-- The last error of a job that has ended or is retrying.
+coalesce(f.error, (SELECT a.error FROM tickwork.attempts a WHERE a.job_id = q.job_id AND a.attempt = q.attempt)) ILIKE {error}
 
 -- :how_it_waits
 CASE WHEN q.failures > 0 THEN 'retrying' WHEN q.run_at <= coalesce(%(now)s::timestamptz, clock_timestamp()) THEN 'due' ELSE 'delayed' END

@@ -137,6 +137,19 @@ WITH RECURSIVE span AS MATERIALIZED (
 -- there (see lock_lanes); a second pick must not wait, because the other round may wait for this one, and leaves such a
 -- lane out. Jobs that a limit key holds are left out if another round has closed it since this one read it: its next
 -- job would have to wait again.
+-- include pick_requests
+    WHERE  NOT w.in_order OR pg_try_advisory_xact_lock(hashtextextended(w.lane, 7))
+-- include pick_due
+            FOR UPDATE SKIP LOCKED
+-- include pick_result
+
+-- :forecast_places
+-- Like pick_places, for a forecast, which takes no locks: it must not block claims.
+-- include pick_requests
+-- include pick_due
+-- include pick_result
+
+-- :pick_requests
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 wish AS MATERIALIZED (
     SELECT w.* FROM unnest(%(groups)s::integer[], %(of_groups)s::bigint[], %(lanes)s::text[], %(priorities)s::smallint[],
@@ -144,7 +157,8 @@ wish AS MATERIALIZED (
                            %(after_ids)s::uuid[], %(limit_keys)s::text[])
            WITH ORDINALITY
            AS w (grp, of_group, lane, priority, most, in_order, grace_us, after_us, after_id, limit_key, rank)
-    WHERE  NOT w.in_order OR pg_try_advisory_xact_lock(hashtextextended(w.lane, 7))
+
+-- :pick_due
 ),
 picked AS MATERIALIZED (
     SELECT due.*
@@ -166,7 +180,8 @@ picked AS MATERIALIZED (
             AND    q.task = ANY (%(tasks)s::text[]) AND (q.expires_at IS NULL OR q.expires_at > (SELECT now FROM clock))
             ORDER  BY q.run_at, q.job_id
             LIMIT  w.most
-            FOR UPDATE SKIP LOCKED
+
+-- :pick_result
         ) q
         LIMIT  g.of_group
     ) due
@@ -251,6 +266,15 @@ CROSS  JOIN LATERAL (
     FOR NO KEY UPDATE
 ) g
 
+-- :known_limits
+-- Like lock_limits, for a forecast.
+SELECT l.name FROM tickwork.limits l WHERE l.name = ANY (%(limits)s::text[])
+
+-- :known_gates
+-- Like lock_gates, for a forecast.
+SELECT g.name FROM tickwork.gates g
+WHERE  g.name = ANY (%(gates)s::text[]) AND (g.until_at IS NULL OR g.until_at > coalesce(%(now)s::timestamptz, clock_timestamp()))
+
 -- :rules
 -- Read after the limits are locked.
 SELECT l.name, coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = ANY (%(limits)s::text[])
@@ -333,7 +357,7 @@ FROM   gone g
 -- :park_picked
 -- `count(*) >= 0` is always true; it makes the INSERT wait for the DELETE.
 WITH gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (%(places)s::text::tid[]) RETURNING 1)
-INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+-- include insert_into_queue
 SELECT p.job_id, p.lane, p.priority, 'epoch'::timestamptz + p.run_at_us * interval '1 microsecond', p.task, p.attempt - 1,
        p.failures, p.crashes, p.alone, p.keyed, 'epoch'::timestamptz + p.expires_us * interval '1 microsecond', p.losses
 FROM   unnest(%(ids)s::text::uuid[], %(attempts)s::text::integer[], %(lanes)s::text::text[], %(priorities)s::text::smallint[],
@@ -368,7 +392,7 @@ alike AS MATERIALIZED (
 ),
 gone AS (DELETE FROM tickwork.queue q WHERE q.ctid = ANY (ARRAY(SELECT a.place FROM alike a)) RETURNING 1),
 moved AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at, losses)
+    -- include insert_into_queue
     SELECT a.job_id, %(lane)s, a.priority, a.run_at, a.task, a.attempt, a.failures, a.crashes, a.alone, a.keyed, a.expires_at,
            a.losses
     FROM   alike a WHERE (SELECT count(*) FROM gone) >= 0 RETURNING 1

@@ -1,8 +1,17 @@
 -- Read jobs in any state, their attempts and logs, and queues and workers.
 
 -- :job_columns
+SELECT j.args, f.result,
+-- include job_facts
+
+-- :light_job_columns
+-- Without arguments and results, which can be large.
+SELECT 'null' AS args, NULL AS result,
+-- include job_facts
+
+-- :job_facts
 -- A step has the occurrence of its run, which is not copied into each of its steps.
-SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.collection, j.labels, j.parent, j.trace, j.creator,
+       j.id::text, j.task, j.queue, j.priority, j.policy, j.key, j.collection, j.labels, j.parent, j.trace, j.creator,
        j.created_at,
        CASE WHEN q.job_id IS NOT NULL THEN 'queued' WHEN r.job_id IS NOT NULL THEN 'running' ELSE f.state END AS state,
        coalesce(q.run_at, r.run_at, f.run_at, j.due_at) AS run_at, j.expires_at,
@@ -14,7 +23,7 @@ SELECT j.id::text, j.task, j.queue, j.priority, j.args, j.policy, j.key, j.colle
        coalesce(r.worker, f.worker) AS worker,
        coalesce(r.claimed_at, f.started_at) AS started_at,
        f.ended_at, r.cancel_at IS NOT NULL AS cancel_requested, coalesce(r.progress, f.progress) AS progress,
-       coalesce(r.progress_note, f.progress_note) AS progress_note, f.result, f.error,
+       coalesce(r.progress_note, f.progress_note) AS progress_note, f.error,
        f.discarded_at IS NOT NULL AS discarded, j.job_limits, j.version, j.run::text, j.step, j.idx,
        CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork.jobs u WHERE u.id = j.run) END AS occurrence
 

@@ -146,25 +146,6 @@ CROSS  JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = n.id AND j.run I
 CROSS  JOIN LATERAL (SELECT FROM tickwork.finished f WHERE f.job_id = n.id AND f.state <> 'succeeded' OFFSET 0) f
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.steps s WHERE s.run = j.run AND s.step = j.step OFFSET 0) s
 
--- :insert_step_jobs
--- Instances of steps that differ only in their places in the run, arguments and job_limits.
-WITH new AS (
-    INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, lane, job_limits, run, step, idx, inputs,
-            created_at, due_at, expires_at)
-    SELECT a.id, %(task)s::text, %(queue)s::text, %(priority)s::text::smallint, a.args, %(policy)s::text, %(collection)s::text,
-           %(labels)s::text, %(parent)s::text, %(trace)s::text, %(creator)s::text, a.lane, a.job_limits, %(run)s::uuid, a.step, a.idx, a.inputs,
-           now, due_at,
-           -- include expiry
-    FROM   unnest(%(ids)s::text::uuid[], %(args)s::text::text[], %(lanes)s::text::text[], %(job_limits)s::text::text[],
-                  %(steps)s::text::text[], %(idxs)s::text::integer[], %(inputs)s::text::text[])
-           AS a (id, args, lane, job_limits, step, idx, inputs) CROSS JOIN
-    -- include due
-    RETURNING id, task, coalesce(lane, queue) AS queue, CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END AS priority,
-              key, created_at, due_at, expires_at
-),
--- include from_new
-
 -- :renew_step_jobs
 -- Ended instances that are queued again, with new arguments. Their attempts are kept.
 WITH clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
@@ -190,8 +171,8 @@ tried AS (
     SELECT g.job_id, g.attempt, g.attempt_state, g.worker, g.started_at, g.ended_at, g.error, g.progress, g.progress_note
     FROM   gone g WHERE g.attempt_state IS NOT NULL
 )
-INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-SELECT r.id, r.queue, r.priority, clock.now, r.task, (SELECT g.attempt FROM gone g WHERE g.job_id = r.id), 0, 0, false, false, NULL
+-- include insert_into_queue
+SELECT r.id, r.queue, r.priority, clock.now, r.task, (SELECT g.attempt FROM gone g WHERE g.job_id = r.id), 0, 0, false, false, NULL, 0
 FROM   renewed r CROSS JOIN clock
 
 -- :overdue_steps

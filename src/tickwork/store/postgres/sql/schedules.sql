@@ -208,28 +208,3 @@ fired AS (
 ),
 -- include started_jobs
 SELECT m.name, (SELECT count(*) FROM fired) FROM moved m
-
--- :started_jobs
-wanted AS MATERIALIZED (
-    SELECT a.*, clock.now, coalesce(a.expires_at, a.at + a.expires_us * interval '1 microsecond') AS expiry
-    FROM   clock CROSS JOIN json_to_recordset(%(jobs)s::json) AS
-           a (schedule text, awaited boolean, id uuid, task text, queue text, priority smallint, args text, policy text, collection text,
-              labels text, parent text, trace text, creator text, occurrence text, lane text, job_limits text, version integer, at timestamptz, expires_at timestamptz, expires_us bigint)
-    WHERE  (a.schedule IN (SELECT m.name FROM moved m)) = true
-),
-made AS (
-    INSERT INTO tickwork.jobs
-           (id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version, created_at,
-            due_at, expires_at)
-    SELECT id, task, queue, priority, args, policy, collection, labels, parent, trace, creator, occurrence, lane, job_limits, version, now, at, expiry
-    FROM   wanted
-),
-queued AS (
-    INSERT INTO tickwork.queue (job_id, queue, priority, run_at, task, attempt, failures, crashes, alone, keyed, expires_at)
-    SELECT id, coalesce(lane, queue), CASE WHEN starts_with(lane, queue || ':!') THEN 5 ELSE priority END, greatest(at, now),
-           CASE WHEN version IS NULL THEN task ELSE '@dag' END, 0, 0, 0, false, false, expiry
-    FROM   wanted
-),
-remembered AS (
-    INSERT INTO tickwork.schedule_jobs (schedule, job_id, awaited) SELECT schedule, id, awaited FROM wanted
-)
