@@ -28,6 +28,7 @@ from tickwork.core.outcome import Released, Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
 from tickwork.store.base import Finish
+from tickwork.store.claim.types import PickedRow
 from tickwork.store.row_codec import duration_us
 from tickwork.store.sqlite import SqliteStore, transitions
 from tickwork.worker import finisher
@@ -114,17 +115,17 @@ def _end_waiting(transaction: Any, finish: Finish) -> None:
 @contextmanager
 def _fence_without_holder() -> Iterator[None]:
     """Claims are compared only by the attempt's number, which repeats after the store has lost commits."""
-    running_row, claimed_row = transitions.running_row, transitions.claimed_row
+    running_row, claimed_job = transitions.running_row, transitions.claimed_job
 
-    def numbered_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
-        return running_row(row, lane, worker, row[1], now)
+    def numbered_row(row: PickedRow, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
+        return running_row(row, lane, worker, ClaimId(row.attempt), now)
 
-    def numbered(row: Any, queue: str, claim: ClaimId, *about: Any) -> Claimed:
-        return claimed_row(row, queue, row[1], *about)
+    def numbered(row: PickedRow, *, claim: ClaimId, **about: Any) -> Claimed:
+        return claimed_job(row, claim=ClaimId(row.attempt), **about)
 
     with (
         mock.patch.object(transitions, "running_row", numbered_row),
-        mock.patch.object(transitions, "claimed_row", numbered),
+        mock.patch.object(transitions, "claimed_job", numbered),
     ):
         yield
 

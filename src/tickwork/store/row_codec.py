@@ -426,15 +426,6 @@ def delivery(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Delivery
 
 # -- flow control
 
-_NONE = "\x1e"
-
-
-def kind_text(row: Any) -> str:
-    """Return the grouping key of a picked job as text, in the form that the statement `lane_scan` builds."""
-    queue, collection, labels, job_limits, task = row[14:19]
-    return "\x1f".join((task, queue, collection or _NONE, labels, job_limits or _NONE))
-
-
 RULES = VersionedJson("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))
 
 

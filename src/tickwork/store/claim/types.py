@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.ids import ClaimId, JobId, WorkerId
+from tickwork.core.job import Claimed
 from tickwork.core.limits.admit import LimitSnapshot
 from tickwork.core.limits.breaker import Breaker, BreakerState
 from tickwork.core.limits.gates import Gate
@@ -16,9 +17,11 @@ from tickwork.core.limits.lanes import JobLimits, home_lane
 from tickwork.core.limits.limits import Concurrency, LimitKey, LimitUse, OnRetry
 from tickwork.core.placement.needs import free, needs_of
 from tickwork.core.placement.sticky import ClaimingWorker
+from tickwork.store import row_codec
 from tickwork.store.limits import LimitedCapacity, Rule
 
 BULK_WALK = 1000  # Jobs that the store reads behind each bulk-parked job, for others of its kind.
+_NONE = "\x1e"  # Stands for NULL in `PickedRow.kind_text`.
 
 Place = tuple[str, int]  # A lane and a priority.
 Position = tuple[int, str]  # A (run_at, id) in a place.
@@ -89,6 +92,82 @@ class PickRequest(NamedTuple):
         return self.after_us < run_at_us <= now_us - self.grace_us
 
 
+class PickedRow(NamedTuple):
+    """The row of a picked job: the columns of the statements that pick jobs of the queue, in their order.
+
+    `attempt` is the number of its next attempt. `task` is its task in the queue, which is `@dag` for a run; `job_task`
+    is the dag of a run, else the same task. Plain claims on SQLite read the columns up to `trace`. `ctid` is where
+    PostgreSQL stores the row of the queue.
+    """
+
+    job_id: JobId
+    attempt: int
+    task: str
+    lane: str
+    priority: int
+    args: str
+    policy: str
+    run_at_us: int
+    failures: int
+    crashes: int
+    alone: bool
+    occurrence: str | None
+    keyed: bool
+    expires_at_us: int | None
+    losses: int
+    run: str | None
+    step: str | None
+    inputs: str | None
+    trace: str | None
+    queue: str = ""
+    collection: str | None = None
+    labels: str = "[]"
+    job_limits: str | None = None
+    job_task: str = ""
+    ctid: str = ""
+
+    @property
+    def kind_text(self) -> str:
+        """Return the grouping key of the job as text, in the form that the statement `lane_scan` builds."""
+        kind = (self.job_task, self.queue, self.collection or _NONE, self.labels, self.job_limits or _NONE)
+        return "\x1f".join(kind)
+
+
+def claimed_job(
+    row: PickedRow,
+    *,
+    queue: str,
+    claim: ClaimId,
+    now_us: int,
+    job_limits: JobLimits | None = None,
+    is_probe: bool = False,
+) -> Claimed:
+    """Return a picked job as it is handed to the worker."""
+    return Claimed(
+        job_id=row.job_id,
+        attempt=row.attempt,
+        claim=claim,
+        task=row.task,
+        queue=queue,
+        priority=row.priority,
+        args=row.args.encode(),
+        policy=row_codec.decode_policy(row.policy),
+        run_at_us=row.run_at_us,
+        claimed_at_us=now_us,
+        failures=row.failures,
+        crashes=row.crashes,
+        alone=row.alone == 1,
+        occurrence=row.occurrence,
+        job_limits=job_limits,
+        is_probe=is_probe,
+        run=row.run,
+        step=row.step,
+        inputs=row.inputs,
+        trace=row.trace,
+        losses=row.losses,
+    )
+
+
 class Candidate(NamedTuple):
     """A queued job that a round has picked. `row` is what the store needs to move it."""
 
@@ -101,7 +180,24 @@ class Candidate(NamedTuple):
     collection: str | None
     labels: tuple[str, ...]
     job_limits: JobLimits | None
-    row: Any
+    row: PickedRow
+
+    @classmethod
+    def of(cls, row: PickedRow) -> Candidate:
+        """Return the candidate of a picked row."""
+        labels, job_limits = row_codec.decode_labels(row.labels), row_codec.decode_job_limits(row.job_limits)
+        return cls(
+            job_id=row.job_id,
+            lane=row.lane,
+            priority=row.priority,
+            run_at_us=row.run_at_us,
+            task=row.job_task,
+            queue=row.queue,
+            collection=row.collection,
+            labels=labels,
+            job_limits=job_limits,
+            row=row,
+        )
 
     @property
     def home(self) -> str:

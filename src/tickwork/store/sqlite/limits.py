@@ -39,18 +39,20 @@ from tickwork.store.claim.types import (
     LaneScan,
     LaneScanResult,
     LimitState,
+    PickedRow,
     PickRequest,
     Place,
     Snapshot,
+    claimed_job,
     gate_key,
 )
 from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
-from tickwork.store.row_codec import from_us, kind_text
+from tickwork.store.row_codec import from_us
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.shared_transaction import ThreadTransaction
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.runs import advance
-from tickwork.store.sqlite.transitions import Transaction, as_json, claimed_row, running_row
+from tickwork.store.sqlite.transitions import Transaction, as_json, queue_key, running_row
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
@@ -126,7 +128,7 @@ class SqliteClaimTx:
             times = {"after": pick_request.after_us, "until": now - pick_request.grace_us, "now": now}
             rows = self._transaction.run("pick_place", {**values, **times, "tasks": self._tasks})
             left[pick_request.group] -= len(rows)
-            picked.extend(map(_candidate, rows))
+            picked += [Candidate.of(PickedRow(*row)) for row in rows]
         return picked
 
     def next_due_us(self, places: Sequence[Place]) -> int | None:
@@ -147,11 +149,11 @@ class SqliteClaimTx:
             "until": lane_scan.limit_us(now),
             "walk": lane_scan.walk,
         }
-        kinds = as_json([kind_text(one.row) for one in lane_scan.kinds])
+        kinds = as_json([one.row.kind_text for one in lane_scan.kinds])
         rows = self._transaction.run(
             "scout", {**values, "kinds": kinds, "tasks": self._tasks, "now": now, "most": lane_scan.most}
         )
-        found = [_candidate(row) for row in rows]
+        found = [Candidate.of(PickedRow(*row)) for row in rows]
         if len(found) == lane_scan.most:
             return found, (found[-1].run_at_us, found[-1].job_id)
         reached = self._transaction.run("scouted", values)
@@ -192,7 +194,7 @@ class SqliteClaimTx:
         """Write the plan; return how many jobs were parked in bulk."""
         transaction, now = self._transaction, self._transaction.now
         moved = [one for one, _ in [*plan.starts, *plan.parks, *plan.diverts]]
-        transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in (one.row for one in moved)])
+        transaction.run_many("leave_queue", [queue_key(one.row) for one in moved])
         transaction.insert_many(
             "enter_running",
             [running_row(one.row, one.home, self.worker, self._claim, now) for one, _ in plan.starts],
@@ -201,7 +203,13 @@ class SqliteClaimTx:
         transaction.insert_many(
             "take_holds",
             [
-                (limit_key_text(slot.limit_key), one.job_id, one.row[1], slot.weight, plan.on_retry.get(slot.limit_key))
+                (
+                    limit_key_text(slot.limit_key),
+                    one.job_id,
+                    one.row.attempt,
+                    slot.weight,
+                    plan.on_retry.get(slot.limit_key),
+                )
                 for one, slot in holds
             ],
         )
@@ -219,16 +227,34 @@ class SqliteClaimTx:
         for name, count in plan.passed_on.items():
             transaction.run("pass_on", {"name": name, "count": count})
         self.claimed += [
-            claimed_row(one.row, one.queue, self._claim, now, one.job_limits, one.job_id in plan.probes)
+            claimed_job(
+                one.row,
+                queue=one.queue,
+                claim=self._claim,
+                now_us=now,
+                job_limits=one.job_limits,
+                is_probe=one.job_id in plan.probes,
+            )
             for one, _ in plan.starts
         ]
         return sum(self._park_alike(one, lane) for one, lane in plan.masses)
 
     def _park_alike(self, one: Candidate, lane: str) -> int:
         """Park jobs of the same kind behind a job; return how many."""
-        place = {"place": one.lane, "priority": one.priority, "run_at": one.run_at_us, "job_id": one.job_id}
-        about = dict(zip(("queue", "collection", "labels", "job_limits"), one.row[14:18], strict=True))
-        values = {**place, **about, "task": one.task, "lane": lane, "most": BULK_WALK, "now": self._transaction.now}
+        values = {
+            "place": one.lane,
+            "priority": one.priority,
+            "run_at": one.run_at_us,
+            "job_id": one.job_id,
+            "task": one.task,
+            "queue": one.queue,
+            "collection": one.collection,
+            "labels": one.row.labels,
+            "job_limits": one.row.job_limits,
+            "lane": lane,
+            "most": BULK_WALK,
+            "now": self._transaction.now,
+        }
         return len(self._transaction.run("park_alike", values))
 
     def _divert(self, one: Candidate, queue: str) -> None:
@@ -475,14 +501,19 @@ def _heads(transaction: Transaction, prefix: str) -> list[Any]:
     return _walk(transaction, *lane_range(prefix))
 
 
-def _candidate(row: Any) -> Candidate:
-    """Build a candidate from a picked row."""
-    job_id, _, _, lane, priority, _, _, run_at, _, _, _, _, _, _, queue, collection, labels, job_limits, task, *_ = row
-    about = (collection, row_codec.decode_labels(labels), row_codec.decode_job_limits(job_limits))
-    return Candidate(JobId(job_id), lane, priority, run_at, task, queue, *about, row)
-
-
-def _queue_row(row: Any, lane: str) -> tuple[Any, ...]:
+def _queue_row(row: PickedRow, lane: str) -> tuple[Any, ...]:
     """Return the queue row of a picked job in another lane. Picked rows contain the next attempt number."""
-    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
-    return (lane, priority, run_at, job_id, task, attempt - 1, failures, crashes, alone, keyed, expires_at, row[-5])
+    return (
+        lane,
+        row.priority,
+        row.run_at_us,
+        row.job_id,
+        row.task,
+        row.attempt - 1,
+        row.failures,
+        row.crashes,
+        row.alone,
+        row.keyed,
+        row.expires_at_us,
+        row.losses,
+    )

@@ -16,14 +16,15 @@ import msgspec
 
 from tickwork.core.fairness.starvation import StarvationGuard, aged_before_us
 from tickwork.core.ids import ClaimId, JobId, WorkerId
-from tickwork.core.job import RUN, AttemptState, Claimed, JobState, NewJob, StepInstance, TaskDefinition
+from tickwork.core.job import RUN, AttemptState, JobState, NewJob, StepInstance, TaskDefinition
 from tickwork.core.key_conflict import KeyOwner, check_holder
-from tickwork.core.limits.lanes import JobLimits, home_lane, read_lane, returned_priority, row_priority
+from tickwork.core.limits.lanes import home_lane, read_lane, returned_priority, row_priority
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import row_codec
 from tickwork.store.base import Claims, Finish, NewLog, OpenAttempt
 from tickwork.store.claim.positions import places_of
+from tickwork.store.claim.types import PickedRow, claimed_job
 from tickwork.store.row_codec import duration_us
 from tickwork.store.sql_files import load_statements
 from tickwork.store.sqlite.file.connection import Connection
@@ -216,29 +217,35 @@ def claim(
     now = transaction.now
     places = places_of(queues)
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
-    picked: list[Any] = []
+    picked: list[PickedRow] = []
     if (aged := ageing.turn(now / 1e6)) is not None:
         lowest_first = as_json([(queue, priority) for priority in aged for queue in queues])
         picked = _take(transaction, {**asked, "places": lowest_first}, limit, 0, aged_before_us(now))
-        ageing.took(picked[0][4] if picked else None, now / 1e6)
+        ageing.took(picked[0].priority if picked else None, now / 1e6)
     for after, until in ((0, now), (now, now + ahead_us)):
         if until > after and len(picked) < limit:
             picked += _take(transaction, asked, limit - len(picked), after, until)
-    transaction.insert_many("enter_running", [running_row(row, row[3], worker, claim, now) for row in picked])
-    jobs = [claimed_row(row, row[3], claim, now) for row in picked]
+    transaction.insert_many("enter_running", [running_row(row, row.lane, worker, claim, now) for row in picked])
+    jobs = [claimed_job(row, queue=row.lane, claim=claim, now_us=now) for row in picked]
     return Claims(jobs, *_next_s(transaction, asked, ahead_us)) if len(picked) < limit else Claims(jobs)
 
 
-def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[PickedRow]:
     """Pick jobs and delete their queue rows."""
     rows = pick(transaction, asked, limit, after, until)
-    transaction.run_many("leave_queue", [(row[3], row[4], row[7], row[0]) for row in rows])
+    transaction.run_many("leave_queue", [queue_key(row) for row in rows])
     return rows
 
 
-def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[PickedRow]:
     """Return the most urgent jobs of each queue with run_at in (after, until], queue by queue."""
-    return transaction.run("pick_due", {**asked, "limit": limit, "after": after, "until": until})
+    rows = transaction.run("pick_due", {**asked, "limit": limit, "after": after, "until": until})
+    return [PickedRow(*row) for row in rows]
+
+
+def queue_key(row: PickedRow) -> tuple[str, int, int, JobId]:
+    """Return the primary key of the queue row of a picked job."""
+    return (row.lane, row.priority, row.run_at_us, row.job_id)
 
 
 def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
@@ -247,22 +254,25 @@ def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
     return bool(lease) and lease[0][0] > transaction.now
 
 
-def running_row(row: Any, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
+def running_row(row: PickedRow, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
     """Return the running row of a picked job; `lane` is the lane to which it returns if it is queued again."""
-    job_id, attempt, task, _, priority, _, _, run_at, failures, crashes, alone, _, keyed, expires_at, *_ = row
-    counts = (failures, crashes, alone)
-    return (job_id, attempt, worker, lane, priority, task, run_at, now, *counts, keyed, expires_at, claim, row[-5])
-
-
-def claimed_row(
-    row: Any, queue: str, claim: ClaimId, now: int, job_limits: JobLimits | None = None, is_probe: bool = False
-) -> Claimed:
-    """Return a picked job as it is handed to the worker."""
-    job_id, attempt, task, _, priority, args, policy, run_at, failures, crashes, alone, occurrence, *_ = row
-    *_, losses, run, step, inputs, trace = row
-    counts, part = (failures, crashes, alone == 1), (run, step, inputs, trace)
-    what = (job_id, attempt, claim, task, queue, priority, args.encode(), row_codec.decode_policy(policy))
-    return Claimed(*what, run_at, now, *counts, occurrence, job_limits, is_probe, *part, None, losses)
+    return (
+        row.job_id,
+        row.attempt,
+        worker,
+        lane,
+        row.priority,
+        row.task,
+        row.run_at_us,
+        now,
+        row.failures,
+        row.crashes,
+        row.alone,
+        row.keyed,
+        row.expires_at_us,
+        claim,
+        row.losses,
+    )
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:

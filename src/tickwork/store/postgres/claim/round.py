@@ -31,16 +31,17 @@ from tickwork.store.claim.types import (
     LaneScan,
     LaneScanResult,
     LimitState,
+    PickedRow,
     PickRequest,
     Place,
     Snapshot,
+    claimed_job,
 )
 from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition, ReleasedHolds
 from tickwork.store.postgres.claim.positions import after_wishes, asked_for, read_up_to
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.params import array, text_array
-from tickwork.store.row_codec import kind_text
 
 Wanted = tuple[str, dict[str, Any]]
 """A named statement with its values."""
@@ -161,7 +162,7 @@ class PostgresClaimTx:
             waits, self._locks_lanes = [("lock_lanes", {"lanes": text_array(in_order)})], True
         held, *_, rows = self._together(("hold_worker", {"worker": self.worker}), *waits, ("pick_places", asked))
         self._check_lease(held)
-        return [_candidate(row) for row in rows]
+        return [Candidate.of(PickedRow(*row)) for row in rows]
 
     def _opened(self, lane: Lane) -> str | None:
         """Return the limit key that must still be open for jobs of this lane; None: this round's finishes freed it."""
@@ -191,7 +192,7 @@ class PostgresClaimTx:
             "after_us": lane_scan.after[0],
             "after_id": lane_scan.after[1] or FRONT.job_id,
             "until_us": lane_scan.limit_us(self.now_us),
-            "kinds": text_array(kind_text(one.row) for one in lane_scan.kinds),
+            "kinds": text_array(one.row.kind_text for one in lane_scan.kinds),
             "tasks": self._tasks,
             "walk": lane_scan.walk,
             "most": lane_scan.most,
@@ -331,7 +332,17 @@ class PostgresClaimTx:
         # The plan writes the openings of these keys itself; they need no check after the commit.
         judged = {limit_key_text(limit_key) for limit_key in (*plan.opens, *plan.emptied)}
         self.freed = [name for name in self.freed if name not in judged]
-        self.claimed += [_claimed(one, self._claim, self.now_us, one.job_id in plan.probes) for one, _ in plan.starts]
+        self.claimed += [
+            claimed_job(
+                one.row,
+                queue=one.queue,
+                claim=self._claim,
+                now_us=self.now_us,
+                job_limits=one.job_limits,
+                is_probe=one.job_id in plan.probes,
+            )
+            for one, _ in plan.starts
+        ]
         return sum(count for ((count,),) in found[: len(plan.masses)])
 
 
@@ -341,66 +352,52 @@ def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
     return [LaneHead(*place, run_us, row_codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
 
 
-def _candidate(row: Any) -> Candidate:
-    """Build a candidate from a picked row."""
-    job_id, _, _, lane, priority, _, _, run_us, _, _, _, _, _, _, queue, collection, labels, job_limits, task, *_ = row
-    about = (collection, row_codec.decode_labels(labels), row_codec.decode_job_limits(job_limits))
-    return Candidate(JobId(job_id), lane, priority, run_us, task, queue, *about, row)
-
-
 def _scouted(rows: Rows) -> LaneScanResult:
-    """Decode the rows of a scan step: the jobs, and the position in the last two columns."""
-    found = [_candidate(row[:-2]) for row in rows if row[0] is not None]
-    run_us, job_id = rows[0][-2:]
+    """Decode the rows of a scan step: the jobs, and the position in the last two columns.
+
+    Without jobs there is one row, which has only the position.
+    """
+    found = [Candidate.of(PickedRow(id, *columns)) for id, *columns, _, _ in rows if id is not None]
+    *_, run_us, job_id = rows[0]
     return found, None if run_us is None else (run_us, job_id)
-
-
-def _claimed(one: Candidate, claim: ClaimId, now_us: int, is_probe: bool) -> Claimed:
-    """Build the claimed job that the worker gets from a picked row."""
-    job_id, attempt, task, _, priority, args, policy, run_us, failures, crashes, alone, occurrence, *_ = one.row
-    *_, losses, run, step, inputs, trace, _ = one.row
-    what = (JobId(job_id), attempt, claim, task, one.queue, priority, args.encode(), row_codec.decode_policy(policy))
-    counts, part = (failures, crashes, alone), (run, step, inputs, trace)
-    return Claimed(*what, run_us, now_us, *counts, occurrence, one.job_limits, is_probe, *part, None, losses)
 
 
 def _places(candidates: Iterable[Candidate]) -> dict[str, str]:
     """Return the ctids of picked rows, which are locked and so cannot change."""
-    return {"places": text_array([one.row[-1] for one in candidates])}
+    return {"places": text_array([one.row.ctid for one in candidates])}
 
 
 def _moves(moved: Sequence[tuple[Candidate, str]]) -> dict[str, str]:
     """Return picked jobs with their new lanes as the values of `park_picked`."""
     rows = [one.row for one, _ in moved]
     return {
-        "ids": array([row[0] for row in rows]),
-        "attempts": array([row[1] for row in rows]),
+        "ids": array([row.job_id for row in rows]),
+        "attempts": array([row.attempt for row in rows]),
         "lanes": text_array([lane for _, lane in moved]),
-        "priorities": array([row[4] for row in rows]),
-        "tasks": text_array([row[2] for row in rows]),
-        "runs_us": array([row[7] for row in rows]),
-        "failures": array([row[8] for row in rows]),
-        "crashes": array([row[9] for row in rows]),
-        "alone": array([row[10] for row in rows]),
-        "keyed": array([row[12] for row in rows]),
-        "expires_us": array([row[13] for row in rows]),
-        "losses": array([row[-6] for row in rows]),
+        "priorities": array([row.priority for row in rows]),
+        "tasks": text_array([row.task for row in rows]),
+        "runs_us": array([row.run_at_us for row in rows]),
+        "failures": array([row.failures for row in rows]),
+        "crashes": array([row.crashes for row in rows]),
+        "alone": array([row.alone for row in rows]),
+        "keyed": array([row.keyed for row in rows]),
+        "expires_us": array([row.expires_at_us for row in rows]),
+        "losses": array([row.losses for row in rows]),
     }
 
 
 def _alike(one: Candidate, lane: str) -> dict[str, Any]:
     """Return a job and the lane that it is parked in as the values of `park_alike`."""
-    row = one.row
     return {
         "place": one.lane,
         "priority": one.priority,
         "run_us": one.run_at_us,
         "job_id": one.job_id,
         "task": one.task,
-        "queue": row[14],
-        "collection": row[15],
-        "labels": row[16],
-        "job_limits": row[17],
+        "queue": one.queue,
+        "collection": one.collection,
+        "labels": one.row.labels,
+        "job_limits": one.row.job_limits,
         "lane": lane,
         "most": BULK_WALK,
     }
@@ -411,7 +408,7 @@ def _holds(holds: Sequence[tuple[Candidate, LimitUse]], on_retry: Mapping[LimitK
     return {
         "names": text_array([limit_key_text(slot.limit_key) for _, slot in holds]),
         "ids": array([one.job_id for one, _ in holds]),
-        "attempts": array([one.row[1] for one, _ in holds]),
+        "attempts": array([one.row.attempt for one, _ in holds]),
         "weights": array([slot.weight for _, slot in holds]),
         "on_retry": array([on_retry.get(slot.limit_key) for _, slot in holds]),
     }

@@ -199,8 +199,8 @@ FROM   (SELECT DISTINCT l.lane COLLATE "C" AS lane FROM unnest(%(lanes)s::text[]
 -- :picked_columns
        p.job_id::text, p.attempt, p.task, p.lane, p.priority, j.args, j.policy, (extract(epoch FROM p.run_at) * 1000000)::bigint,
        p.failures, p.crashes, p.alone,
-       CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork.jobs u WHERE u.id = j.run) END, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, j.queue,
-       j.collection, j.labels, j.job_limits, j.task, p.losses, j.run::text, j.step, j.inputs, j.trace, p.place::text
+       CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork.jobs u WHERE u.id = j.run) END, p.keyed, (extract(epoch FROM p.expires_at) * 1000000)::bigint, p.losses,
+       j.run::text, j.step, j.inputs, j.trace, j.queue, j.collection, j.labels, j.job_limits, j.task, p.place::text
 
 -- :next_due
 SELECT (extract(epoch FROM min(next.run_at)) * 1000000)::bigint

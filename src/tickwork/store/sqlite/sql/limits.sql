@@ -62,7 +62,7 @@ LIMIT  1
 -- :pick_place
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone,
        CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork_jobs u WHERE u.id = j.run) END,
-       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.job_limits, j.task, q.losses, j.run, j.step, j.inputs, j.trace
+       q.keyed, q.expires_at, q.losses, j.run, j.step, j.inputs, j.trace, j.queue, j.collection, j.labels, j.job_limits, j.task
 FROM   tickwork_queue q CROSS JOIN tickwork_jobs j ON j.id = q.job_id
 WHERE  q.queue = :lane AND q.priority = :priority AND q.run_at > :after AND q.run_at <= :until
 AND    q.task IN (SELECT value FROM json_each(:tasks)) AND (q.expires_at IS NULL OR q.expires_at > :now)
@@ -75,7 +75,7 @@ SELECT min(run_at) FROM tickwork_queue WHERE queue = ? AND priority = ? AND run_
 -- A scan step: the next due jobs of a place that are of other kinds than these, in the order in which they are read.
 SELECT q.job_id, q.attempt + 1, q.task, q.queue, q.priority, j.args, j.policy, q.run_at, q.failures, q.crashes, q.alone,
        CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork_jobs u WHERE u.id = j.run) END,
-       q.keyed, q.expires_at, j.queue, j.collection, j.labels, j.job_limits, j.task, q.losses, j.run, j.step, j.inputs, j.trace
+       q.keyed, q.expires_at, q.losses, j.run, j.step, j.inputs, j.trace, j.queue, j.collection, j.labels, j.job_limits, j.task
 FROM   (
     SELECT * FROM tickwork_queue q WHERE q.queue = :lane AND q.priority = :priority
     AND    (q.run_at, q.job_id) > (:after, :after_id) AND q.run_at <= :until ORDER BY q.run_at, q.job_id LIMIT :walk
