@@ -14,13 +14,16 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 PYTEST_QUICK := $(BIN)/pytest -n 3 --dist loadgroup -m "not process"
 # One at a time: these tests measure real time, and would disturb each other.
 PYTEST_PROCESS := $(BIN)/pytest -m process --verbose --durations 10
-TSC := $(VENV)/node/node_modules/.bin/tsc
+NODE_BIN := $(VENV)/node/node_modules/.bin
+PRETTIER := $(NODE_BIN)/prettier --config $(VENV)/node/prettier.json --log-level warn \
+            "src/tickwork/ui/**/*.{js,css}" "!src/tickwork/ui/vendor/**"
+ESLINT := $(NODE_BIN)/eslint --config $(VENV)/node/eslint.config.mjs --max-warnings 0
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-config \
         --custom-compile-command "make lock" $(LOCK_OPTS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo dev test check check-ui verify again soak sim bench bench-compare bench-long bench-peers bench-shapes lock lock-npm lock-peers sbom clean
+.PHONY: help demo dev test check check-ui format verify again soak sim bench bench-compare bench-long bench-peers bench-shapes lock lock-npm lock-peers sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,9 +43,14 @@ check: dev ## lint, format, types and the direction of imports
 	$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory check-ui
 
-check-ui: ## the types of the web UI's modules (with npm; the UI itself needs neither it nor a build)
-	@if $(MAKE) --no-print-directory --silent $(VENV)/.node; then $(TSC) -p jsconfig.json && echo "The UI's types hold."; \
-	 else echo "SKIPPED: the UI's types were not checked, since npm is missing here or cannot fetch TypeScript."; fi
+check-ui: ## types, layout and lint of the web UI (with npm; the UI itself needs neither it nor a build)
+	@if $(MAKE) --no-print-directory --silent $(VENV)/.node; \
+	 then $(NODE_BIN)/tsc -p jsconfig.json && $(PRETTIER) --check && $(ESLINT) src/tickwork/ui; \
+	 else echo "SKIPPED: the web UI was not checked, since npm is missing here or cannot fetch its tools."; fi
+
+format: dev $(VENV)/.node ## lay out Python and the web UI as make check wants them
+	$(BIN)/ruff format .
+	$(PRETTIER) --write
 
 verify: dev ## the long tests: real processes, killed at bad moments
 	$(PYTEST_PROCESS)
@@ -109,9 +117,9 @@ $(VENV)/.runtime: $(VENV)/.made requirements/build.lock requirements/runtime.loc
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.node: $(VENV)/.made requirements/check-ui/package.json requirements/check-ui/package-lock.json
+$(VENV)/.node: $(VENV)/.made $(wildcard requirements/check-ui/*)
 	@mkdir -p $(VENV)/node
-	@cp requirements/check-ui/package.json requirements/check-ui/package-lock.json $(VENV)/node/
+	@cp requirements/check-ui/* $(VENV)/node/
 	@npm ci --prefix $(VENV)/node --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 

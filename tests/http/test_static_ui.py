@@ -14,7 +14,7 @@ from tickwork.http.static_ui import UiFiles, loaded_first, pages
 FIRST_LOAD_LIMIT = 100_000
 PAGE_LIMIT = 250_000
 _ICON = re.compile(
-    r"""\bname=\$?\{?["']([a-z0-9-]+)["']\}? (?:class="[^"]*" )?/>|icon: ?"([a-z0-9-]+)"|icon="([a-z0-9-]+)\""""
+    r"""\bname=\$?\{?["']([a-z0-9-]+)["']\}?\s+(?:class="[^"]*"\s+)?/>|icon: ?"([a-z0-9-]+)"|icon="([a-z0-9-]+)\""""
 )
 
 

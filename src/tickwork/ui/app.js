@@ -9,7 +9,10 @@ import { Loading, Trouble } from "./parts/notices.js";
 import { ROUTES } from "./routes.js";
 
 /** Files of a page that do not come: the server has others by now, or is away. */
-const UNLOADED = { status: -1, message: "Its files are not at the server any more, which may have been updated, or the server does not answer." };
+const UNLOADED = {
+  status: -1,
+  message: "Its files are not at the server any more, which may have been updated, or the server does not answer.",
+};
 
 const AGAIN_MS = 3000;
 
@@ -23,7 +26,11 @@ function found() {
 
 function Shown() {
   const at = found();
-  const [loaded, setLoaded] = useState({ route: /** @type {any} */ (null), page: /** @type {any} */ (null), problem: /** @type {any} */ (null) });
+  const [loaded, setLoaded] = useState({
+    route: /** @type {any} */ (null),
+    page: /** @type {any} */ (null),
+    problem: /** @type {any} */ (null),
+  });
   useEffect(() => {
     if (!at) return undefined;
     let isLeft = false; // a page that comes after it was left is not shown
@@ -47,7 +54,9 @@ function Guarded({ children }) {
     setFault(error);
   };
   if (!fault) return children;
-  return html`<${Trouble} problem=${{ status: -2, message: `${fault.name}: ${fault.message}` }} onRetry=${() => setFault(null)} />`;
+  return html`
+    <${Trouble} problem=${{ status: -2, message: `${fault.name}: ${fault.message}` }} onRetry=${() => setFault(null)} />
+  `;
 }
 
 function App() {
@@ -68,7 +77,14 @@ function App() {
 function Login() {
   const [page, setPage] = useState(/** @type {any} */ (null));
   const [isLost, setLost] = useState(false);
-  useEffect(() => void import("./pages/login.js").then((module) => setPage(() => module.default), () => setLost(true)), []);
+  useEffect(
+    () =>
+      void import("./pages/login.js").then(
+        (module) => setPage(() => module.default),
+        () => setLost(true),
+      ),
+    [],
+  );
   if (isLost) return html`<${Trouble} problem=${UNLOADED} onRetry=${() => location.reload()} />`;
   return page ? html`<${page} />` : html`<${Loading} />`;
 }
@@ -82,7 +98,9 @@ effect(() => {
   const wanted = failedUnseen.value ? "icon-failing.svg" : "icon.svg";
   icon.href = new URL(wanted, import.meta.url).href;
   document.title = document.title.replace(/^\(\d+\) /, failedUnseen.value ? `(${failedUnseen.value}) ` : "");
-  if (failedUnseen.value && !document.title.startsWith("(")) document.title = `(${failedUnseen.value}) ${document.title}`;
+  if (failedUnseen.value && !document.title.startsWith("(")) {
+    document.title = `(${failedUnseen.value}) ${document.title}`;
+  }
 });
 
 render(html`<${App} />`, document.getElementById("app"));

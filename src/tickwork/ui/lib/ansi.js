@@ -3,7 +3,8 @@
 /** @typedef {{text: string, class: string}} Piece */
 
 // Everything that begins with an escape: colours, movements of the cursor, titles of windows; and what cannot be seen.
-const ESCAPES = /\x1b\[([0-9;:]*)([ -/]*[@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]/g;
+const ESCAPES =
+  /\x1b\[([0-9;:]*)([ -/]*[@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]/g;
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
 /** Text without its escapes. @param {string} line */

@@ -16,7 +16,10 @@ export class Problem extends Error {
   }
 }
 
-const UNREACHABLE = { code: "unreachable", detail: "The server does not answer. What you see may be old; it is tried again." };
+const UNREACHABLE = {
+  code: "unreachable",
+  detail: "The server does not answer. What you see may be old; it is tried again.",
+};
 
 let whenStranger = () => {};
 /** Have this called when the server does not know who we are (any more). @param {() => void} callback */
@@ -37,7 +40,11 @@ export function address(path, query = {}) {
 /** A part of a path, whatever it is made of. @param {string} text */
 export const part = (text) => encodeURIComponent(text);
 
-/** @param {string} method @param {string} path @param {{query?: Record<string, any>, body?: any, signal?: AbortSignal, headers?: Record<string, string>}} [more] */
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {{query?: Record<string, any>, body?: any, signal?: AbortSignal, headers?: Record<string, string>}} [more]
+ */
 export async function call(method, path, { query, body, signal, headers = {} } = {}) {
   /** @type {RequestInit} */
   const request = { method, signal, credentials: "same-origin", headers: { ...headers, Accept: "application/json" } };

@@ -1,7 +1,7 @@
 // A view onto something larger: dragged, zoomed with the wheel or two fingers, moved with keys.
 //
-// While it is dragged only the paper is shifted, which costs the browser nothing; what is drawn on it is chosen anew when
-// the view comes near the edge of what was drawn.
+// While it is dragged only the paper is shifted, which costs the browser nothing; what is drawn on it is chosen anew
+// when the view comes near the edge of what was drawn.
 
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "../vendor/core.js";
 
@@ -12,7 +12,10 @@ const MOST = 2;
 /** So much more than what is seen is drawn, on each side, as a part of the view. */
 export const MARGIN = 0.35;
 
-/** @param {{width: number, height: number}} size of the whole @param {(width: number, height: number) => {view: View, isWhole: boolean}} first */
+/**
+ * @param {{width: number, height: number}} size of the whole
+ * @param {(width: number, height: number) => {view: View, isWhole: boolean}} first
+ */
 export function useCamera(size, first) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const paper = useRef(/** @type {HTMLElement | null} */ (null));
@@ -39,7 +42,10 @@ export function useCamera(size, first) {
       frame.current = 0;
       const [now, then] = [live.current, drawnAt.current];
       const [dx, dy] = [(then.x - now.x) * now.k, (then.y - now.y) * now.k];
-      const isNear = now.k === then.k && Math.abs(dx) < box.current.clientWidth * MARGIN && Math.abs(dy) < box.current.clientHeight * MARGIN;
+      const isNear =
+        now.k === then.k &&
+        Math.abs(dx) < box.current.clientWidth * MARGIN &&
+        Math.abs(dy) < box.current.clientHeight * MARGIN;
       if (isNear) paper.current.style.transform = `translate3d(${dx}px, ${dy}px, 0)`;
       else commit();
       for (const watch of watchers.current) watch(now);
@@ -58,7 +64,10 @@ export function useCamera(size, first) {
     measure();
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
-    return () => (observer.disconnect(), cancelAnimationFrame(frame.current));
+    return () => {
+      observer.disconnect();
+      cancelAnimationFrame(frame.current);
+    };
   }, []);
   useLayoutEffect(() => {
     if (!seen) return;
@@ -67,16 +76,25 @@ export function useCamera(size, first) {
   }, [seen]);
   useEffect(() => pointers(box.current, live, to), []);
 
-  const zoom = (by, at) => to(zoomed(live.current, by, at || [box.current.clientWidth / 2, box.current.clientHeight / 2]));
-  const pan = (dx, dy) => to({ ...live.current, x: live.current.x + dx / live.current.k, y: live.current.y + dy / live.current.k });
+  const zoom = (by, at) =>
+    to(zoomed(live.current, by, at || [box.current.clientWidth / 2, box.current.clientHeight / 2]));
+  const pan = (dx, dy) =>
+    to({ ...live.current, x: live.current.x + dx / live.current.k, y: live.current.y + dy / live.current.k });
   const fit = () => to(fitted(size, box.current.clientWidth, box.current.clientHeight), true);
   /** Have a place in view, and large enough to read. @param {import("./layout.js").Place} place */
   const show = (place, isCentred = false) => {
     const { clientWidth: width, clientHeight: height } = box.current;
     const k = Math.max(live.current.k, 0.7);
     const { x, y } = live.current;
-    const isSeen = k === live.current.k && place.x > x && place.y > y && place.x + place.width < x + width / k && place.y + place.height < y + height / k;
-    if (!isSeen || isCentred) to({ k, x: place.x + place.width / 2 - width / k / 2, y: place.y + place.height / 2 - height / k / 2 });
+    const isSeen =
+      k === live.current.k &&
+      place.x > x &&
+      place.y > y &&
+      place.x + place.width < x + width / k &&
+      place.y + place.height < y + height / k;
+    if (!isSeen || isCentred) {
+      to({ k, x: place.x + place.width / 2 - width / k / 2, y: place.y + place.height / 2 - height / k / 2 });
+    }
   };
   return { box, paper, seen, zoom, pan, fit, show, to, watchers: watchers.current, now: () => live.current };
 }
@@ -91,7 +109,11 @@ export function zoomed(view, by, [px, py]) {
 export function fitted(size, width, height, least = 0) {
   const pad = 36;
   const k = Math.max(least, Math.min(1, (width - pad * 2) / size.width, (height - pad * 2) / size.height));
-  return { k, x: Math.min(-pad / k, size.width / 2 - width / k / 2), y: size.height * k > height ? -pad / k : size.height / 2 - height / k / 2 };
+  return {
+    k,
+    x: Math.min(-pad / k, size.width / 2 - width / k / 2),
+    y: size.height * k > height ? -pad / k : size.height / 2 - height / k / 2,
+  };
 }
 
 function pointers(element, live, to) {
@@ -112,7 +134,13 @@ function pointers(element, live, to) {
     const at = place(event);
     moved += Math.abs(at[0] - before[0]) + Math.abs(at[1] - before[1]);
     if (moved > 4 && !element.hasPointerCapture(event.pointerId)) element.setPointerCapture(event.pointerId);
-    if (moved > 4) to(down.size > 1 ? pinched(live.current, [...down].find(([id]) => id !== event.pointerId)[1], before, at) : shifted(live.current, before, at));
+    if (moved > 4) {
+      to(
+        down.size > 1
+          ? pinched(live.current, [...down].find(([id]) => id !== event.pointerId)[1], before, at)
+          : shifted(live.current, before, at),
+      );
+    }
     down.set(event.pointerId, at);
   };
   const lift = (event) => down.delete(event.pointerId);
@@ -135,7 +163,11 @@ function pointers(element, live, to) {
   };
 }
 
-const shifted = (view, before, at) => ({ ...view, x: view.x - (at[0] - before[0]) / view.k, y: view.y - (at[1] - before[1]) / view.k });
+const shifted = (view, before, at) => ({
+  ...view,
+  x: view.x - (at[0] - before[0]) / view.k,
+  y: view.y - (at[1] - before[1]) / view.k,
+});
 
 function pinched(view, other, before, at) {
   const distance = (one) => Math.hypot(one[0] - other[0], one[1] - other[1]) || 1;

@@ -18,13 +18,16 @@ function useAgain(problem, again) {
   }, [problem]);
 }
 
-/** Read a path of the API, again whenever it or its parameters change, or the stream tells of something that concerns it.
- *
- * What was read stays while it is read again (`isStale`), and while the server does not answer (`problem`).
- * A path of null reads nothing. `every`: also every so many seconds, for what the stream does not tell.
- * `pace`: however much the stream tells, not more often than every so many seconds, for what changes slowly or is dear to read.
- * @param {string | null} path @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number, pace?: number}} [how]
- * @returns {{data: any, problem: any, isLoading: boolean, isStale: boolean, refresh: () => Promise<void>, set: (data: any) => void}} */
+/**
+ * Read a path of the API, again whenever it or its parameters change, or the stream tells of something that concerns
+ * it.  What was read stays while it is read again (`isStale`), and while the server does not answer (`problem`). A path
+ * of null reads nothing. `every`: also every so many seconds, for what the stream does not tell. `pace`: however much
+ * the stream tells, not more often than every so many seconds, for what changes slowly or is dear to read.
+ * @param {string | null} path
+ * @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number, pace?: number}} [how]
+ * @returns {{data: any, problem: any, isLoading: boolean, isStale: boolean, refresh: () => Promise<void>, set: (data:
+ *   any) => void}}
+ */
 export function useResource(path, { query, live = never, every = 0, pace = 1 } = {}) {
   const key = path === null ? null : JSON.stringify([path, query]);
   const [held, setHeld] = useState({ key: null, data: undefined, problem: null });
@@ -60,17 +63,34 @@ export function useResource(path, { query, live = never, every = 0, pace = 1 } =
   const isStale = held.key !== key;
   useAgain(isStale ? null : held.problem, refresh);
   const set = useCallback((data) => setHeld({ key, data, problem: null }), [key]);
-  return { data: held.data, problem: isStale ? null : held.problem, isLoading: held.data === undefined && !held.problem, isStale, refresh, set };
+  return {
+    data: held.data,
+    problem: isStale ? null : held.problem,
+    isLoading: held.data === undefined && !held.problem,
+    isStale,
+    refresh,
+    set,
+  };
 }
 
-/** A list that is read a page at a time and does not move while it is read.
- *
- * Rows that are shown are renewed where they stand. New ones are counted (`fresh`) and come when asked for (`showFresh`).
- * `more` reads on. `idOf` tells rows apart.
- * @param {string} path @param {{query?: Record<string, any>, live?: (changes: any) => boolean, idOf?: (row: any) => string, limit?: number}} [how] */
+/**
+ * A list that is read a page at a time and does not move while it is read.  Rows that are shown are renewed where they
+ * stand. New ones are counted (`fresh`) and come when asked for (`showFresh`). `more` reads on. `idOf` tells rows
+ * apart.
+ * @param {string} path
+ * @param {{query?: Record<string, any>, live?: (changes: any) => boolean, idOf?: (row: any) => string, limit?: number}}
+ *   [how]
+ */
 export function useList(path, { query = {}, live = never, idOf = (row) => row.id, limit = 50 } = {}) {
   const key = JSON.stringify([path, query, limit]);
-  const [held, setHeld] = useState({ key: "", items: /** @type {any[]} */ ([]), next: null, fresh: /** @type {any[]} */ ([]), problem: null, isPartial: false });
+  const [held, setHeld] = useState({
+    key: "",
+    items: /** @type {any[]} */ ([]),
+    next: null,
+    fresh: /** @type {any[]} */ ([]),
+    problem: null,
+    isPartial: false,
+  });
   const current = useRef(/** @type {AbortController | null} */ (null));
   const waiting = useRef(/** @type {"first" | "more" | null} */ (null)); // what somebody asked for and waits for
   const shown = useRef(held);
@@ -100,7 +120,9 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
     load("first");
     return () => current.current?.abort();
   }, [load]);
-  useChanges(live, () => (shown.current.key === key && shown.current.items.length ? renew() : waiting.current || load("first")));
+  useChanges(live, () =>
+    shown.current.key === key && shown.current.items.length ? renew() : waiting.current || load("first"),
+  );
 
   const showFresh = useCallback(() => {
     setHeld((now) => ({ ...now, items: [...now.fresh, ...now.items], fresh: [] }));
@@ -140,6 +162,14 @@ function joined(mode, now, page, key, idOf) {
   const told = new Map(page.items.map((row) => [idOf(row), row]));
   const known = new Set(now.items.map(idOf));
   const items = now.items.map((row) => told.get(idOf(row)) || row);
-  if (mode === "more") return { ...now, items: [...items, ...page.items.filter((row) => !known.has(idOf(row)))], next, problem: null, isPartial };
+  if (mode === "more") {
+    return {
+      ...now,
+      items: [...items, ...page.items.filter((row) => !known.has(idOf(row)))],
+      next,
+      problem: null,
+      isPartial,
+    };
+  }
   return { ...now, items, fresh: page.items.filter((row) => !known.has(idOf(row))), problem: null };
 }

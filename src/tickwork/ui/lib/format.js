@@ -6,7 +6,8 @@ const short = new Intl.NumberFormat("en", { notation: "compact", maximumFraction
 /** 1,204 @param {number | null | undefined} value */
 export const count = (value) => (value === null || value === undefined ? "" : whole.format(value));
 /** 1.2K @param {number | null | undefined} value */
-export const brief = (value) => (value === null || value === undefined ? "" : value < 10000 ? whole.format(value) : short.format(value));
+export const brief = (value) =>
+  value === null || value === undefined ? "" : value < 10000 ? whole.format(value) : short.format(value);
 /** A count that may have stopped early. @param {number} value @param {boolean} [isBounded] */
 export const atLeast = (value, isBounded) => `${brief(value)}${isBounded ? "+" : ""}`;
 /** 12 % @param {number} share */

@@ -2,12 +2,21 @@
 
 import { layout, smooth } from "./layout.js";
 
-/** @typedef {{name: string, level: number, kind?: string, task?: string | null, mapped?: boolean, run_if?: string, may_fail?: boolean, when?: string[], group?: string}} GraphNode */
+/**
+ * @typedef {{name: string, level: number, kind?: string, task?: string | null, mapped?: boolean, run_if?: string,
+ *   may_fail?: boolean, when?: string[], group?: string}} GraphNode
+ */
 /** @typedef {{nodes: GraphNode[], edges: {from: string, to: string, kind: string}[], structure?: string}} GraphData */
 /** @typedef {{id: string, label: string, group: string, node: GraphNode | null, steps: string[]}} Box */
-/** @typedef {{path: string, left: number, right: number, top: number, bottom: number, from: string, to: string, kind: string}} Wire */
-/** @typedef {{boxes: Map<string, Box>, places: Map<string, import("./layout.js").Place>, groups: import("./layout.js").GroupPlace[], wires: Wire[],
- *   next: Map<string, string[]>, before: Map<string, string[]>, width: number, height: number, order: string[]}} Drawing */
+/**
+ * @typedef {{path: string, left: number, right: number, top: number, bottom: number, from: string, to: string, kind:
+ *   string}} Wire
+ */
+/**
+ * @typedef {{boxes: Map<string, Box>, places: Map<string, import("./layout.js").Place>, groups:
+ *   import("./layout.js").GroupPlace[], wires: Wire[], next: Map<string, string[]>, before: Map<string, string[]>,
+ *   width: number, height: number, order: string[]}} Drawing
+ */
 
 export const WIDTH = 196;
 export const HEIGHT = 46;
@@ -57,23 +66,48 @@ export function draw(data, closed) {
     const id = around ? closedId(around) : node.name;
     shown.set(node.name, id);
     if (boxes.has(id)) boxes.get(id).steps.push(node.name);
-    else if (around) boxes.set(id, { id, label: around, group: around.includes(".") ? around.slice(0, around.lastIndexOf(".")) : "", node: null, steps: [node.name] });
-    else boxes.set(id, { id, label: shortened(node), group: node.group || "", node, steps: [node.name] });
+    else if (around) {
+      boxes.set(id, {
+        id,
+        label: around,
+        group: around.includes(".") ? around.slice(0, around.lastIndexOf(".")) : "",
+        node: null,
+        steps: [node.name],
+      });
+    } else boxes.set(id, { id, label: shortened(node), group: node.group || "", node, steps: [node.name] });
   }
   const edges = lifted(data.edges, shown);
   const placed = layout(
-    [...boxes.values()].map((box) => ({ id: box.id, width: WIDTH, height: box.node && !box.node.mapped ? HEIGHT : COUNTED_HEIGHT, group: box.group })),
+    [...boxes.values()].map((box) => ({
+      id: box.id,
+      width: WIDTH,
+      height: box.node && !box.node.mapped ? HEIGHT : COUNTED_HEIGHT,
+      group: box.group,
+    })),
     edges,
   );
-  const order = [...boxes.keys()].sort((a, b) => placed.places.get(a).x - placed.places.get(b).x || placed.places.get(a).y - placed.places.get(b).y);
-  return { boxes, places: placed.places, groups: placed.groups, wires: placed.lines.map((line, at) => wireOf(line, edges[at].kind)), width: placed.width, height: placed.height, order, ...neighbours(edges, placed.places) };
+  const order = [...boxes.keys()].sort(
+    (a, b) => placed.places.get(a).x - placed.places.get(b).x || placed.places.get(a).y - placed.places.get(b).y,
+  );
+  return {
+    boxes,
+    places: placed.places,
+    groups: placed.groups,
+    wires: placed.lines.map((line, at) => wireOf(line, edges[at].kind)),
+    width: placed.width,
+    height: placed.height,
+    order,
+    ...neighbours(edges, placed.places),
+  };
 }
 
 function lifted(edges, shown) {
   const found = new Map();
   for (const { from, to, kind } of edges) {
     const [a, b] = [shown.get(from), shown.get(to)];
-    if (a !== b && a !== undefined && b !== undefined) found.set(`${a}\n${b}`, { from: a, to: b, kind: found.get(`${a}\n${b}`)?.kind === "data" ? "data" : kind });
+    if (a !== b && a !== undefined && b !== undefined) {
+      found.set(`${a}\n${b}`, { from: a, to: b, kind: found.get(`${a}\n${b}`)?.kind === "data" ? "data" : kind });
+    }
   }
   return withoutCircles([...found.values()]);
 }
@@ -104,7 +138,16 @@ function withoutCircles(edges) {
 function wireOf(line, kind) {
   const xs = line.points.map((point) => point[0]);
   const ys = line.points.map((point) => point[1]);
-  return { path: smooth(line.points), left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys), from: line.from, to: line.to, kind };
+  return {
+    path: smooth(line.points),
+    left: Math.min(...xs),
+    right: Math.max(...xs),
+    top: Math.min(...ys),
+    bottom: Math.max(...ys),
+    from: line.from,
+    to: line.to,
+    kind,
+  };
 }
 
 function neighbours(edges, places) {

@@ -7,9 +7,14 @@ import { useChanges } from "./live.js";
 const RUNS = 30;
 const STEPS = 50;
 
-/** @typedef {[state: string, duration_s: number | null, attempts: number, total: number, ended: number, bad: number] | null} Cell */
-/** @typedef {{runs: any[], rows: any[], cells: Map<string, Cell>, rowCount: number, nextRun: string | null, nextStep: string | null}} Grid
- * `runs` from old to new, `rows` are steps; a cell is found by `key(run, step)`. */
+/**
+ * @typedef {[state: string, duration_s: number | null, attempts: number, total: number, ended: number, bad: number] |
+ *   null} Cell
+ */
+/**
+ * @typedef {{runs: any[], rows: any[], cells: Map<string, Cell>, rowCount: number, nextRun: string | null, nextStep:
+ *   string | null}} Grid `runs` from old to new, `rows` are steps; a cell is found by `key(run, step)`.
+ */
 
 export const key = (run, step) => `${run}\n${step}`;
 
@@ -29,29 +34,42 @@ export function useGrid(dag) {
     }
   }, []);
 
-  const newest = useCallback(() => attempt(async () => {
-    const pages = await allRows(ask, {}, shown.current?.rows.length || STEPS);
-    setGrid((now) => joined(now, pages, "newest"));
-  }), [ask]);
-  const older = useCallback(() => attempt(async () => {
-    const { nextRun, rows } = shown.current;
-    const pages = await allRows(ask, { cursor: nextRun }, rows.length);
-    setGrid((now) => joined(now, pages, "older"));
-  }), [ask]);
-  const moreSteps = useCallback(() => attempt(async () => {
-    const { nextStep, runs } = shown.current;
-    const pages = [];
-    for (let cursor, left = runs.length; left > 0; left -= RUNS) {
-      const page = await ask({ cursor, steps_after: nextStep });
-      pages.push(page);
-      cursor = page.next_cursor;
-      if (!cursor) break;
-    }
-    setGrid((now) => joined(now, pages, "steps"));
-  }), [ask]);
+  const newest = useCallback(
+    () =>
+      attempt(async () => {
+        const pages = await allRows(ask, {}, shown.current?.rows.length || STEPS);
+        setGrid((now) => joined(now, pages, "newest"));
+      }),
+    [ask],
+  );
+  const older = useCallback(
+    () =>
+      attempt(async () => {
+        const { nextRun, rows } = shown.current;
+        const pages = await allRows(ask, { cursor: nextRun }, rows.length);
+        setGrid((now) => joined(now, pages, "older"));
+      }),
+    [ask],
+  );
+  const moreSteps = useCallback(
+    () =>
+      attempt(async () => {
+        const { nextStep, runs } = shown.current;
+        const pages = [];
+        for (let cursor, left = runs.length; left > 0; left -= RUNS) {
+          const page = await ask({ cursor, steps_after: nextStep });
+          pages.push(page);
+          cursor = page.next_cursor;
+          if (!cursor) break;
+        }
+        setGrid((now) => joined(now, pages, "steps"));
+      }),
+    [ask],
+  );
 
   useEffect(() => void newest(), [newest]);
-  const concerns = (changes) => (changes.runs || []).some((id) => !isOver(shown.current, id)) || Boolean(changes.is_partial);
+  const concerns = (changes) =>
+    (changes.runs || []).some((id) => !isOver(shown.current, id)) || Boolean(changes.is_partial);
   useChanges(concerns, newest);
   return { grid, problem, older, moreSteps, refresh: newest };
 }
@@ -62,7 +80,9 @@ const isOver = (grid, id) => Boolean(grid?.runs.find((run) => run.id === id)?.en
 /** The same runs with as many steps as are shown. */
 async function allRows(ask, query, rows) {
   const pages = [await ask(query)];
-  while (pages.at(-1).next_step && pages.length * STEPS < rows) pages.push(await ask({ ...query, steps_after: pages.at(-1).next_step }));
+  while (pages.at(-1).next_step && pages.length * STEPS < rows) {
+    pages.push(await ask({ ...query, steps_after: pages.at(-1).next_step }));
+  }
   return pages;
 }
 

@@ -25,16 +25,24 @@ export function useKeys(known) {
 }
 
 function typing(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  return (
+    target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  );
 }
 
 function nameOf(event) {
-  const key = event.key.length === 1 && event.shiftKey && /[a-z]/i.test(event.key) ? `Shift+${event.key.toUpperCase()}` : event.key;
+  const key =
+    event.key.length === 1 && event.shiftKey && /[a-z]/i.test(event.key)
+      ? `Shift+${event.key.toUpperCase()}`
+      : event.key;
   return event.ctrlKey || event.metaKey ? `Ctrl+${key}` : key;
 }
 
 /** Whether a key is the one that works what has the focus: nobody else is asked then. */
-const isPress = (name, target) => (name === "Enter" || name === " ") && target instanceof Element && target.closest("a, button, summary, [role=button], [role=tab], [role=menuitem], [role=option]") !== null;
+const isPress = (name, target) =>
+  (name === "Enter" || name === " ") &&
+  target instanceof Element &&
+  target.closest("a, button, summary, [role=button], [role=tab], [role=menuitem], [role=option]") !== null;
 
 addEventListener("keydown", (event) => {
   if (event.altKey || event.defaultPrevented) return;

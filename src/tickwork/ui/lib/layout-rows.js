@@ -9,8 +9,11 @@ const GAP = 16;
 const BEND_GAP = 9;
 const GROUP_GAP = 26;
 
-/** Put the spots of each rank in an order with few crossings: each to the middle of its neighbours, rank by rank, to and fro.
- * @param {Net} net */
+/**
+ * Put the spots of each rank in an order with few crossings: each to the middle of its neighbours, rank by rank, to and
+ * fro.
+ * @param {Net} net
+ */
 export function order(net) {
   begin(net);
   let best = net.rows.map((row) => [...row]);
@@ -57,7 +60,9 @@ function sortBy(net, rank, sides) {
 /** Lines to a port high up in a group count as a little higher than those to its middle. */
 function mean(net, side) {
   let sum = 0;
-  for (const [to, , offset] of side) sum += net.spots[to].order + (net.spots[to].height ? offset / net.spots[to].height / 2 : 0);
+  for (const [to, , offset] of side) {
+    sum += net.spots[to].order + (net.spots[to].height ? offset / net.spots[to].height / 2 : 0);
+  }
   return sum / side.length;
 }
 
@@ -103,7 +108,9 @@ export function settle(net) {
 }
 
 function gapOf(upper, lower) {
-  if (upper.isBend || lower.isBend || upper.box?.item.port || lower.box?.item.port) return upper.isBend === lower.isBend ? BEND_GAP : BEND_GAP + 3;
+  if (upper.isBend || lower.isBend || upper.box?.item.port || lower.box?.item.port) {
+    return upper.isBend === lower.isBend ? BEND_GAP : BEND_GAP + 3;
+  }
   return upper.box?.inner || lower.box?.inner ? GROUP_GAP : GAP;
 }
 

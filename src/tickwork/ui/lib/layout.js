@@ -1,8 +1,9 @@
 // Where the steps of a graph stand when it is drawn from left to right, and how the lines between them run.
 //
-// Pure: equal graphs give equal drawings. Ranks by longest path; a line that passes ranks is a chain of bends, which all
-// lines of one source share; orders by barycentres, keeping the one with the fewest crossings; heights by isotonic
-// regression. A group is laid out by itself, then stands as one box among the others; lines leave and enter it by ports.
+// Pure: equal graphs give equal drawings. Ranks by longest path; a line that passes ranks is a chain of bends, which
+// all lines of one source share; orders by barycentres, keeping the one with the fewest crossings; heights by isotonic
+// regression. A group is laid out by itself, then stands as one box among the others; lines leave and enter it by
+// ports.
 
 import { order, settle } from "./layout-rows.js";
 
@@ -11,7 +12,9 @@ import { order, settle } from "./layout-rows.js";
 /** @typedef {{x: number, y: number, width: number, height: number}} Place */
 /** @typedef {Place & {id: string, depth: number}} GroupPlace */
 /** @typedef {{from: string, to: string, points: number[][]}} Line */
-/** @typedef {{places: Map<string, Place>, groups: GroupPlace[], lines: Line[], width: number, height: number}} Layout */
+/**
+ * @typedef {{places: Map<string, Place>, groups: GroupPlace[], lines: Line[], width: number, height: number}} Layout
+ */
 
 // No name holds this character, so what is made here is never taken for a step.
 const [IN, OUT, GROUP] = ["\u0001in ", "\u0001out ", "\u0001group "];
@@ -49,7 +52,9 @@ function makeTree(nodes) {
     groups.set(name, made);
     return made;
   };
-  for (const node of nodes) groupOf(node.group || "").children.push({ id: node.id, width: node.width, height: node.height });
+  for (const node of nodes) {
+    groupOf(node.group || "").children.push({ id: node.id, width: node.width, height: node.height });
+  }
   return root;
 }
 
@@ -85,7 +90,12 @@ function inCircles(size, links) {
 function arrange(cluster, wires) {
   const { items, owner } = itemsOf(cluster, wires);
   const inner = items.map((item, at) => (item.children ? arrangeGroup(item, at, owner, wires) : null));
-  const boxes = items.map((item, at) => ({ item, inner: inner[at], width: inner[at]?.width ?? item.width, height: inner[at]?.height ?? item.height }));
+  const boxes = items.map((item, at) => ({
+    item,
+    inner: inner[at],
+    width: inner[at]?.width ?? item.width,
+    height: inner[at]?.height ?? item.height,
+  }));
   const outer = wires.filter((wire) => owner.get(wire.from) !== owner.get(wire.to));
   const links = outer.map((wire) => ({ wire, a: owner.get(wire.from), b: owner.get(wire.to) }));
   const ranks = rank(items, links);
@@ -97,10 +107,20 @@ function arrange(cluster, wires) {
 
 function arrangeGroup(item, at, owner, wires) {
   const own = wires.filter((wire) => owner.get(wire.from) === at && owner.get(wire.to) === at);
-  const exits = [...new Set(wires.filter((wire) => owner.get(wire.from) === at && owner.get(wire.to) !== at).map((wire) => wire.from))];
-  const entries = [...new Set(wires.filter((wire) => owner.get(wire.from) !== at && owner.get(wire.to) === at).map((wire) => wire.to))];
+  const exits = [
+    ...new Set(
+      wires.filter((wire) => owner.get(wire.from) === at && owner.get(wire.to) !== at).map((wire) => wire.from),
+    ),
+  ];
+  const entries = [
+    ...new Set(wires.filter((wire) => owner.get(wire.from) !== at && owner.get(wire.to) === at).map((wire) => wire.to)),
+  ];
   const port = (id, way) => ({ id, width: 0, height: 0, port: way });
-  const children = [...entries.map((id) => port(`${IN}${id}`, "in")), ...item.children, ...exits.map((id) => port(`${OUT}${id}`, "out"))];
+  const children = [
+    ...entries.map((id) => port(`${IN}${id}`, "in")),
+    ...item.children,
+    ...exits.map((id) => port(`${OUT}${id}`, "out")),
+  ];
   const more = [
     ...entries.map((id) => ({ from: `${IN}${id}`, to: id })),
     ...exits.map((id) => ({ from: id, to: `${OUT}${id}` })),
@@ -109,7 +129,10 @@ function arrangeGroup(item, at, owner, wires) {
   return { ...drawn, height: drawn.height + TITLE + PAD };
 }
 
-/** Columns: as far right as those before need; then what has more lines going out than coming in moves right to its readers. */
+/**
+ * Columns: as far right as those before need; then what has more lines going out than coming in moves right to its
+ * readers.
+ */
 function rank(items, links) {
   const ranks = new Array(items.length).fill(0);
   const into = Array.from(items, () => new Set());
@@ -127,7 +150,9 @@ function rank(items, links) {
     }
   }
   for (const at of [...sorted].reverse()) {
-    if (out[at].size > into[at].size && items[at].port !== "in") ranks[at] = Math.max(ranks[at], Math.min(...[...out[at]].map((to) => ranks[to])) - 1);
+    if (out[at].size > into[at].size && items[at].port !== "in") {
+      ranks[at] = Math.max(ranks[at], Math.min(...[...out[at]].map((to) => ranks[to])) - 1);
+    }
   }
   return withPorts(items, ranks);
 }
@@ -140,14 +165,28 @@ function withPorts(items, ranks) {
   return ranks.map((value, at) => (items[at].port === "in" ? 0 : (items[at].port === "out" ? last : value) - first));
 }
 
-/** @typedef {{rank: number, order: number, width: number, height: number, y: number, box: any, isBend: boolean, key: string}} Spot */
-/** @typedef {{spots: Spot[], rows: number[][], ups: number[][][], downs: number[][][]}} Net
- * `rows` are spots by rank, in their order; `downs` of a spot are [spot, own offset, its offset, weight] to the next rank. */
+/**
+ * @typedef {{rank: number, order: number, width: number, height: number, y: number, box: any, isBend: boolean, key:
+ *   string}} Spot
+ */
+/**
+ * @typedef {{spots: Spot[], rows: number[][], ups: number[][][], downs: number[][][]}} Net `rows` are spots by rank, in
+ *   their order; `downs` of a spot are [spot, own offset, its offset, weight] to the next rank.
+ */
 
 /** Boxes and bends as one net in which lines go from a rank to the next. Lines of one source share their bends. */
 function chains(boxes, ranks, links) {
   /** @type {Spot[]} */
-  const spots = boxes.map((box, at) => ({ rank: ranks[at], order: 0, width: box.width, height: box.height, y: 0, box, isBend: false, key: box.item.id }));
+  const spots = boxes.map((box, at) => ({
+    rank: ranks[at],
+    order: 0,
+    width: box.width,
+    height: box.height,
+    y: 0,
+    box,
+    isBend: false,
+    key: box.item.id,
+  }));
   const bends = new Map();
   const pairs = new Map();
   const join = (a, aOff, b, bOff) => pairs.set(`${a} ${b} ${aOff} ${bOff}`, [a, aOff, b, bOff]);
@@ -188,7 +227,11 @@ function offsetOf(box, way, id) {
 
 /** Columns get their place, boxes theirs in them, and each wire the points of its part of the way. */
 function finish(boxes, net, links, isGroup) {
-  const isPortRow = net.rows.map((row) => row.every((at) => net.spots[at].box?.item.port || net.spots[at].isBend) && row.some((at) => net.spots[at].box?.item.port));
+  const isPortRow = net.rows.map(
+    (row) =>
+      row.every((at) => net.spots[at].box?.item.port || net.spots[at].isBend) &&
+      row.some((at) => net.spots[at].box?.item.port),
+  );
   const widths = net.rows.map((row) => Math.max(0, ...row.map((at) => net.spots[at].width)));
   const columns = [];
   let x = isGroup && !isPortRow[0] ? PAD : 0;
@@ -202,7 +245,13 @@ function finish(boxes, net, links, isGroup) {
   const places = boxes.map((box, at) => ({ box, x: columns[net.spots[at].rank], y: net.spots[at].y }));
   const ways = links.map((link) => ({ wire: link.wire, points: way(boxes, net, link, columns, widths) }));
   const ports = new Map(boxes.flatMap((box, at) => (box.item.port ? [[box.item.id, net.spots[at].y]] : [])));
-  return { places, ways, ports, width: end + (isGroup && !isPortRow.at(-1) ? PAD : 0), height: Math.max(...net.spots.map((spot) => spot.y + spot.height)) };
+  return {
+    places,
+    ways,
+    ports,
+    width: end + (isGroup && !isPortRow.at(-1) ? PAD : 0),
+    height: Math.max(...net.spots.map((spot) => spot.y + spot.height)),
+  };
 }
 
 function way(boxes, net, { wire, a, b }, columns, widths) {
@@ -221,7 +270,10 @@ function way(boxes, net, { wire, a, b }, columns, widths) {
 
 // --- all of them together ---
 
-/** Absolute places of everything in a cluster, and the parts that lines are made of: out of groups, between, into groups. */
+/**
+ * Absolute places of everything in a cluster, and the parts that lines are made of: out of groups, between, into
+ * groups.
+ */
 function put(drawn, group, x, y, depth, out, parts) {
   for (const { box, x: left, y: top } of drawn.places) {
     const at = { x: x + left, y: y + top, width: box.width, height: box.height };

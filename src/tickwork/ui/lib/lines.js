@@ -70,13 +70,18 @@ export class Lines {
     const wanted = needle.toLowerCase();
     const found = [];
     for (let at = 0; at < this.texts.length; at += 1) {
-      if (this.ranks[at] >= rank && (!wanted || plainText(this.texts[at]).toLowerCase().includes(wanted))) found.push(at);
+      if (this.ranks[at] >= rank && (!wanted || plainText(this.texts[at]).toLowerCase().includes(wanted))) {
+        found.push(at);
+      }
     }
     return found;
   }
 }
 
-/** What a terminal would show of a line that was written over: progress bars write "10 %\r20 %\r". @param {string} text */
+/**
+ * What a terminal would show of a line that was written over: progress bars write "10 %\r20 %\r".
+ * @param {string} text
+ */
 function afterReturn(text) {
   const line = text.endsWith("\r") ? text.slice(0, -1) : text;
   return line.slice(line.lastIndexOf("\r") + 1);

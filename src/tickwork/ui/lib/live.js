@@ -93,10 +93,13 @@ document.addEventListener("visibilitychange", () => {
 
 const LEAST_MS = 1000;
 
-/** Have a callback called after changes that concern a page, once a second at most, or as seldom as asked for.
- *
- * It is not called again before what it asked for last is answered: a server that is slower than that would never be heard.
- * @param {(changes: Changes) => boolean} concerns @param {() => any} callback @param {number} [leastMs] */
+/**
+ * Have a callback called after changes that concern a page, once a second at most, or as seldom as asked for.  It is
+ * not called again before what it asked for last is answered: a server that is slower than that would never be heard.
+ * @param {(changes: Changes) => boolean} concerns
+ * @param {() => any} callback
+ * @param {number} [leastMs]
+ */
 export function useChanges(concerns, callback, leastMs = LEAST_MS) {
   const latest = useRef({ concerns, callback });
   latest.current = { concerns, callback };
@@ -135,12 +138,22 @@ export function useChanges(concerns, callback, leastMs = LEAST_MS) {
 }
 
 /** Concerns of pages, to be passed to hooks as `live`. */
-export const onJobs = (changes) => Boolean(changes.job_ids?.length || (changes.jobs && changes.jobs.created + changes.jobs.started + changes.jobs.ended));
+export const onJobs = (changes) =>
+  Boolean(
+    changes.job_ids?.length || (changes.jobs && changes.jobs.created + changes.jobs.started + changes.jobs.ended),
+  );
 /** @param {string} id */
-export const onJob = (id) => (changes) => Boolean(changes.job_ids?.includes(id) || (changes.is_partial && onJobs(changes)));
+export const onJob = (id) => (changes) =>
+  Boolean(changes.job_ids?.includes(id) || (changes.is_partial && onJobs(changes)));
 /** @param {string} id */
 export const onRun = (id) => (changes) => Boolean(changes.runs?.includes(id) || changes.is_partial);
 /** @param {...string} topics */
-export const onTopics = (...topics) => (changes) => topics.some((topic) => changes.topics?.includes(topic));
+export const onTopics =
+  (...topics) =>
+  (changes) =>
+    topics.some((topic) => changes.topics?.includes(topic));
 /** @param {...(changes: Changes) => boolean} concerns */
-export const onAny = (...concerns) => (changes) => concerns.some((one) => one(changes));
+export const onAny =
+  (...concerns) =>
+  (changes) =>
+    concerns.some((one) => one(changes));

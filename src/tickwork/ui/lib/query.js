@@ -1,10 +1,21 @@
-// The language of the box above the jobs: `state:failed queue:mail age:>1h "timeout"`. Text in, a filter of the API out.
+// The language of the box above the jobs: `state:failed queue:mail age:>1h "timeout"`. Text in, a filter of the API
+// out.
 
 /** @typedef {{at: number, end: number, field: string | null, value: string}} Word */
 /** @typedef {{at: number, end: number, text: string, fix?: string}} Trouble */
 /** @typedef {{text: string, words: Word[], filter: Record<string, any>, troubles: Trouble[]}} Query */
 
-export const STATES = ["due", "delayed", "retrying", "running", "succeeded", "failed", "cancelled", "dropped", "expired"];
+export const STATES = [
+  "due",
+  "delayed",
+  "retrying",
+  "running",
+  "succeeded",
+  "failed",
+  "cancelled",
+  "dropped",
+  "expired",
+];
 
 /** What can be said before a colon: by which parameter of the API it goes, and what it means. */
 export const FIELDS = {
@@ -26,7 +37,18 @@ export const FIELDS = {
   before: { parameter: "created_before", says: "made before an instant" },
 };
 
-const MEANT = { tag: "label", labels: "label", status: "state", job: "task", name: "task", q: "queue", type: "task", created: "age", by: "creator", group: "collection" };
+const MEANT = {
+  tag: "label",
+  labels: "label",
+  status: "state",
+  job: "task",
+  name: "task",
+  q: "queue",
+  type: "task",
+  created: "age",
+  by: "creator",
+  group: "collection",
+};
 const SECONDS = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
 const WORD = /([A-Za-z_]+):("(?:\\.|[^"\\])*"?|[^\s"]*)|"(?:\\.|[^"\\])*"?|[^\s"]+/g;
 
@@ -35,7 +57,8 @@ export const quote = (text) => (/^[^\s":]+$/.test(text) ? text : `"${text.replac
 /** A field and its value. @param {string} field @param {string} value */
 export const word = (field, value) => `${field}:${/[\s"]/.test(value) || !value ? quote(value) : value}`;
 
-const plain = (said) => (said.startsWith('"') ? /^"((?:\\.|[^"\\])*)/s.exec(said)[1].replaceAll(/\\(.)/gs, "$1") : said);
+const plain = (said) =>
+  said.startsWith('"') ? /^"((?:\\.|[^"\\])*)/s.exec(said)[1].replaceAll(/\\(.)/gs, "$1") : said;
 
 /** @param {string} text @returns {Word[]} */
 function wordsOf(text) {
@@ -68,13 +91,21 @@ function take({ field, value }, filter, now) {
   if (!known) return `There is no ${field}: here.`;
   if (!value) return `${field}: is not said: ${known.says}.`;
   if (field === "age") return takeAge(value, filter, now);
-  if (field === "is") return value === "dead" ? put(filter, "dead", true, field) : `is:${value} is not known; there is is:dead.`;
-  if (field === "state" && !known.values.includes(value)) return `There is no state ${value}. There are ${known.values.join(", ")}.`;
+  if (field === "is") {
+    return value === "dead" ? put(filter, "dead", true, field) : `is:${value} is not known; there is is:dead.`;
+  }
+  if (field === "state" && !known.values.includes(value)) {
+    return `There is no state ${value}. There are ${known.values.join(", ")}.`;
+  }
   if (field === "after" || field === "before") return takeInstant(field, value, filter);
   return put(filter, known.parameter, value, field);
 }
 
-/** What a word with a field that is not known may have been meant to be. @param {Word} word @returns {string | undefined} */
+/**
+ * What a word with a field that is not known may have been meant to be.
+ * @param {Word} word
+ * @returns {string | undefined}
+ */
 function fixOf({ field, value }) {
   if (FIELDS[field]) return undefined;
   const near = MEANT[field] || Object.keys(FIELDS).find((name) => name.startsWith(field) || field.startsWith(name));
@@ -89,7 +120,9 @@ function put(filter, parameter, value, field) {
 
 function takeAge(value, filter, now) {
   const said = /^([<>]?)=?(\d+(?:\.\d+)?)([smhdw])$/.exec(value);
-  if (!said) return `age:${value} is no age. Write age:<24h for the last day, or age:>1h for what is older than an hour.`;
+  if (!said) {
+    return `age:${value} is no age. Write age:<24h for the last day, or age:>1h for what is older than an hour.`;
+  }
   const at = new Date(now - Number(said[2]) * SECONDS[said[3]] * 1000).toISOString();
   return put(filter, said[1] === ">" ? "created_before" : "created_after", at, `age:${said[1]}`);
 }
@@ -103,12 +136,19 @@ function takeInstant(field, value, filter) {
 /** What a field says, if it is there. @param {string} text @param {string} field @returns {string | undefined} */
 export const valueOf = (text, field) => wordsOf(text).find((one) => one.field === field)?.value;
 
-/** A query with a field said so, or not at all. @param {string} text @param {string} field @param {string | null} value */
+/**
+ * A query with a field said so, or not at all.
+ * @param {string} text
+ * @param {string} field
+ * @param {string | null} value
+ */
 export function withField(text, field, value) {
   const words = wordsOf(text);
   const said = value === null ? [] : [word(field, value)];
   const first = words.find((one) => one.field === field);
-  const kept = words.flatMap((one) => (one.field !== field ? [text.slice(one.at, one.end)] : one === first ? said : []));
+  const kept = words.flatMap((one) =>
+    one.field !== field ? [text.slice(one.at, one.end)] : one === first ? said : [],
+  );
   return [...kept, ...(first ? [] : said)].join(" ");
 }
 
@@ -134,9 +174,17 @@ export function complete(text, caret, known) {
     const found = values.filter((value) => value.toLowerCase().includes(said) && value.toLowerCase() !== said);
     const begins = (value) => value.toLowerCase().startsWith(said);
     const items = [...found.filter(begins), ...found.filter((value) => !begins(value))];
-    return { from: here.at, to: here.end, items: items.slice(0, MOST).map((value) => ({ insert: `${word(here.field, value)} `, label: value })) };
+    return {
+      from: here.at,
+      to: here.end,
+      items: items.slice(0, MOST).map((value) => ({ insert: `${word(here.field, value)} `, label: value })),
+    };
   }
   const said = here ? text.slice(here.at, caret).toLowerCase() : "";
   const items = Object.entries(FIELDS).filter(([name]) => name.startsWith(said));
-  return { from: here ? here.at : caret, to: here ? here.end : caret, items: items.map(([name, { says }]) => ({ insert: `${name}:`, label: `${name}:`, says })) };
+  return {
+    from: here ? here.at : caret,
+    to: here ? here.end : caret,
+    items: items.map(([name, { says }]) => ({ insert: `${name}:`, label: `${name}:`, says })),
+  };
 }

@@ -18,7 +18,9 @@ addEventListener("hashchange", () => (place.value = read()));
 
 /** The address of a place. @param {string} path @param {Record<string, any>} [query] */
 export function href(path, query = {}) {
-  const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
+  const kept = Object.entries(query).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "" && value !== false,
+  );
   const said = new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();
   return `#${path}${said ? `?${said}` : ""}`;
 }

@@ -9,7 +9,10 @@ import { call, get, onStranger, post } from "./api.js";
 export const session = signal(/** @type {Session | null | undefined} */ (undefined));
 const scopes = computed(() => new Set(session.value?.scopes || []));
 
-/** Whether the one who looks may do what takes this scope. @param {"read"|"enqueue"|"operate"|"shell"|"use-secrets"|"work"|"metrics"|"admin"} scope */
+/**
+ * Whether the one who looks may do what takes this scope.
+ * @param {"read"|"enqueue"|"operate"|"shell"|"use-secrets"|"work"|"metrics"|"admin"} scope
+ */
 export const may = (scope) => scopes.value.has("admin") || scopes.value.has(scope);
 
 onStranger(() => {
@@ -34,7 +37,10 @@ export async function begin() {
 
 /** Ask again whether the server still knows us: a stream that is refused does not say why. */
 export async function recheck() {
-  const problem = await get("/session").then(() => null, (refused) => refused);
+  const problem = await get("/session").then(
+    () => null,
+    (refused) => refused,
+  );
   if (problem?.status === 401 && session.peek()) session.value = null;
 }
 

@@ -4,15 +4,22 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "../vendor/cor
 import { get, part } from "./api.js";
 import { onRun, useChanges } from "./live.js";
 
-/** @typedef {{name: string, task: string | null, state: string, is_mapped: boolean, is_approval: boolean, is_asking: boolean, total: number, ended: number, bad: number,
- *   counts: Record<string, number>, job_id: string | null, attempts: number, started_at: string | null, ended_at: string | null, duration_s: number | null, reason: string | null}} Step */
+/**
+ * @typedef {{name: string, task: string | null, state: string, is_mapped: boolean, is_approval: boolean, is_asking:
+ *   boolean, total: number, ended: number, bad: number, counts: Record<string, number>, job_id: string | null,
+ *   attempts: number, started_at: string | null, ended_at: string | null, duration_s: number | null, reason: string |
+ *   null}} Step
+ */
 
 const PAGE = 500; // 170 KB
 
 /** The steps of a run in the order of the dag, kept up to date.
  * @param {string} run @param {number | undefined} generation each rerun adds one, and everything is read anew */
 export function useSteps(run, generation) {
-  const [held, setHeld] = useState({ steps: /** @type {Map<string, Step> | null} */ (null), problem: /** @type {any} */ (null) });
+  const [held, setHeld] = useState({
+    steps: /** @type {Map<string, Step> | null} */ (null),
+    problem: /** @type {any} */ (null),
+  });
   const at = useRef("");
   const busy = useRef(/** @type {AbortController | null} */ (null));
 
@@ -65,10 +72,38 @@ function merged(before, found) {
   return steps;
 }
 
-/** What the graph of a run tells of its steps, to be shown until they are read. @param {any[]} nodes @returns {Map<string, Step>} */
+/**
+ * What the graph of a run tells of its steps, to be shown until they are read.
+ * @param {any[]} nodes
+ * @returns {Map<string, Step>}
+ */
 export function firstSteps(nodes) {
-  const none = { is_asking: false, total: 0, ended: 0, bad: 0, counts: {}, job_id: null, attempts: 0, started_at: null, ended_at: null, duration_s: null, reason: null };
-  return new Map(nodes.map((node) => [node.name, { ...none, name: node.name, task: node.task || null, state: node.state || "waiting", is_mapped: Boolean(node.mapped), is_approval: node.kind === "approval" }]));
+  const none = {
+    is_asking: false,
+    total: 0,
+    ended: 0,
+    bad: 0,
+    counts: {},
+    job_id: null,
+    attempts: 0,
+    started_at: null,
+    ended_at: null,
+    duration_s: null,
+    reason: null,
+  };
+  return new Map(
+    nodes.map((node) => [
+      node.name,
+      {
+        ...none,
+        name: node.name,
+        task: node.task || null,
+        state: node.state || "waiting",
+        is_mapped: Boolean(node.mapped),
+        is_approval: node.kind === "approval",
+      },
+    ]),
+  );
 }
 
 /** What people call the state of a step. @param {Step | undefined} step */
@@ -78,9 +113,25 @@ export function stateOfStep(step) {
   return step.state === "queued" && step.attempts > 0 ? "retrying" : step.state;
 }
 
-const ORDER = ["succeeded", "running", "retrying", "queued", "awaiting", "waiting", "failed", "cancelled", "dropped", "expired", "skipped"];
+const ORDER = [
+  "succeeded",
+  "running",
+  "retrying",
+  "queued",
+  "awaiting",
+  "waiting",
+  "failed",
+  "cancelled",
+  "dropped",
+  "expired",
+  "skipped",
+];
 
-/** How many are in which state, in an order that does not change. @param {Record<string, number>} counts @returns {[string, number][]} */
+/**
+ * How many are in which state, in an order that does not change.
+ * @param {Record<string, number>} counts
+ * @returns {[string, number][]}
+ */
 export const inOrder = (counts) => ORDER.filter((state) => counts[state]).map((state) => [state, counts[state]]);
 
 /** How many instances of a mapped step are in which state; those that are not jobs yet wait. @param {Step} step */

@@ -20,7 +20,12 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) now.value = Date.now() + ahead;
 });
 
-const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+const UNITS = [
+  ["d", 86400],
+  ["h", 3600],
+  ["m", 60],
+  ["s", 1],
+];
 
 /** A duration in at most two units: 1.4 s, 3m 20s, 2d 4h. @param {number | null | undefined} seconds */
 export function duration(seconds) {
@@ -80,7 +85,9 @@ export const exactClock = (at) => format({ ...CLOCK, fractionalSecondDigits: 3 }
 /** A day and a time; the day is left out today. @param {string | number} at */
 export function moment(at) {
   const day = dayOf(at);
-  return day === dayOf(now.value) ? clockOf(at) : `${format({ month: "short", day: "numeric" }, chosen()).format(new Date(at))} ${minuteOf(at)}`;
+  return day === dayOf(now.value)
+    ? clockOf(at)
+    : `${format({ month: "short", day: "numeric" }, chosen()).format(new Date(at))} ${minuteOf(at)}`;
 }
 
 /** The lines of a tooltip: local, UTC, and the zone of a schedule. @param {string} at @param {string} [itsZone] */

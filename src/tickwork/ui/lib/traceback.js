@@ -9,7 +9,8 @@ const BETWEEN = {
   "During handling of the above exception, another exception occurred:": "was raised while this was handled",
   "The above exception was the direct cause of the following exception:": "was raised because of this",
 };
-const LIBRARY = /[\\/](?:site|dist)-packages[\\/]|[\\/]lib(?:64)?[\\/]python3|^<frozen |[\\/]tickwork[\\/](?:worker|core|testing)/;
+const LIBRARY =
+  /[\\/](?:site|dist)-packages[\\/]|[\\/]lib(?:64)?[\\/]python3|^<frozen |[\\/]tickwork[\\/](?:worker|core|testing)/;
 const KIND = /^([A-Za-z_][\w.]*)(?:: ?([\s\S]*))?$/;
 
 /** The exceptions of a traceback, the last one first, or null when it is none that we can read.
@@ -41,8 +42,15 @@ function readOne(part) {
   let at = 1;
   for (; at < lines.length && lines[at].startsWith("  "); at += 1) {
     const said = FRAME.exec(lines[at]);
-    if (said) frames.push({ file: said[1], line: Number(said[2]), name: said[3] || "", code: [], isOwn: !LIBRARY.test(said[1]) });
-    else if (frames.length) frames.at(-1).code.push(lines[at].slice(4));
+    if (said) {
+      frames.push({
+        file: said[1],
+        line: Number(said[2]),
+        name: said[3] || "",
+        code: [],
+        isOwn: !LIBRARY.test(said[1]),
+      });
+    } else if (frames.length) frames.at(-1).code.push(lines[at].slice(4));
   }
   const error = lines.slice(at).join("\n");
   const kind = KIND.exec(error);

@@ -1,8 +1,11 @@
 // Doing something that takes a while again and again: one at a time, and once more if it was asked for meanwhile.
 
-/** A function that runs `action` now or, while that runs, once more right after it. What is read is never older than the last
- * time that it was asked for, and however slow the server is, an answer that is on its way is waited for.
- * @param {() => Promise<void>} action @returns {() => Promise<void>} */
+/**
+ * A function that runs `action` now or, while that runs, once more right after it. What is read is never older than the
+ * last time that it was asked for, and however slow the server is, an answer that is on its way is waited for.
+ * @param {() => Promise<void>} action
+ * @returns {() => Promise<void>}
+ */
 export function inTurns(action) {
   /** @type {Promise<void> | null} */
   let running = null;

@@ -36,8 +36,10 @@ export function StartDialog({ dag, onClose }) {
   } catch {
     // What cannot be read yet cannot be copied yet.
   }
-  return html`<${FormDialog} title="Start a run of ${dag.name}" does="Start it" onClose=${onClose} onSubmit=${submit}>
-    <${ParamsForm} schema=${dag.params} texts=${texts} raw=${raw} onTexts=${setTexts} onRaw=${setRaw} />
-    ${copies && html`<div class="row"><${CopyAs} forms=${copies} /></div>`}
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog} title="Start a run of ${dag.name}" does="Start it" onClose=${onClose} onSubmit=${submit}>
+      <${ParamsForm} schema=${dag.params} texts=${texts} raw=${raw} onTexts=${setTexts} onRaw=${setRaw} />
+      ${copies && html`<div class="row"><${CopyAs} forms=${copies} /></div>`}
+    </${FormDialog}>
+  `;
 }

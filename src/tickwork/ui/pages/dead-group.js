@@ -21,29 +21,74 @@ const LONGEST = 500; // characters that a filter takes
 const SAME = { error: ["task", "error"], task: ["task"], queue: ["queue"] };
 
 /** Which jobs a group is: what all of them have in common. @param {any} group @returns {Record<string, string>} */
-export const filterOf = (group) => Object.fromEntries(SAME[group.by].filter((name) => group[name]).map((name) => [name, group[name].slice(0, LONGEST)]));
+export const filterOf = (group) =>
+  Object.fromEntries(SAME[group.by].filter((name) => group[name]).map((name) => [name, group[name].slice(0, LONGEST)]));
 
 /** The same for the box above the jobs. @param {any} group */
-const queryOf = (group) => ["is:dead", ...Object.entries(filterOf(group)).map(([name, value]) => word(name, value))].join(" ");
+const queryOf = (group) =>
+  ["is:dead", ...Object.entries(filterOf(group)).map(([name, value]) => word(name, value))].join(" ");
 
 /** The same for a shell. Words of errors have no option there. @param {string} verb @param {any} group */
-const commandOf = (verb, group) => (group.by === "error" ? undefined : ["tickwork dead", verb, ...Object.entries(filterOf(group)).map(([name, value]) => `--${name} ${quoted(value)}`)].join(" "));
+const commandOf = (verb, group) =>
+  group.by === "error"
+    ? undefined
+    : [
+        "tickwork dead",
+        verb,
+        ...Object.entries(filterOf(group)).map(([name, value]) => `--${name} ${quoted(value)}`),
+      ].join(" ");
 
 /** @param {{group: any, onClose: () => void, act: (action: "redrive" | "discard") => void}} props */
 export function Group({ group, onClose, act }) {
   const { data: job, problem, refresh } = useResource(`/jobs/${part(group.newest_id)}`);
-  const footer = html`<a class="button" download="dead-letters.jsonl" href=${address("/dead/export", filterOf(group)).href} title="As lines of JSON, up to 10,000"><${Icon} name="download" />Export</a><a class="button" href=${href("/jobs", { q: queryOf(group) })}><${Icon} name="list" />See ${group.count === 1 ? "it" : `all ${count(group.count)}`}</a>
-    ${may("operate") && html`<button onClick=${() => act("discard")}><${Icon} name="trash-2" />Discard…</button><button class="main" onClick=${() => act("redrive")}><${Icon} name="rotate-ccw" />Redrive…</button>`}`;
-  return html`<${Dialog} title=${many(group.count, "dead letter")} drawer onClose=${onClose} footer=${footer}>
-    <${Facts} items=${[
-      ["Task", html`<a class="link" href=${href("/jobs", { q: word("task", group.task) })}>${group.task}</a>`],
-      ["Queue", html`<a class="link" href=${href("/jobs", { q: word("queue", group.queue) })}>${group.queue}</a>`],
-      ["First", html`<${When} at=${group.oldest_at} />`],
-      ["Last", html`<${When} at=${group.newest_at} />`],
-    ]} />
-    <div class="row spread"><h3>The newest of them</h3><div class="row"><a class="link" href=${href(`/jobs/${part(group.newest_id)}`)}>Open it, run it with edited arguments</a>
-      <${CopyAs} forms=${{ curl: curl("POST", "/dead/redrive", { filter: filterOf(group) }), cli: commandOf("redrive", group) }} /></div></div>
-    ${problem && !job ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : !job ? html`<${Loading} />` : html`<${Traceback} text=${job.error || "It failed without a word."} />
-      <h3>Its arguments</h3><${Tree} value=${job.args} label="the arguments" />`}
-  </${Dialog}>`;
+  const footer = html`
+    <a
+      class="button"
+      download="dead-letters.jsonl"
+      href=${address("/dead/export", filterOf(group)).href}
+      title="As lines of JSON, up to 10,000"
+    >
+      <${Icon} name="download" />Export
+    </a>
+    <a class="button" href=${href("/jobs", { q: queryOf(group) })}>
+      <${Icon} name="list" />See ${group.count === 1 ? "it" : `all ${count(group.count)}`}
+    </a>
+    ${may("operate") && html`
+      <button onClick=${() => act("discard")}><${Icon} name="trash-2" />Discard…</button>
+      <button class="main" onClick=${() => act("redrive")}><${Icon} name="rotate-ccw" />Redrive…</button>
+    `}
+  `;
+  return html`
+    <${Dialog} title=${many(group.count, "dead letter")} drawer onClose=${onClose} footer=${footer}>
+      <${Facts}
+        items=${[
+          ["Task", html`<a class="link" href=${href("/jobs", { q: word("task", group.task) })}>${group.task}</a>`],
+          ["Queue", html`<a class="link" href=${href("/jobs", { q: word("queue", group.queue) })}>${group.queue}</a>`],
+          ["First", html`<${When} at=${group.oldest_at} />`],
+          ["Last", html`<${When} at=${group.newest_at} />`],
+        ]}
+      />
+      <div class="row spread">
+        <h3>The newest of them</h3>
+        <div class="row">
+          <a class="link" href=${href(`/jobs/${part(group.newest_id)}`)}>Open it, run it with edited arguments</a>
+          <${CopyAs}
+            forms=${{
+              curl: curl("POST", "/dead/redrive", { filter: filterOf(group) }),
+              cli: commandOf("redrive", group),
+            }}
+          />
+        </div>
+      </div>
+      ${problem && !job
+        ? html`<${Trouble} problem=${problem} onRetry=${refresh} />`
+        : !job
+          ? html`<${Loading} />`
+          : html`
+              <${Traceback} text=${job.error || "It failed without a word."} />
+              <h3>Its arguments</h3>
+              <${Tree} value=${job.args} label="the arguments" />
+            `}
+    </${Dialog}>
+  `;
 }

@@ -17,34 +17,107 @@ import { attempt } from "../parts/toast.js";
 import { Took, When } from "../parts/when.js";
 
 const CODE = curl("POST", "/bulk", { action: "retry", filter: { queue: "mail", state: "failed" }, dry_run: true });
-const FIELDS = { task: "task", queue: "queue", state: "state", error: "error", key: "key", collection: "collection", label: "label", tenant: "tenant", worker: "worker", run_id: "run", parent_id: "parent", creator: "creator" };
+const FIELDS = {
+  task: "task",
+  queue: "queue",
+  state: "state",
+  error: "error",
+  key: "key",
+  collection: "collection",
+  label: "label",
+  tenant: "tenant",
+  worker: "worker",
+  run_id: "run",
+  parent_id: "parent",
+  creator: "creator",
+};
 
 /** What an operation is about, as words for the box above the jobs. @param {any} filter */
-const wordsOf = (filter) => [...(filter.dead ? ["is:dead"] : []), ...Object.entries(FIELDS).filter(([name]) => filter[name]).map(([name, field]) => word(field, String(filter[name])))];
+const wordsOf = (filter) => [
+  ...(filter.dead ? ["is:dead"] : []),
+  ...Object.entries(FIELDS)
+    .filter(([name]) => filter[name])
+    .map(([name, field]) => word(field, String(filter[name]))),
+];
 
 export function Operations() {
   const list = useList("/operations", { live: onTopics("operations") });
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
-  if (!list.items.length) return html`<${Panel} label="Operations"><${Empty} icon="history" title="No operation yet" code=${CODE} language="bash">One change to many jobs is an operation: it is carried out page by page by the servers and workers, and stands here for 30 days after its end.</${Empty}></${Panel}>`;
-  return html`<${Panel} label="Operations">
-    ${list.fresh > 0 && html`<button class="fresh-bar" onClick=${list.showFresh}>${count(list.fresh)} new</button>`}
-    <${Table} label="Operations" columns=${columnsOf(list.renew)} rows=${list.items} />${list.hasMore && html`<${More} list=${list} />`}
-  </${Panel}>`;
+  if (!list.items.length) {
+    return html`
+      <${Panel} label="Operations">
+        <${Empty} icon="history" title="No operation yet" code=${CODE} language="bash">
+          One change to many jobs is an operation: it is carried out page by page by the servers and workers, and stands
+          here for 30 days after its end.
+        </${Empty}>
+      </${Panel}>
+    `;
+  }
+  return html`
+    <${Panel} label="Operations">
+      ${list.fresh > 0 && html`<button class="fresh-bar" onClick=${list.showFresh}>${count(list.fresh)} new</button>`}
+      <${Table} label="Operations" columns=${columnsOf(list.renew)} rows=${list.items} />
+      ${list.hasMore && html`<${More} list=${list} />`}
+    </${Panel}>
+  `;
 }
 
 /** @param {() => void} renew @returns {import("../parts/table.js").Column[]} */
 function columnsOf(renew) {
-  const cancel = (row) => attempt(() => post(`/operations/${part(row.id)}/cancel`).then(renew), "It ends after what it is at. What was changed stays.");
+  const cancel = (row) =>
+    attempt(
+      () => post(`/operations/${part(row.id)}/cancel`).then(renew),
+      "It ends after what it is at. What was changed stays.",
+    );
   return [
-    { id: "state", title: "State", cell: (row) => html`<${State} state=${row.state} text=${{ succeeded: "done", cancelled: "stopped" }[row.state]} />` },
-    { id: "what", title: "What", cell: (row) => html`<div class="operation-what"><b>${row.action}</b> <${Which} filter=${row.filter} />${row.error && html`<p class="bad-text small">${row.error}</p>`}</div>` },
+    {
+      id: "state",
+      title: "State",
+      cell: (row) => html`
+        <${State} state=${row.state} text=${{ succeeded: "done", cancelled: "stopped" }[row.state]} />
+      `,
+    },
+    {
+      id: "what",
+      title: "What",
+      cell: (row) => html`
+        <div class="operation-what">
+          <b>${row.action}</b>${" "}
+          <${Which} filter=${row.filter} />
+          ${row.error && html`<p class="bad-text small">${row.error}</p>`}
+        </div>
+      `,
+    },
     { id: "changed", title: "Changed", align: "right", cell: (row) => html`<b class="num">${count(row.changed)}</b>` },
-    { id: "looked", title: "Looked at", align: "right", from: "tablet", cell: (row) => html`<span class="num dim">${count(row.looked)}</span>` },
+    {
+      id: "looked",
+      title: "Looked at",
+      align: "right",
+      from: "tablet",
+      cell: (row) => html`<span class="num dim">${count(row.looked)}</span>`,
+    },
     { id: "by", title: "By", from: "phone", cell: (row) => row.by },
-    { id: "when", title: "Begun", align: "right", from: "phone", cell: (row) => html`<${When} at=${row.created_at} />` },
-    { id: "took", title: "Took", align: "right", from: "tablet", cell: (row) => html`<${Took} from=${row.created_at} to=${row.ended_at} />` },
-    { id: "do", title: html`<span class="hidden-label">Actions</span>`, align: "right", cell: (row) => !row.ended_at && may("operate") && html`<button onClick=${() => cancel(row)}>Stop it</button>` },
+    {
+      id: "when",
+      title: "Begun",
+      align: "right",
+      from: "phone",
+      cell: (row) => html`<${When} at=${row.created_at} />`,
+    },
+    {
+      id: "took",
+      title: "Took",
+      align: "right",
+      from: "tablet",
+      cell: (row) => html`<${Took} from=${row.created_at} to=${row.ended_at} />`,
+    },
+    {
+      id: "do",
+      title: html`<span class="hidden-label">Actions</span>`,
+      align: "right",
+      cell: (row) => !row.ended_at && may("operate") && html`<button onClick=${() => cancel(row)}>Stop it</button>`,
+    },
   ];
 }
 

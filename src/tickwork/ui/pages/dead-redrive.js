@@ -17,11 +17,28 @@ const filtersOf = (groups, isAll) => (isAll ? [{}] : groups.map(filterOf));
 
 /** Ask the server how many jobs would be changed, and which, for example. */
 function useTry(action, groups, isAll) {
-  const [tried, setTried] = useState({ count: 0, isPartial: false, sample: /** @type {any[]} */ ([]), counts: /** @type {number[]} */ ([]), at: "", isReady: false, problem: /** @type {any} */ (null) });
+  const [tried, setTried] = useState({
+    count: 0,
+    isPartial: false,
+    sample: /** @type {any[]} */ ([]),
+    counts: /** @type {number[]} */ ([]),
+    at: "",
+    isReady: false,
+    problem: /** @type {any} */ (null),
+  });
   useEffect(() => {
     const ask = (filter) => post("/bulk", { action, filter: { ...filter, dead: true }, dry_run: true });
     Promise.all(filtersOf(groups, isAll).map(ask)).then(
-      (all) => setTried({ count: all.reduce((sum, one) => sum + one.count, 0), isPartial: all.some((one) => one.is_partial), sample: all.flatMap((one) => one.sample).slice(0, SAMPLE), counts: all.map((one) => (one.is_partial ? null : one.count)), at: all[0]?.at, isReady: true, problem: null }),
+      (all) =>
+        setTried({
+          count: all.reduce((sum, one) => sum + one.count, 0),
+          isPartial: all.some((one) => one.is_partial),
+          sample: all.flatMap((one) => one.sample).slice(0, SAMPLE),
+          counts: all.map((one) => (one.is_partial ? null : one.count)),
+          at: all[0]?.at,
+          isReady: true,
+          problem: null,
+        }),
       (problem) => setTried((now) => ({ ...now, problem })),
     );
   }, []);
@@ -29,7 +46,8 @@ function useTry(action, groups, isAll) {
 }
 
 const areOf = (tried) => `${sizeOf(tried)} ${tried.count === 1 && !tried.isPartial ? "is" : "are"}`;
-const sizeOf = (tried) => `${count(tried.count)}${tried.isPartial ? " or more" : ""} ${tried.count === 1 && !tried.isPartial ? "job" : "jobs"}`;
+const sizeOf = (tried) =>
+  `${count(tried.count)}${tried.isPartial ? " or more" : ""} ${tried.count === 1 && !tried.isPartial ? "job" : "jobs"}`;
 
 /** Begin an operation for each group. Where one is refused, those before it go on, and are shown. */
 async function begin(path, groups, isAll, tried, more, onBegun) {
@@ -47,28 +65,71 @@ async function begin(path, groups, isAll, tried, more, onBegun) {
 /** @param {{groups: any[], isAll: boolean, onClose: () => void, onBegun: (operations: any[]) => void}} props */
 export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("redrive", groups, isAll);
-  const submit = ({ rate }) => begin("/dead/redrive", groups, isAll, tried, rate ? { rate } : {}, onBegun).then(() => say(`${areOf(tried)} queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`));
-  return html`<${FormDialog} title=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} does=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"} isReady=${tried.isReady && tried.count > 0} onClose=${onClose} onSubmit=${submit}>
-    <p>They are queued again with the arguments that they had, and tried as if for the first time. Is what was wrong put right?</p>
-    <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
-    <div class="fields">
-      <label class="field"><span>At what rate?</span><input name="rate" placeholder="all at once" autocomplete="off" list="redrive-rates" /><small>50/s, 100/15m: so many are due at a time</small></label>
-    </div>
-    <datalist id="redrive-rates">${["1/s", "10/s", "50/s", "100/m"].map((one) => html`<option value=${one} />`)}</datalist>
-    <p class="dim small">They go back into the queue that each had. To have them run in another one, put a gate in their way first that diverts them: <a href=${href("/queues", { tab: "gates" })}>Gates</a>.</p>
-  </${FormDialog}>`;
+  const submit = ({ rate }) =>
+    begin("/dead/redrive", groups, isAll, tried, rate ? { rate } : {}, onBegun).then(() =>
+      say(`${areOf(tried)} queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`),
+    );
+  return html`
+    <${FormDialog}
+      title=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"}
+      does=${tried.isReady ? `Redrive ${sizeOf(tried)}` : "Redrive"}
+      isReady=${tried.isReady && tried.count > 0}
+      onClose=${onClose}
+      onSubmit=${submit}
+    >
+      <p>
+        They are queued again with the arguments that they had, and tried as if for the first time. Is what was wrong
+        put right?
+      </p>
+      <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
+      <div class="fields">
+        <label class="field">
+          <span>At what rate?</span>
+          <input name="rate" placeholder="all at once" autocomplete="off" list="redrive-rates" />
+          <small>50/s, 100/15m: so many are due at a time</small>
+        </label>
+      </div>
+      <datalist id="redrive-rates">
+        ${["1/s", "10/s", "50/s", "100/m"].map((one) => html`<option value=${one} />`)}
+      </datalist>
+      <p class="dim small">
+        They go back into the queue that each had. To have them run in another one, put a gate in their way first that
+        diverts them: <a href=${href("/queues", { tab: "gates" })}>Gates</a>.
+      </p>
+    </${FormDialog}>
+  `;
 }
 
 /** @param {{groups: any[], isAll: boolean, onClose: () => void, onBegun: (operations: any[]) => void}} props */
 export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("discard", groups, isAll);
   const isTyped = tried.count > TYPED_FROM || tried.isPartial;
-  const submit = () => begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() => say(`${areOf(tried)} let go, and readable until retention ends.`));
-  return html`<${FormDialog} title=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} does=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"} isBad isReady=${tried.isReady && tried.count > 0} onClose=${onClose} onSubmit=${submit}>
-    <p>They are no dead letters any more and nobody is reminded of them. They stay failed, and readable, until retention lets them go; until then each can still be retried by itself.</p>
-    <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
-    ${isTyped && html`<label class="field"><span>Type <code>discard</code> to go on</span><input name="typed" required pattern="discard" title="discard" autocomplete="off" /></label>`}
-  </${FormDialog}>`;
+  const submit = () =>
+    begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() =>
+      say(`${areOf(tried)} let go, and readable until retention ends.`),
+    );
+  return html`
+    <${FormDialog}
+      title=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"}
+      does=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"}
+      isBad
+      isReady=${tried.isReady && tried.count > 0}
+      onClose=${onClose}
+      onSubmit=${submit}
+    >
+      <p>
+        They are no dead letters any more and nobody is reminded of them. They stay failed, and readable, until
+        retention lets them go; until then each can still be retried by itself.
+      </p>
+      <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
+      ${isTyped && html`
+        <label class="field">
+          <span>Type <code>discard</code> to go on</span>
+          <input name="typed" required pattern="discard" title="discard" autocomplete="off" />
+        </label>
+      `}
+    </${FormDialog}>
+  `;
 }
 
 function Sample({ tried, groups, isAll }) {
@@ -77,6 +138,31 @@ function Sample({ tried, groups, isAll }) {
   if (!tried.count) return html`<p class="dim">None of them is left: somebody has dealt with them.</p>`;
   const rest = tried.count - tried.sample.length;
   const others = isAll || tried.isPartial ? 0 : tried.count - groups.reduce((sum, one) => sum + one.count, 0);
-  return html`${others > 0 && html`<${Notice} tone="warn" icon="triangle-alert">${many(others, "of them stands", "of them stand")} in another group: a group is found by words of its error, and these are in other errors, too.</${Notice}>`}<div class="sample-box"><ul class="dead-sample" aria-label="Some of them">${tried.sample.map((job) => html`<li key=${job.id}><a class="mono" href=${href(`/jobs/${part(job.id)}`)} target="_blank">${shortId(job.id)}</a><b>${job.task}</b><span class="dim">${job.queue}</span><span class="clip bad-text">${job.error}</span></li>`)}</ul>
-    ${(rest > 0 || tried.isPartial) && html`<p class="dim small">and ${many(rest, "other")}${tried.isPartial ? " or more" : ""}. What fails from now on is left alone.</p>`}</div>`;
+  return html`
+    ${others > 0 && html`
+      <${Notice} tone="warn" icon="triangle-alert">
+        ${many(others, "of them stands", "of them stand")} in another group: a group is found by words of its error, and
+        these are in other errors, too.
+      </${Notice}>
+    `}
+    <div class="sample-box">
+      <ul class="dead-sample" aria-label="Some of them">
+        ${tried.sample.map(
+          (job) => html`
+            <li key=${job.id}>
+              <a class="mono" href=${href(`/jobs/${part(job.id)}`)} target="_blank">${shortId(job.id)}</a>
+              <b>${job.task}</b>
+              <span class="dim">${job.queue}</span>
+              <span class="clip bad-text">${job.error}</span>
+            </li>
+          `,
+        )}
+      </ul>
+      ${(rest > 0 || tried.isPartial) && html`
+        <p class="dim small">
+          and ${many(rest, "other")}${tried.isPartial ? " or more" : ""}. What fails from now on is left alone.
+        </p>
+      `}
+    </div>
+  `;
 }

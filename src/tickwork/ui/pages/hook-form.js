@@ -13,11 +13,26 @@ import { secretName } from "./hook-sample.js";
 const STYLES = { github: "GitHub", stripe: "Stripe", generic: "a program of ours (X-Tickwork-Signature)" };
 const ARGS = '{"id": "${body.id}"}';
 
-/** What a form says, as the API takes it. Raises when the arguments are no JSON object. @param {Record<string, any>} values */
+/**
+ * What a form says, as the API takes it. Raises when the arguments are no JSON object.
+ * @param {Record<string, any>} values
+ */
 function specOf(values) {
-  const events = (values.events || "").split(",").map((one) => one.trim()).filter(Boolean);
+  const events = (values.events || "")
+    .split(",")
+    .map((one) => one.trim())
+    .filter(Boolean);
   const { style, secret, key, window, description, kind, target } = values;
-  const spec = { style, secret, key, window, description, [kind]: target, args: argsOf(values.args), events: events.length ? events : undefined };
+  const spec = {
+    style,
+    secret,
+    key,
+    window,
+    description,
+    [kind]: target,
+    args: argsOf(values.args),
+    events: events.length ? events : undefined,
+  };
   return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined));
 }
 
@@ -34,12 +49,17 @@ function argsOf(text) {
 
 /** @param {{name?: string, onClose: () => void, onStored: (hook: any) => void}} props */
 export function HookForm({ name, onClose, onStored }) {
-  const [old, setOld] = useState(/** @type {{spec: any, etag: string | null} | null} */ (name ? null : { spec: {}, etag: null }));
+  const [old, setOld] = useState(
+    /** @type {{spec: any, etag: string | null} | null} */ (name ? null : { spec: {}, etag: null }),
+  );
   useEffect(() => {
     if (!name) return;
     call("GET", `/hooks/${part(name)}`).then(
       async (answer) => setOld({ spec: (await answer.json()).spec, etag: answer.headers.get("ETag") }),
-      (problem) => (say(problem.message, { tone: "bad" }), onClose()),
+      (problem) => {
+        say(problem.message, { tone: "bad" });
+        onClose();
+      },
     );
   }, [name]);
   if (!old) return html`<${Loading} />`;
@@ -50,8 +70,17 @@ export function HookForm({ name, onClose, onStored }) {
     say(`The hook ${stored.name} is stored.`);
     onStored(stored);
   };
-  return html`<${FormDialog} title=${name ? `The hook ${name}` : "New hook"} does="Store it" onClose=${onClose} onSubmit=${submit} wide>
-    <${Fields} spec=${old.spec} isNew=${!name} /></${FormDialog}>`;
+  return html`
+    <${FormDialog}
+      title=${name ? `The hook ${name}` : "New hook"}
+      does="Store it"
+      onClose=${onClose}
+      onSubmit=${submit}
+      wide
+    >
+      <${Fields} spec=${old.spec} isNew=${!name} />
+    </${FormDialog}>
+  `;
 }
 
 function Fields({ spec, isNew }) {
@@ -62,25 +91,108 @@ function Fields({ spec, isNew }) {
   const [secret, setSecret] = useState(secretName(spec.secret || ""));
   return html`
     <div class="fields">
-      ${isNew && html`<label class="field"><span>Name</span><input name="name" required autofocus autocomplete="off" pattern="[A-Za-z0-9][A-Za-z0-9_.\\-]*" placeholder="pushed" /><small>The last part of its address.</small></label>`}
-      <label class="field"><span>Messages come from</span><select name="style">${Object.entries(STYLES).map(([id, title]) => html`<option key=${id} value=${id} selected=${id === spec.style}>${title}</option>`)}</select><small>How they are signed.</small></label>
-      <label class="field"><span>Secret</span><input name="secret" required autocomplete="off" list="hook-secrets" value=${secret} onInput=${(event) => setSecret(event.target.value)} placeholder="GITHUB_HOOK" /><small>Its name; the value stays sealed.</small></label>
+      ${isNew && html`
+        <label class="field">
+          <span>Name</span>
+          <input
+            name="name"
+            required
+            autofocus
+            autocomplete="off"
+            pattern="[A-Za-z0-9][A-Za-z0-9_.\\-]*"
+            placeholder="pushed"
+          />
+          <small>The last part of its address.</small>
+        </label>
+      `}
+      <label class="field">
+        <span>Messages come from</span>
+        <select name="style">
+          ${Object.entries(STYLES).map(
+            ([id, title]) => html`<option key=${id} value=${id} selected=${id === spec.style}>${title}</option>`,
+          )}
+        </select>
+        <small>How they are signed.</small>
+      </label>
+      <label class="field">
+        <span>Secret</span>
+        <input
+          name="secret"
+          required
+          autocomplete="off"
+          list="hook-secrets"
+          value=${secret}
+          onInput=${(event) => setSecret(event.target.value)}
+          placeholder="GITHUB_HOOK"
+        />
+        <small>Its name; the value stays sealed.</small>
+      </label>
     </div>
     <${Options} id="hook-secrets" values=${secrets || []} />
-    ${secret && secrets && !secrets.includes(secretName(secret)) && html`<${Notice} tone="warn" icon="triangle-alert">There is no secret of this name in the store. <a class="link" href=${href("/settings", { part: "secrets" })}>Set it</a>, or have it in the environment of the server.</${Notice}>`}
+    ${secret && secrets && !secrets.includes(secretName(secret)) && html`
+      <${Notice} tone="warn" icon="triangle-alert">
+        There is no secret of this name in the store.${" "}
+        <a class="link" href=${href("/settings", { part: "secrets" })}>Set it</a>, or have it in the environment of the
+        server.
+      </${Notice}>
+    `}
     <div class="fields">
-      <label class="field"><span>A message starts</span><select name="kind" value=${kind} onChange=${(event) => setKind(event.target.value)}><option value="task">a job of a task</option><option value="dag">a run of a dag</option></select></label>
-      <label class="field"><span>${kind === "dag" ? "Dag" : "Task"}</span><input name="target" required autocomplete="off" list="hook-targets" defaultValue=${spec.dag || spec.task || ""} /></label>
-      <label class="field"><span>Types that are taken</span><input name="events" autocomplete="off" defaultValue=${(spec.events || []).join(", ")} placeholder="all" /><small>With commas: push, release.</small></label>
+      <label class="field">
+        <span>A message starts</span>
+        <select name="kind" value=${kind} onChange=${(event) => setKind(event.target.value)}>
+          <option value="task">a job of a task</option>
+          <option value="dag">a run of a dag</option>
+        </select>
+      </label>
+      <label class="field">
+        <span>${kind === "dag" ? "Dag" : "Task"}</span>
+        <input
+          name="target"
+          required
+          autocomplete="off"
+          list="hook-targets"
+          defaultValue=${spec.dag || spec.task || ""}
+        />
+      </label>
+      <label class="field">
+        <span>Types that are taken</span>
+        <input name="events" autocomplete="off" defaultValue=${(spec.events || []).join(", ")} placeholder="all" />
+        <small>With commas: push, release.</small>
+      </label>
     </div>
     <${Options} id="hook-targets" values=${(kind === "dag" ? dags : tasks).map((one) => one.name)} />
-    <label class="field"><span>Arguments, as JSON</span><textarea name="args" rows="4" spellcheck=${false} placeholder=${ARGS} defaultValue=${spec.args ? stringify(spec.args, 2) : ""}></textarea>
-      <small>${"${body.data.id}"} is a part of the message, ${"${event}"} its type, ${"${headers.NAME}"} a header.</small></label>
+    <label class="field">
+      <span>Arguments, as JSON</span>
+      <textarea
+        name="args"
+        rows="4"
+        spellcheck=${false}
+        placeholder=${ARGS}
+        defaultValue=${spec.args ? stringify(spec.args, 2) : ""}
+      ></textarea>
+      <small>
+        ${"${body.data.id}"} is a part of the message, ${"${event}"} its type, ${"${headers.NAME}"} a header.
+      </small>
+    </label>
     <div class="fields">
-      <label class="field"><span>A message is known by</span><input name="key" autocomplete="off" defaultValue=${spec.key || ""} placeholder=${"${body.id}"} /><small>By default Stripe's id, else the signature.</small></label>
-      <label class="field"><span>And not taken again for</span><input name="window" autocomplete="off" defaultValue=${spec.window || ""} placeholder="1d" /><small>10m to 30d.</small></label>
+      <label class="field">
+        <span>A message is known by</span>
+        <input name="key" autocomplete="off" defaultValue=${spec.key || ""} placeholder=${"${body.id}"} />
+        <small>By default Stripe's id, else the signature.</small>
+      </label>
+      <label class="field">
+        <span>And not taken again for</span>
+        <input name="window" autocomplete="off" defaultValue=${spec.window || ""} placeholder="1d" />
+        <small>10m to 30d.</small>
+      </label>
     </div>
-    <label class="field"><span>What it is for</span><input name="description" autocomplete="off" defaultValue=${spec.description || ""} /></label>`;
+    <label class="field">
+      <span>What it is for</span>
+      <input name="description" autocomplete="off" defaultValue=${spec.description || ""} />
+    </label>
+  `;
 }
 
-const Options = ({ id, values }) => html`<datalist id=${id}>${values.map((value) => html`<option key=${value} value=${value}></option>`)}</datalist>`;
+const Options = ({ id, values }) => html`
+  <datalist id=${id}>${values.map((value) => html`<option key=${value} value=${value}></option>`)}</datalist>
+`;

@@ -15,8 +15,19 @@ function isJson(text) {
 
 /** @param {string} name @param {any} spec */
 export function commandOf(name, spec) {
-  const said = ["tickwork hooks add", quoted(name), "--style", spec.style, "--secret", quoted(secretName(spec.secret)), spec.dag ? "--dag" : "--task", quoted(spec.dag || spec.task)];
-  for (const [key, value] of Object.entries(spec.args || {})) said.push("--arg", quoted(`${key}=${typeof value === "string" && !isJson(value) ? value : stringify(value)}`));
+  const said = [
+    "tickwork hooks add",
+    quoted(name),
+    "--style",
+    spec.style,
+    "--secret",
+    quoted(secretName(spec.secret)),
+    spec.dag ? "--dag" : "--task",
+    quoted(spec.dag || spec.task),
+  ];
+  for (const [key, value] of Object.entries(spec.args || {})) {
+    said.push("--arg", quoted(`${key}=${typeof value === "string" && !isJson(value) ? value : stringify(value)}`));
+  }
   for (const event of spec.events || []) said.push("--event", quoted(event));
   if (spec.key) said.push("--key", quoted(spec.key));
   if (spec.window) said.push("--window", quoted(spec.window));
@@ -29,7 +40,10 @@ export const secretName = (said) => /^\$\{\s*secret\.(\w+)\s*\}$/.exec(said)?.[1
 /** A body with every part that the hook asks for. @param {any} spec */
 export function bodyOf(spec) {
   /** @type {Record<string, any>} */
-  const body = spec.style === "github" ? {} : { ...(spec.style === "stripe" && { id: "evt_1" }), type: spec.events?.[0] || "test" };
+  const body =
+    spec.style === "github"
+      ? {}
+      : { ...(spec.style === "stripe" && { id: "evt_1" }), type: spec.events?.[0] || "test" };
   const asked = `${JSON.stringify(spec.args || {})} ${spec.key || ""}`;
   for (const [, path] of asked.matchAll(/\$\{\s*body\.([\w.-]+)\s*\}/g)) place(body, path.split("."));
   return body;
@@ -47,7 +61,11 @@ function place(body, names) {
 /** @param {string} url @param {any} spec */
 export function sampleOf(url, spec) {
   const isTimed = spec.style !== "github";
-  const header = { github: "X-Hub-Signature-256: sha256=$signature", stripe: "Stripe-Signature: t=$at,v1=$signature", generic: "X-Tickwork-Signature: t=$at,v1=$signature" }[spec.style];
+  const header = {
+    github: "X-Hub-Signature-256: sha256=$signature",
+    stripe: "Stripe-Signature: t=$at,v1=$signature",
+    generic: "X-Tickwork-Signature: t=$at,v1=$signature",
+  }[spec.style];
   return [
     `body=${quoted(JSON.stringify(bodyOf(spec)))}${isTimed ? " at=$(date +%s)" : ""}`,
     `signature=$(printf %s "${isTimed ? "$at." : ""}$body" | openssl dgst -sha256 -hmac "$SECRET" -hex | sed 's/.* //')`,

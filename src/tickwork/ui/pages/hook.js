@@ -38,41 +38,111 @@ export default function Hook({ params }) {
   const { name, spec } = data;
   const url = new URL(`../../hooks/${part(name)}`, address("")).href;
   const away = async () => {
-    const text = "Messages of the other service are refused from now on, and what is recorded of earlier ones goes. Jobs that it has started go on.";
+    const text =
+      "Messages of the other service are refused from now on, and what is recorded of earlier ones goes. Jobs that it has started go on.";
     if (!(await ask({ title: `Delete the hook ${name}?`, text, does: "Delete it", isBad: true }))) return;
     if ((await attempt(() => remove(path), `The hook ${name} is gone.`)) !== undefined) go("/hooks");
   };
-  const actions = html`<${CopyAs} forms=${{ curl: curl("PUT", path, spec), cli: commandOf(name, spec) }} />
-    ${may("admin") && html`<button onClick=${() => setEditing(true)}><${Icon} name="pencil" />Edit</button><button onClick=${away}><${Icon} name="trash-2" />Delete</button>`}`;
-  return html`<${Page} title=${name} trail=${[{ label: "Hooks", href: "#/hooks" }]} lead=${spec.description} actions=${actions}>
-    <${Panel} title="The address for the other service"><div class="token"><code>${url}</code><${CopyButton} text=${url} label="Copy the address" /></div></${Panel}>
-    <div class="grid-2">
-      <${Panel} title="What it does">
-        <${Facts} items=${[["Starts", html`<${Starts} spec=${spec} />`], ["Takes", spec.events?.length ? spec.events.join(", ") : "every message"], ["Signed with", html`<code>${spec.secret}</code>`], ["Signature", SIGNS[spec.style]], ["A message is known by", spec.key || (spec.style === "stripe" ? "the id of its event" : "its signature")], ["Not taken again for", spec.window || "a day"], ["Edited", html`<${When} at=${data.edited_at} />`]]} />
-        ${spec.args && html`<div class="inner"><h3>Arguments</h3><${Tree} value=${spec.args} label="the arguments" /></div>`}
+  const actions = html`
+    <${CopyAs} forms=${{ curl: curl("PUT", path, spec), cli: commandOf(name, spec) }} />
+    ${may("admin") && html`
+      <button onClick=${() => setEditing(true)}><${Icon} name="pencil" />Edit</button>
+      <button onClick=${away}><${Icon} name="trash-2" />Delete</button>
+    `}
+  `;
+  return html`
+    <${Page} title=${name} trail=${[{ label: "Hooks", href: "#/hooks" }]} lead=${spec.description} actions=${actions}>
+      <${Panel} title="The address for the other service">
+        <div class="token"><code>${url}</code><${CopyButton} text=${url} label="Copy the address" /></div>
       </${Panel}>
-      <${Panel} title="Try it"><div class="inner stack"><p class="dim">A message as the other service would send it. <code>SECRET</code> is the value of the secret.</p><${Code} text=${sampleOf(url, spec)} language="bash" /></div></${Panel}>
-    </div>
-    <${Deliveries} path=${path} isDag=${Boolean(spec.dag)} />
-    ${isEditing && html`<${HookForm} name=${name} onClose=${() => setEditing(false)} onStored=${refresh} />`}
-  </${Page}>`;
+      <div class="grid-2">
+        <${Panel} title="What it does">
+          <${Facts}
+            items=${[
+              ["Starts", html`<${Starts} spec=${spec} />`],
+              ["Takes", spec.events?.length ? spec.events.join(", ") : "every message"],
+              ["Signed with", html`<code>${spec.secret}</code>`],
+              ["Signature", SIGNS[spec.style]],
+              [
+                "A message is known by",
+                spec.key || (spec.style === "stripe" ? "the id of its event" : "its signature"),
+              ],
+              ["Not taken again for", spec.window || "a day"],
+              ["Edited", html`<${When} at=${data.edited_at} />`],
+            ]}
+          />
+          ${spec.args && html`
+            <div class="inner"><h3>Arguments</h3><${Tree} value=${spec.args} label="the arguments" /></div>
+          `}
+        </${Panel}>
+        <${Panel} title="Try it">
+          <div class="inner stack">
+            <p class="dim">
+              A message as the other service would send it. <code>SECRET</code> is the value of the secret.
+            </p>
+            <${Code} text=${sampleOf(url, spec)} language="bash" />
+          </div>
+        </${Panel}>
+      </div>
+      <${Deliveries} path=${path} isDag=${Boolean(spec.dag)} />
+      ${isEditing && html`<${HookForm} name=${name} onClose=${() => setEditing(false)} onStored=${refresh} />`}
+    </${Page}>
+  `;
 }
 
 const columns = (isDag) => [
   { id: "came", title: "Came in", cell: (one) => html`<${Moment} at=${one.received_at} />` },
   { id: "outcome", title: "Outcome", cell: (one) => html`<${State} state=${one.outcome} />` },
-  { id: "event", title: "Type", from: /** @type {const} */ ("phone"), cell: (one) => html`<span class="wrap-anywhere">${one.event}</span>` },
-  { id: "job", title: "Started", cell: (one) => one.job_id && html`<a class="link" href=${href(`/${isDag ? "runs" : "jobs"}/${part(one.job_id)}`)}>${isDag ? "the run" : "the job"}</a>` },
-  { id: "why", title: "Why", cell: (one) => html`<span class="wrap-anywhere">${one.reason || (one.outcome === "duplicate" ? "it was taken before" : "")}</span>` },
-  { id: "size", title: "Size", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("tablet"), cell: (one) => bytes(one.size) },
+  {
+    id: "event",
+    title: "Type",
+    from: /** @type {const} */ ("phone"),
+    cell: (one) => html`<span class="wrap-anywhere">${one.event}</span>`,
+  },
+  {
+    id: "job",
+    title: "Started",
+    cell: (one) =>
+      one.job_id && html`
+        <a class="link" href=${href(`/${isDag ? "runs" : "jobs"}/${part(one.job_id)}`)}>
+          ${isDag ? "the run" : "the job"}
+        </a>
+      `,
+  },
+  {
+    id: "why",
+    title: "Why",
+    cell: (one) => html`
+      <span class="wrap-anywhere">${one.reason || (one.outcome === "duplicate" ? "it was taken before" : "")}</span>
+    `,
+  },
+  {
+    id: "size",
+    title: "Size",
+    align: /** @type {const} */ ("right"),
+    from: /** @type {const} */ ("tablet"),
+    cell: (one) => bytes(one.size),
+  },
 ];
 
 function Deliveries({ path, isDag }) {
-  const { data, problem, refresh } = useResource(`${path}/deliveries`, { live: onAny(onTopics("hooks"), onJobs), every: 10 });
+  const { data, problem, refresh } = useResource(`${path}/deliveries`, {
+    live: onAny(onTopics("hooks"), onJobs),
+    every: 10,
+  });
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
-  return html`<${Panel} title="What came in">
-    ${!data ? html`<${Loading} />` : data.items.length
-      ? html`<${Table} label="Deliveries" columns=${columns(isDag)} rows=${data.items} />`
-      : html`<p class="dim">Nothing yet. Give the address and the secret to the other service, or try it as above. The last 50 messages are shown here, never what they said.</p>`}
-  </${Panel}>`;
+  return html`
+    <${Panel} title="What came in">
+      ${!data
+        ? html`<${Loading} />`
+        : data.items.length
+          ? html`<${Table} label="Deliveries" columns=${columns(isDag)} rows=${data.items} />`
+          : html`
+              <p class="dim">
+                Nothing yet. Give the address and the secret to the other service, or try it as above. The last 50
+                messages are shown here, never what they said.
+              </p>
+            `}
+    </${Panel}>
+  `;
 }

@@ -25,12 +25,41 @@ export function Starts({ spec }) {
 }
 
 const columns = [
-  { id: "name", title: "Hook", cell: (hook) => html`<a href=${href(`/hooks/${part(hook.name)}`)}><b>${hook.name}</b></a>${hook.spec.description && html` <span class="dim clip" data-from="tablet">${hook.spec.description}</span>`}` },
+  {
+    id: "name",
+    title: "Hook",
+    cell: (hook) => html`
+      <a href=${href(`/hooks/${part(hook.name)}`)}><b>${hook.name}</b></a>
+      ${hook.spec.description && html` <span class="dim clip" data-from="tablet">${hook.spec.description}</span>`}
+    `,
+  },
   { id: "starts", title: "Starts", cell: (hook) => html`<${Starts} spec=${hook.spec} />` },
   { id: "style", title: "Signed as", from: /** @type {const} */ ("phone"), cell: (hook) => html`${hook.spec.style}` },
-  { id: "events", title: "Takes", from: /** @type {const} */ ("phone"), cell: (hook) => (hook.spec.events?.length ? html`<span class="row">${hook.spec.events.map((one) => html`<span class="tag" title=${one}>${one}</span>`)}</span>` : html`<span class="dim">every message</span>`) },
-  { id: "secret", title: "Secret", from: /** @type {const} */ ("desk"), cell: (hook) => html`<code class="dim">${hook.spec.secret}</code>` },
-  { id: "edited", title: "Edited", from: /** @type {const} */ ("tablet"), cell: (hook) => html`<${When} at=${hook.edited_at} />` },
+  {
+    id: "events",
+    title: "Takes",
+    from: /** @type {const} */ ("phone"),
+    cell: (hook) =>
+      hook.spec.events?.length
+        ? html`
+            <span class="row">
+              ${hook.spec.events.map((one) => html`<span class="tag" title=${one}>${one}</span>`)}
+            </span>
+          `
+        : html`<span class="dim">every message</span>`,
+  },
+  {
+    id: "secret",
+    title: "Secret",
+    from: /** @type {const} */ ("desk"),
+    cell: (hook) => html`<code class="dim">${hook.spec.secret}</code>`,
+  },
+  {
+    id: "edited",
+    title: "Edited",
+    from: /** @type {const} */ ("tablet"),
+    cell: (hook) => html`<${When} at=${hook.edited_at} />`,
+  },
 ];
 
 export default function Hooks() {
@@ -38,14 +67,38 @@ export default function Hooks() {
   const [isMaking, setMaking] = useState(false);
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
-  const add = may("admin") && html`<button class="main" onClick=${() => setMaking(true)}><${Icon} name="plus" />New hook</button>`;
-  return html`<${Page} title="Hooks" lead="Addresses where other services leave signed messages; each message starts a job or a run." actions=${add}>
-    <${Panel} label="Hooks">
-      ${list.items.length
-        ? html`<${Table} label="Hooks" columns=${columns} rows=${list.items} idOf=${(hook) => hook.name} hrefOf=${(hook) => href(`/hooks/${part(hook.name)}`)} />${list.hasMore && html`<${More} list=${list} />`}`
-        : html`<${Empty} icon="webhook" title="No hooks yet" code=${CODE} language="bash">With a hook GitHub, Stripe or a program of yours starts work here.</${Empty}>`}
-    </${Panel}>
-    ${list.fresh > 0 && html`<button onClick=${list.showFresh}>${list.fresh} new</button>`}
-    ${isMaking && html`<${HookForm} onClose=${() => setMaking(false)} onStored=${(hook) => go(`/hooks/${part(hook.name)}`)} />`}
-  </${Page}>`;
+  const add =
+    may("admin") && html`
+      <button class="main" onClick=${() => setMaking(true)}><${Icon} name="plus" />New hook</button>
+    `;
+  return html`
+    <${Page}
+      title="Hooks"
+      lead="Addresses where other services leave signed messages; each message starts a job or a run."
+      actions=${add}
+    >
+      <${Panel} label="Hooks">
+        ${list.items.length
+          ? html`
+              <${Table}
+                label="Hooks"
+                columns=${columns}
+                rows=${list.items}
+                idOf=${(hook) => hook.name}
+                hrefOf=${(hook) => href(`/hooks/${part(hook.name)}`)}
+              />
+              ${list.hasMore && html`<${More} list=${list} />`}
+            `
+          : html`
+              <${Empty} icon="webhook" title="No hooks yet" code=${CODE} language="bash">
+                With a hook GitHub, Stripe or a program of yours starts work here.
+              </${Empty}>
+            `}
+      </${Panel}>
+      ${list.fresh > 0 && html`<button onClick=${list.showFresh}>${list.fresh} new</button>`}
+      ${isMaking && html`
+        <${HookForm} onClose=${() => setMaking(false)} onStored=${(hook) => go(`/hooks/${part(hook.name)}`)} />
+      `}
+    </${Page}>
+  `;
 }

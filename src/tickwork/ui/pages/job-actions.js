@@ -26,11 +26,19 @@ export function JobActions({ job, onChanged }) {
     reschedule: may("operate") && job.state === "queued",
     rerun: may("enqueue") && !job.is_run && !job.run_id,
   };
-  const retry = () => attempt(() => post(`${path}/retry`).then(onChanged), isLater ? "It is due now." : "It is queued again.");
+  const retry = () =>
+    attempt(() => post(`${path}/retry`).then(onChanged), isLater ? "It is due now." : "It is queued again.");
   const cancel = async () => {
     const isRunning = job.state === "running";
-    const text = isRunning ? "It is asked to stop, and ends as cancelled once it does." : "It is not started. It can be retried later.";
-    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) await attempt(() => post(`${path}/cancel`).then(onChanged), isRunning ? "It is asked to stop." : "It is cancelled.");
+    const text = isRunning
+      ? "It is asked to stop, and ends as cancelled once it does."
+      : "It is not started. It can be retried later.";
+    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) {
+      await attempt(
+        () => post(`${path}/cancel`).then(onChanged),
+        isRunning ? "It is asked to stop." : "It is cancelled.",
+      );
+    }
   };
   const reschedule = async (values) => {
     await post(`${path}/reschedule`, whenOf(values));
@@ -42,13 +50,32 @@ export function JobActions({ job, onChanged }) {
     ...(can.cancel ? [{ keys: "c", does: "cancel this job", run: cancel }] : []),
     ...(can.rerun ? [{ keys: "e", does: "edit the arguments, and run it again", run: () => setOpened("rerun") }] : []),
   ]);
-  return html`${can.retry && html`<button class="main" onClick=${retry}><${Icon} name=${isLater ? "zap" : "rotate-ccw"} />${isLater ? "Run now" : "Retry"}</button>`}
-    ${can.reschedule && html`<button onClick=${() => setOpened("reschedule")}><${Icon} name="clock" />Reschedule</button>`}
+  return html`
+    ${can.retry && html`
+      <button class="main" onClick=${retry}>
+        <${Icon} name=${isLater ? "zap" : "rotate-ccw"} />
+        ${isLater ? "Run now" : "Retry"}
+      </button>
+    `}
+    ${can.reschedule && html`
+      <button onClick=${() => setOpened("reschedule")}><${Icon} name="clock" />Reschedule</button>
+    `}
     ${can.rerun && html`<button onClick=${() => setOpened("rerun")}><${Icon} name="pencil" />Run edited</button>`}
     ${can.cancel && html`<button onClick=${cancel}><${Icon} name="ban" />Cancel</button>`}
     <${CopyAs} forms=${formsOf(job)} />
     ${opened === "rerun" && html`<${Rerun} job=${job} onClose=${() => setOpened(null)} />`}
-    ${opened === "reschedule" && html`<${FormDialog} title="Reschedule ${job.task}" does="Reschedule it" onSubmit=${reschedule} onClose=${() => setOpened(null)}><p>It is due at another time; a deadline moves with it.</p><${WhenFields} /></${FormDialog}>`}`;
+    ${opened === "reschedule" && html`
+      <${FormDialog}
+        title="Reschedule ${job.task}"
+        does="Reschedule it"
+        onSubmit=${reschedule}
+        onClose=${() => setOpened(null)}
+      >
+        <p>It is due at another time; a deadline moves with it.</p>
+        <${WhenFields} />
+      </${FormDialog}>
+    `}
+  `;
 }
 
 /** The same job, to be made again by other means. */

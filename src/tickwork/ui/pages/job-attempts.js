@@ -20,13 +20,32 @@ function headline(error) {
 
 /** @param {{job: any, attempts: any[], hasMore: boolean, onMore: () => void}} props */
 export function Attempts({ job, attempts, hasMore, onMore }) {
-  if (!attempts.length) return html`<${Empty} icon="hourglass" title="Not tried yet">${job.ended_at ? "It ended before a worker began it." : "Each try shows here once a worker has begun it."}</${Empty}>`;
+  if (!attempts.length) {
+    return html`
+      <${Empty} icon="hourglass" title="Not tried yet">
+        ${job.ended_at ? "It ended before a worker began it." : "Each try shows here once a worker has begun it."}
+      </${Empty}>
+    `;
+  }
   const asked = Number(place.value.query.attempt) || null;
   const newest = attempts.at(-1).number;
-  return html`<ol class="attempts">
-    ${hasMore && html`<li class="inner"><button class="link" onClick=${onMore}>Later attempts</button></li>`}
-    ${[...attempts].reverse().map((one) => html`<${Attempt} key=${one.number} one=${one} isOpen=${one.number === (asked || newest)} isAsked=${one.number === asked} />`)}
-  </ol>`;
+  return html`
+    <ol class="attempts">
+      ${hasMore && html`<li class="inner"><button class="link" onClick=${onMore}>Later attempts</button></li>`}
+      ${[...attempts]
+        .reverse()
+        .map(
+          (one) => html`
+            <${Attempt}
+              key=${one.number}
+              one=${one}
+              isOpen=${one.number === (asked || newest)}
+              isAsked=${one.number === asked}
+            />
+          `,
+        )}
+    </ol>
+  `;
 }
 
 function Attempt({ one, isOpen, isAsked }) {
@@ -40,12 +59,35 @@ function Attempt({ one, isOpen, isAsked }) {
     event.preventDefault();
     setQuery({ tab: "logs", attempt: one.number }, { push: true });
   };
-  const said = html`<${State} state=${one.state} /><b class="num">#${one.number}</b>${one.error && html`<span class="clip note-error"><${ErrorLine} text=${headline(one.error)} /></span>`}`;
-  return html`<li ref=${box} class="attempt">
-    <div class="attempt-head">${one.error ? html`<button class="attempt-said" aria-expanded=${isShown} onClick=${() => setShown(!isShown)}>${said}<${Icon} name=${isShown ? "chevron-down" : "chevron-right"} class="small" /></button>` : html`<span class="attempt-said">${said}</span>`}
-      <span class="attempt-facts">${one.worker && html`<a class="mono" title="The worker ${one.worker}" href=${href(`/workers/${part(one.worker)}`)}><${Icon} name="server" class="small" />${shortId(one.worker)}</a>`}
-        <span class="dim"><${Moment} at=${one.started_at} /></span><${Took} from=${one.started_at} to=${one.ended_at} />
-        <a href=${href(place.value.path, { tab: "logs", attempt: one.number })} onClick=${toLog}>Log</a></span></div>
-    ${one.error && isShown && html`<div class="inner"><${Traceback} text=${one.error} /></div>`}
-  </li>`;
+  const said = html`
+    <${State} state=${one.state} />
+    <b class="num">#${one.number}</b>
+    ${one.error && html`<span class="clip note-error"><${ErrorLine} text=${headline(one.error)} /></span>`}
+  `;
+  return html`
+    <li ref=${box} class="attempt">
+      <div class="attempt-head">
+        ${one.error
+          ? html`
+              <button class="attempt-said" aria-expanded=${isShown} onClick=${() => setShown(!isShown)}>
+                ${said}
+                <${Icon} name=${isShown ? "chevron-down" : "chevron-right"} class="small" />
+              </button>
+            `
+          : html`<span class="attempt-said">${said}</span>`}
+        <span class="attempt-facts">
+          ${one.worker && html`
+            <a class="mono" title="The worker ${one.worker}" href=${href(`/workers/${part(one.worker)}`)}>
+              <${Icon} name="server" class="small" />
+              ${shortId(one.worker)}
+            </a>
+          `}
+          <span class="dim"><${Moment} at=${one.started_at} /></span>
+          <${Took} from=${one.started_at} to=${one.ended_at} />
+          <a href=${href(place.value.path, { tab: "logs", attempt: one.number })} onClick=${toLog}>Log</a>
+        </span>
+      </div>
+      ${one.error && isShown && html`<div class="inner"><${Traceback} text=${one.error} /></div>`}
+    </li>
+  `;
 }

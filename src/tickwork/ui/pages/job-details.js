@@ -18,7 +18,11 @@ import { Moment } from "../parts/when.js";
 const PRIORITIES = { 2: "high", 5: "normal", 8: "low" };
 
 function Found({ field, value }) {
-  return html`<a class="link" href=${href("/jobs", { q: word(field, value) })} title="Jobs with ${word(field, value)}">${value}</a>`;
+  return html`
+    <a class="link" href=${href("/jobs", { q: word(field, value) })} title="Jobs with ${word(field, value)}">
+      ${value}
+    </a>
+  `;
 }
 
 const instant = (at) => at && html`<time datetime=${at} title=${explained(at)}><${Moment} at=${at} /></time>`;
@@ -26,34 +30,59 @@ const instant = (at) => at && html`<time datetime=${at} title=${explained(at)}><
 /** @param {{job: any}} props */
 export function Details({ job }) {
   const named = (field, value) => value && html`<${Found} field=${field} value=${value} />`;
-  return html`<div class="inner job-facts"><${Facts} items=${[
-    ["Task", named("task", job.task)],
-    ["Queue", named("queue", job.queue)],
-    ["Priority", PRIORITIES[job.priority] ? `${job.priority}, ${PRIORITIES[job.priority]}` : job.priority],
-    ["Attempts", job.attempt],
-    ["Failures", `${count(job.failures)}; it is given up after ${many(job.options.retries + 1, "failure")}`],
-    ["Waits after a failure", job.options.retries > 0 && `${job.options.backoff}, and longer each time`],
-    ["Time for an attempt", job.options.timeout],
-    ["Needs", Object.entries(job.options.needs).map(([name, value]) => (value === true ? name : `${name}=${value}`)).join(", ")],
-    ["Schedule", job.schedule && html`<a class="link" href=${href(`/schedules/${part(job.schedule)}`)}>${job.schedule}</a>`],
-    ["Key", named("key", job.key)],
-    ["Labels", job.labels.length > 0 && job.labels.map((label) => html`<${Found} field="label" value=${label} /> `)],
-    ["Collection", named("collection", job.collection)],
-    ["Tenant", named("tenant", job.tenant)],
-    ["Run", job.run_id && html`<a class="link mono" href=${href(`/runs/${part(job.run_id)}`)}>${job.run_id}</a>`],
-    ["Step", job.step],
-    ["Created by", named("creator", job.creator)],
-    ["Parent", job.parent_id && html`<a class="link mono" href=${href(`/jobs/${part(job.parent_id)}`)}>${job.parent_id}</a>`],
-    ["Child jobs", html`<a class="link" href=${href("/jobs", { q: word("parent", job.id) })}>look for them</a>`],
-    ["Worker", job.worker && html`<a class="link mono" href=${href(`/workers/${part(job.worker)}`)}>${job.worker}</a>`],
-    ["Created", instant(job.created_at)],
-    ["Due", instant(job.run_at)],
-    ["Started", instant(job.started_at)],
-    ["Ended", instant(job.ended_at)],
-    ["Not started after", instant(job.expires_at)],
-    ["Asked to stop", job.is_cancel_requested && "yes"],
-    ["Discarded", job.is_discarded && "yes: it is no dead letter any more"],
-  ].map(([name, value]) => [name, value === false ? null : value])} /></div>`;
+  return html`
+    <div class="inner job-facts">
+      <${Facts}
+        items=${[
+          ["Task", named("task", job.task)],
+          ["Queue", named("queue", job.queue)],
+          ["Priority", PRIORITIES[job.priority] ? `${job.priority}, ${PRIORITIES[job.priority]}` : job.priority],
+          ["Attempts", job.attempt],
+          ["Failures", `${count(job.failures)}; it is given up after ${many(job.options.retries + 1, "failure")}`],
+          ["Waits after a failure", job.options.retries > 0 && `${job.options.backoff}, and longer each time`],
+          ["Time for an attempt", job.options.timeout],
+          [
+            "Needs",
+            Object.entries(job.options.needs)
+              .map(([name, value]) => (value === true ? name : `${name}=${value}`))
+              .join(", "),
+          ],
+          [
+            "Schedule",
+            job.schedule && html`<a class="link" href=${href(`/schedules/${part(job.schedule)}`)}>${job.schedule}</a>`,
+          ],
+          ["Key", named("key", job.key)],
+          [
+            "Labels",
+            job.labels.length > 0 && job.labels.map((label) => html`<${Found} field="label" value=${label} /> `),
+          ],
+          ["Collection", named("collection", job.collection)],
+          ["Tenant", named("tenant", job.tenant)],
+          ["Run", job.run_id && html`<a class="link mono" href=${href(`/runs/${part(job.run_id)}`)}>${job.run_id}</a>`],
+          ["Step", job.step],
+          ["Created by", named("creator", job.creator)],
+          [
+            "Parent",
+            job.parent_id && html`
+              <a class="link mono" href=${href(`/jobs/${part(job.parent_id)}`)}>${job.parent_id}</a>
+            `,
+          ],
+          ["Child jobs", html`<a class="link" href=${href("/jobs", { q: word("parent", job.id) })}>look for them</a>`],
+          [
+            "Worker",
+            job.worker && html`<a class="link mono" href=${href(`/workers/${part(job.worker)}`)}>${job.worker}</a>`,
+          ],
+          ["Created", instant(job.created_at)],
+          ["Due", instant(job.run_at)],
+          ["Started", instant(job.started_at)],
+          ["Ended", instant(job.ended_at)],
+          ["Not started after", instant(job.expires_at)],
+          ["Asked to stop", job.is_cancel_requested && "yes"],
+          ["Discarded", job.is_discarded && "yes: it is no dead letter any more"],
+        ].map(([name, value]) => [name, value === false ? null : value])}
+      />
+    </div>
+  `;
 }
 
 /** @param {{job: any}} props */
@@ -63,13 +92,43 @@ export function Payload({ job }) {
 
 /** @param {{job: any}} props */
 export function Result({ job }) {
-  if (job.state !== "succeeded") return html`<${Empty} icon="circle-dot" title=${job.ended_at ? "No result" : "No result yet"}>${job.ended_at ? `It ended as ${job.state}; only a job that succeeded has a result.` : "It is there once the job has succeeded."}</${Empty}>`;
-  if (job.is_large) return html`<${Empty} icon="database" title="A large result">It is kept outside of the store. <a href=${address(`/jobs/${part(job.id)}/result`).href} download="${job.id}.json">Download it as JSON</a></${Empty}>`;
-  if (job.result === null) return html`<${Empty} icon="circle-check" title="None">The task returned nothing.</${Empty}>`;
+  if (job.state !== "succeeded") {
+    return html`
+      <${Empty} icon="circle-dot" title=${job.ended_at ? "No result" : "No result yet"}>
+        ${job.ended_at
+          ? `It ended as ${job.state}; only a job that succeeded has a result.`
+          : "It is there once the job has succeeded."}
+      </${Empty}>
+    `;
+  }
+  if (job.is_large) {
+    return html`
+      <${Empty} icon="database" title="A large result">
+        It is kept outside of the store.${" "}
+        <a href=${address(`/jobs/${part(job.id)}/result`).href} download="${job.id}.json">Download it as JSON</a>
+      </${Empty}>
+    `;
+  }
+  if (job.result === null) {
+    return html`<${Empty} icon="circle-check" title="None">The task returned nothing.</${Empty}>`;
+  }
   return html`<div class="inner"><${Tree} value=${job.result} label="the result" /></div>`;
 }
 
-const SAID = { created: "Created", due: "Due", succeeded: "It succeeded", failed: "It failed", cancelled: "It was cancelled", dropped: "It was dropped by a gate", expired: "It was not started in time", cancel_requested: "Asked to stop", discarded: "Discarded: no dead letter any more", attempt_timed_out: "ran out of time", attempt_lost: "was lost with its worker", attempt_released: "was given back" };
+const SAID = {
+  created: "Created",
+  due: "Due",
+  succeeded: "It succeeded",
+  failed: "It failed",
+  cancelled: "It was cancelled",
+  dropped: "It was dropped by a gate",
+  expired: "It was not started in time",
+  cancel_requested: "Asked to stop",
+  discarded: "Discarded: no dead letter any more",
+  attempt_timed_out: "ran out of time",
+  attempt_lost: "was lost with its worker",
+  attempt_released: "was given back",
+};
 
 function saidOf(one) {
   if (one.attempt === null) return SAID[one.event] || one.event;
@@ -83,10 +142,24 @@ export function Events({ job }) {
   const { data, problem, isLoading, refresh } = useResource(`/jobs/${part(job.id)}/events`, { live: onJob(job.id) });
   if (isLoading) return html`<${Loading} />`;
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
-  return html`<ol class="events">${data.items.map((one, at) => {
-    const state = one.event.replace("attempt_", "");
-    const detail = one.detail?.trimEnd().split("\n").at(-1);
-    return html`<li key=${at} data-tone=${SIGNS[one.event] ? "queue" : toneOf(state)}><span class="event-sign"><${Icon} name=${SIGNS[one.event] || signOf(state)} /></span>
-      <span class="event-at dim">${one.at ? html`<time datetime=${one.at} title=${explained(one.at)}>${exactClock(one.at)}</time>` : "–"}</span><span>${saidOf(one)}</span>${detail && html`<span class="dim clip small">${one.event === "attempt_started" ? `on ${detail}` : detail}</span>`}</li>`;
-  })}</ol>`;
+  return html`
+    <ol class="events">
+      ${data.items.map((one, at) => {
+        const state = one.event.replace("attempt_", "");
+        const detail = one.detail?.trimEnd().split("\n").at(-1);
+        return html`
+          <li key=${at} data-tone=${SIGNS[one.event] ? "queue" : toneOf(state)}>
+            <span class="event-sign"><${Icon} name=${SIGNS[one.event] || signOf(state)} /></span>
+            <span class="event-at dim">
+              ${one.at ? html`<time datetime=${one.at} title=${explained(one.at)}>${exactClock(one.at)}</time>` : "–"}
+            </span>
+            <span>${saidOf(one)}</span>
+            ${detail && html`
+              <span class="dim clip small">${one.event === "attempt_started" ? `on ${detail}` : detail}</span>
+            `}
+          </li>
+        `;
+      })}
+    </ol>
+  `;
 }

@@ -25,10 +25,20 @@ def import_file(name: str) -> None:
     print("reading", name)                      # what is printed is kept,
     current_job().logger.info("row %d", 12)     # and what is logged`;
 
-/** The lines of a job, or of one of its attempts. @param {string} id @param {number | null} only @param {boolean} isOver */
+/**
+ * The lines of a job, or of one of its attempts.
+ * @param {string} id
+ * @param {number | null} only
+ * @param {boolean} isOver
+ */
 function useLines(id, only, isOver) {
   const held = useRef({ lines: new Lines(), cursor: only ? `${only - 1}:${LAST}` : undefined, isReading: false });
-  const [shown, setShown] = useState({ version: 0, isDone: false, isLoaded: false, problem: /** @type {any} */ (null) });
+  const [shown, setShown] = useState({
+    version: 0,
+    isDone: false,
+    isLoaded: false,
+    problem: /** @type {any} */ (null),
+  });
   const gone = useRef(new AbortController());
   const update = (more = {}) => setShown((now) => ({ ...now, ...more, version: now.version + 1 }));
 
@@ -44,7 +54,11 @@ function useLines(id, only, isOver) {
     try {
       let isDone = false;
       do {
-        const page = await get(`/jobs/${part(id)}/logs`, { limit: PIECES, cursor: held.current.cursor }, gone.current.signal);
+        const page = await get(
+          `/jobs/${part(id)}/logs`,
+          { limit: PIECES, cursor: held.current.cursor },
+          gone.current.signal,
+        );
         isDone = !page.items.every(take) || !page.next_cursor;
         update({ isDone, isLoaded: true, problem: null });
       } while (all && !isDone);
@@ -57,9 +71,17 @@ function useLines(id, only, isOver) {
   useEffect(() => {
     gone.current = new AbortController();
     const stop = isOver ? (read(), () => {}) : follow(id, held, take, update);
-    return () => (stop(), gone.current.abort());
+    return () => {
+      stop();
+      gone.current.abort();
+    };
   }, [id, only, isOver]);
-  return { lines: held.current.lines, ...shown, more: () => isOver && !shown.isDone && shown.isLoaded && read(), all: () => read(true) };
+  return {
+    lines: held.current.lines,
+    ...shown,
+    more: () => isOver && !shown.isDone && shown.isLoaded && read(),
+    all: () => read(true),
+  };
 }
 
 /** Hear what a job writes until it ends. Gives how to stop. */
@@ -72,7 +94,10 @@ function follow(id, held, take, update) {
   const open = () => {
     source = new EventSource(address(`/jobs/${part(id)}/logs`, { follow: true, cursor: held.current.cursor }));
     source.addEventListener("log", (event) => void (isNew = take(JSON.parse(event.data)) || isNew));
-    source.addEventListener("end", () => (source.close(), update({ isDone: true, isLoaded: true })));
+    source.addEventListener("end", () => {
+      source.close();
+      update({ isDone: true, isLoaded: true });
+    });
     source.onopen = () => update({ isLoaded: true, problem: null });
     source.onerror = () => {
       source.close();
@@ -84,11 +109,20 @@ function follow(id, held, take, update) {
     if (isNew) update();
     isNew = false;
   }, FLUSH_MS);
-  return () => (source.close(), clearTimeout(again), clearInterval(flushes));
+  return () => {
+    source.close();
+    clearTimeout(again);
+    clearInterval(flushes);
+  };
 }
 
 const wraps = remembered("log-wraps", false);
-const SHOWN = /** @type {[string, number][]} */ ([["All lines", 0], ["Info and worse", 2], ["Warnings and worse", 3], ["Errors", 4]]);
+const SHOWN = /** @type {[string, number][]} */ ([
+  ["All lines", 0],
+  ["Info and worse", 2],
+  ["Warnings and worse", 3],
+  ["Errors", 4],
+]);
 
 /** @param {{job: any}} props */
 export function Logs({ job }) {
@@ -117,21 +151,75 @@ function Shown({ job, only }) {
     if (wasOver && !log.isDone) await log.all();
     setFollows(true);
   };
-  return html`<div class="logs">
-    <div class="log-tools">
-      <${Search} needle=${needle} onNeedle=${(said) => (setNeedle(said), setHit(0), setFollows(false))} hits=${hits} hit=${hit} onSeek=${seek} />
-      <${Attempts} job=${job} only=${only} />
-      ${hasRanks && html`<${Menu} icon="list-filter" label=${SHOWN.find(([, one]) => one === rank)[0]} items=${SHOWN.map(([label, one]) => ({ label, isOn: one === rank, run: () => setRank(one) }))} />`}
-      <span class="log-more"><button aria-pressed=${wraps.value} onClick=${() => (wraps.value = !wraps.value)}>Wrap</button>
-        ${!log.isDone && !wasOver ? html`<button aria-pressed=${follows} onClick=${() => setFollows(!follows)}>Follow</button>` : html`<button onClick=${toEnd}><${Icon} name="arrow-down" />End</button>`}
-        <button aria-label="Download all lines" title="Download all lines" onClick=${() => download(job, only)}><${Icon} name="download" /></button></span>
+  return html`
+    <div class="logs">
+      <div class="log-tools">
+        <${Search}
+          needle=${needle}
+          onNeedle=${(said) => {
+            setNeedle(said);
+            setHit(0);
+            setFollows(false);
+          }}
+          hits=${hits}
+          hit=${hit}
+          onSeek=${seek}
+        />
+        <${Attempts} job=${job} only=${only} />
+        ${hasRanks && html`
+          <${Menu}
+            icon="list-filter"
+            label=${SHOWN.find(([, one]) => one === rank)[0]}
+            items=${SHOWN.map(([label, one]) => ({ label, isOn: one === rank, run: () => setRank(one) }))}
+          />
+        `}
+        <span class="log-more">
+          <button aria-pressed=${wraps.value} onClick=${() => (wraps.value = !wraps.value)}>Wrap</button>
+          ${!log.isDone && !wasOver
+            ? html`<button aria-pressed=${follows} onClick=${() => setFollows(!follows)}>Follow</button>`
+            : html`<button onClick=${toEnd}><${Icon} name="arrow-down" />End</button>`}
+          <button aria-label="Download all lines" title="Download all lines" onClick=${() => download(job, only)}>
+            <${Icon} name="download" />
+          </button>
+        </span>
+      </div>
+      ${log.lines.length
+        ? html`
+            <${Log}
+              lines=${log.lines}
+              version=${log.version}
+              which=${which}
+              wraps=${wraps.value}
+              follows=${follows}
+              onFollow=${setFollows}
+              needle=${needle}
+              goal=${hits.length ? hits[hit] : null}
+              onNearEnd=${log.more}
+              label="What ${job.task} wrote"
+            />
+          `
+        : html`
+            <${Empty}
+              icon="scroll-text"
+              title=${isOver ? "It wrote nothing" : "Nothing written yet"}
+              code=${isOver ? CODE : undefined}
+            >
+              ${isOver ? "What a task prints and logs is kept with the job." : "It shows here as it is written."}
+            </${Empty}>
+          `}
+      ${log.lines.length > 0 && html`
+        <p class="log-end dim small" role="status">
+          ${many(log.lines.length, "line")}
+          ${which ? `, ${count(which.length)} shown` : ""}
+          ${log.isDone ? "" : wasOver ? "; there are more below" : "; it goes on"}
+          ${needle && wasOver && !log.isDone && html`
+            ${" "}
+            <button class="link" onClick=${log.all}>Read them all to search them</button>
+          `}
+        </p>
+      `}
     </div>
-    ${log.lines.length
-      ? html`<${Log} lines=${log.lines} version=${log.version} which=${which} wraps=${wraps.value} follows=${follows} onFollow=${setFollows} needle=${needle} goal=${hits.length ? hits[hit] : null} onNearEnd=${log.more} label="What ${job.task} wrote" />`
-      : html`<${Empty} icon="scroll-text" title=${isOver ? "It wrote nothing" : "Nothing written yet"} code=${isOver ? CODE : undefined}>${isOver ? "What a task prints and logs is kept with the job." : "It shows here as it is written."}</${Empty}>`}
-    ${log.lines.length > 0 && html`<p class="log-end dim small" role="status">${many(log.lines.length, "line")}${which ? `, ${count(which.length)} shown` : ""}${log.isDone ? "" : wasOver ? "; there are more below" : "; it goes on"}
-      ${needle && wasOver && !log.isDone && html` <button class="link" onClick=${log.all}>Read them all to search them</button>`}</p>`}
-  </div>`;
+  `;
 }
 
 /** Places, among those that are shown, of lines with a text in them. */
@@ -149,11 +237,30 @@ function Search({ needle, onNeedle, hits, hit, onSeek }) {
     else return;
     event.preventDefault();
   };
-  return html`<label class="log-search"><${Icon} name="search" /><span class="hidden-label">Search these lines</span>
-    <input type="search" placeholder="Search" value=${needle} onInput=${(event) => onNeedle(event.target.value)} onKeyDown=${press} />
-    ${needle && html`<span class="num small dim" role="status">${hits.length ? `${count(hit + 1)} of ${count(hits.length)}` : "none"}</span>
-      <button class="bare" aria-label="Line before" disabled=${!hits.length} onClick=${() => onSeek(-1)}><${Icon} name="chevron-up" /></button><button class="bare" aria-label="Next line" disabled=${!hits.length} onClick=${() => onSeek(1)}><${Icon} name="chevron-down" /></button>`}
-  </label>`;
+  return html`
+    <label class="log-search">
+      <${Icon} name="search" />
+      <span class="hidden-label">Search these lines</span>
+      <input
+        type="search"
+        placeholder="Search"
+        value=${needle}
+        onInput=${(event) => onNeedle(event.target.value)}
+        onKeyDown=${press}
+      />
+      ${needle && html`
+        <span class="num small dim" role="status">
+          ${hits.length ? `${count(hit + 1)} of ${count(hits.length)}` : "none"}
+        </span>
+        <button class="bare" aria-label="Line before" disabled=${!hits.length} onClick=${() => onSeek(-1)}>
+          <${Icon} name="chevron-up" />
+        </button>
+        <button class="bare" aria-label="Next line" disabled=${!hits.length} onClick=${() => onSeek(1)}>
+          <${Icon} name="chevron-down" />
+        </button>
+      `}
+    </label>
+  `;
 }
 
 const OFFERED = 50; // attempts, the newest of them
@@ -161,7 +268,14 @@ const OFFERED = 50; // attempts, the newest of them
 function Attempts({ job, only }) {
   if (job.attempt < 2) return null;
   const numbers = Array.from({ length: Math.min(job.attempt, OFFERED) }, (_, at) => job.attempt - at);
-  const items = [{ label: "All attempts", isOn: only === null, run: () => setQuery({ attempt: undefined }) }, ...numbers.map((number) => ({ label: `Attempt ${number}`, isOn: number === only, run: () => setQuery({ attempt: number }) }))];
+  const items = [
+    { label: "All attempts", isOn: only === null, run: () => setQuery({ attempt: undefined }) },
+    ...numbers.map((number) => ({
+      label: `Attempt ${number}`,
+      isOn: number === only,
+      run: () => setQuery({ attempt: number }),
+    })),
+  ];
   return html`<${Menu} icon="repeat" label=${only ? `Attempt ${only}` : "All attempts"} items=${items} />`;
 }
 
@@ -169,7 +283,7 @@ function Attempts({ job, only }) {
 function download(job, only) {
   return attempted(async () => {
     const texts = [];
-    for (let cursor = only ? `${only - 1}:${LAST}` : undefined; cursor !== null; ) {
+    for (let cursor = only ? `${only - 1}:${LAST}` : undefined; cursor !== null;) {
       const page = await get(`/jobs/${part(job.id)}/logs`, { limit: PIECES, cursor });
       const wanted = page.items.filter((piece) => !only || piece.attempt === only);
       texts.push(...wanted.map((piece) => piece.text));

@@ -13,7 +13,9 @@ import { say } from "../parts/toast.js";
 function flawOf(text) {
   try {
     const value = parse(text);
-    return value !== null && typeof value === "object" && !Array.isArray(value) ? null : "The arguments are an object: a name and a value for each.";
+    return value !== null && typeof value === "object" && !Array.isArray(value)
+      ? null
+      : "The arguments are an object: a name and a value for each.";
   } catch (error) {
     const at = /position (\d+)/.exec(error.message)?.[1];
     const before = text.slice(0, Number(at ?? text.length)).split("\n");
@@ -36,8 +38,25 @@ function misfits(schema, args) {
 function Parameters({ schema }) {
   const known = Object.entries(schema?.properties || {});
   if (!known.length) return null;
-  const kind = (one) => one.type || one.anyOf?.map((other) => other.type).filter(Boolean).join(" or ") || "anything";
-  return html`<p class="small dim">It takes ${known.map(([name, one], at) => html`${at > 0 && ", "}<code>${name}</code> (${kind(one)}${schema.required?.includes(name) ? "" : ", may be left out"})`)}.</p>`;
+  const kind = (one) =>
+    one.type ||
+    one.anyOf
+      ?.map((other) => other.type)
+      .filter(Boolean)
+      .join(" or ") ||
+    "anything";
+  return html`
+    <p class="small dim">
+      It takes${" "}
+      ${known.map(
+        ([name, one], at) => html`
+          ${at > 0 && ", "}<code>${name}</code> (${kind(one)}
+          ${schema.required?.includes(name) ? "" : ", may be left out"})
+        `,
+      )}
+      .
+    </p>
+  `;
 }
 
 /** @param {{job: any, onClose: () => void}} props */
@@ -53,16 +72,40 @@ export function Rerun({ job, onClose }) {
     say(`${made.task} is enqueued.`);
     go(`/jobs/${part(made.id)}`);
   };
-  return html`<${FormDialog} title="Run ${job.task} again" does="Enqueue it" wide onSubmit=${submit} onClose=${onClose}>
-    <p>A new job like this one, with what you change here. This one stays as it is.</p>
-    <label class="field"><span>Arguments, as JSON</span>
-      <textarea class="editor" rows=${Math.min(20, Math.max(6, text.split("\n").length + 1))} spellcheck=${false} autofocus value=${text} aria-invalid=${Boolean(flaw)} onInput=${(event) => setText(event.target.value)}></textarea></label>
-    <p class="flaw" role="status" data-tone=${flaw ? "bad" : odd.length ? "warn" : "good"}><${Icon} name=${flaw ? "circle-x" : odd.length ? "triangle-alert" : "circle-check"} />${flaw || odd.join(" ") || "This can be sent."}</p>
-    <${Parameters} schema=${schema} />
-    <div class="fields">
-      <label class="field"><span>Queue</span><input name="queue" placeholder=${job.queue} autocomplete="off" /></label>
-      <label class="field"><span>Priority</span><input name="priority" type="number" min="0" max="9" placeholder=${job.priority} /></label>
-      <label class="field"><span>Not before, from now</span><input name="delay" placeholder="now" autocomplete="off" /></label>
-    </div>
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog} title="Run ${job.task} again" does="Enqueue it" wide onSubmit=${submit} onClose=${onClose}>
+      <p>A new job like this one, with what you change here. This one stays as it is.</p>
+      <label class="field">
+        <span>Arguments, as JSON</span>
+        <textarea
+          class="editor"
+          rows=${Math.min(20, Math.max(6, text.split("\n").length + 1))}
+          spellcheck=${false}
+          autofocus
+          value=${text}
+          aria-invalid=${Boolean(flaw)}
+          onInput=${(event) => setText(event.target.value)}
+        ></textarea>
+      </label>
+      <p class="flaw" role="status" data-tone=${flaw ? "bad" : odd.length ? "warn" : "good"}>
+        <${Icon} name=${flaw ? "circle-x" : odd.length ? "triangle-alert" : "circle-check"} />
+        ${flaw || odd.join(" ") || "This can be sent."}
+      </p>
+      <${Parameters} schema=${schema} />
+      <div class="fields">
+        <label class="field">
+          <span>Queue</span>
+          <input name="queue" placeholder=${job.queue} autocomplete="off" />
+        </label>
+        <label class="field">
+          <span>Priority</span>
+          <input name="priority" type="number" min="0" max="9" placeholder=${job.priority} />
+        </label>
+        <label class="field">
+          <span>Not before, from now</span>
+          <input name="delay" placeholder="now" autocomplete="off" />
+        </label>
+      </div>
+    </${FormDialog}>
+  `;
 }

@@ -36,12 +36,30 @@ const SAID = { wait: "waited", delay: "delayed", backoff: "until the next try" }
 export function Timeline({ job, attempts, onAttempt }) {
   const spans = spansOf(job, attempts, now.value);
   const dense = spans.length > DENSE * 3 ? "very" : spans.length > DENSE ? "some" : undefined;
-  return html`<figure class="timeline" data-dense=${dense} aria-label="What happened to this job, in its order">
-    <div class="timeline-strip">${spans.map((span, at) => html`<${One} key=${at} span=${span} onAttempt=${onAttempt} />`)}</div>
-    <figcaption class="timeline-ends"><span><span class="dim">created</span> ${moment(job.created_at)}</span>
-      ${job.ended_at ? html`<span><span class="dim">${wordOf(job.state)}</span> ${moment(job.ended_at)} <span class="dim">after</span> ${duration(between(job.created_at, job.ended_at))}</span>` : html`<span class="dim">${job.state === "queued" && Date.parse(job.run_at) > now.value ? `due ${moment(job.run_at)}` : "now"}</span>`}
-    </figcaption>
-  </figure>`;
+  return html`
+    <figure class="timeline" data-dense=${dense} aria-label="What happened to this job, in its order">
+      <div class="timeline-strip">
+        ${spans.map((span, at) => html`<${One} key=${at} span=${span} onAttempt=${onAttempt} />`)}
+      </div>
+      <figcaption class="timeline-ends">
+        <span><span class="dim">created</span> ${moment(job.created_at)}</span>
+        ${job.ended_at
+          ? html`
+              <span>
+                <span class="dim">${wordOf(job.state)}</span>${" "}
+                ${moment(job.ended_at)}${" "}
+                <span class="dim">after</span>${" "}
+                ${duration(between(job.created_at, job.ended_at))}
+              </span>
+            `
+          : html`
+              <span class="dim">
+                ${job.state === "queued" && Date.parse(job.run_at) > now.value ? `due ${moment(job.run_at)}` : "now"}
+              </span>
+            `}
+      </figcaption>
+    </figure>
+  `;
 }
 
 function One({ span, onAttempt }) {
@@ -49,10 +67,27 @@ function One({ span, onAttempt }) {
   const style = { flexGrow: weight(seconds) };
   const told = `${clockOf(span.from)} to ${span.to ? clockOf(span.to) : "now"}`;
   if (span.kind !== "try") {
-    return html`<span class="span" data-kind=${span.kind} style=${style} title="${SAID[span.kind]} ${duration(seconds)}\n${told}"><span>${duration(seconds)}</span></span>`;
+    return html`
+      <span class="span" data-kind=${span.kind} style=${style} title="${SAID[span.kind]} ${duration(seconds)}\n${told}">
+        <span>${duration(seconds)}</span>
+      </span>
+    `;
   }
   const { number, state } = span.attempt;
-  return html`<button class="span" data-kind="try" data-tone=${toneOf(state)} data-state=${state} style=${style} title="attempt ${number}: ${wordOf(state)} after ${duration(seconds)}\n${told}"
-      aria-label="#${number} ${duration(seconds)}, ${wordOf(state)}" onClick=${() => onAttempt(number)}>
-    <${Icon} name=${signOf(state)} /><span>#${number}</span>${" "}<span class="span-took">${duration(seconds)}</span></button>`;
+  return html`
+    <button
+      class="span"
+      data-kind="try"
+      data-tone=${toneOf(state)}
+      data-state=${state}
+      style=${style}
+      title="attempt ${number}: ${wordOf(state)} after ${duration(seconds)}\n${told}"
+      aria-label="#${number} ${duration(seconds)}, ${wordOf(state)}"
+      onClick=${() => onAttempt(number)}
+    >
+      <${Icon} name=${signOf(state)} />
+      <span>#${number}</span>${" "}
+      <span class="span-took">${duration(seconds)}</span>
+    </button>
+  `;
 }

@@ -26,7 +26,10 @@ const ATTEMPTS = 100;
 /** The attempts of a job from the first on, and the rest when asked for. @param {string} id */
 function useAttempts(id) {
   const { data, refresh } = useResource(`/jobs/${part(id)}/attempts`, { query: { limit: ATTEMPTS }, live: onJob(id) });
-  const [later, setLater] = useState({ items: /** @type {any[]} */ ([]), next: /** @type {number | null | undefined} */ (undefined) });
+  const [later, setLater] = useState({
+    items: /** @type {any[]} */ ([]),
+    next: /** @type {number | null | undefined} */ (undefined),
+  });
   const next = later.next === undefined ? (data?.next_cursor ?? null) : later.next;
   const more = () =>
     attempt(async () => {
@@ -53,29 +56,49 @@ export default function Job({ params: { id } }) {
   ];
   const tab = chosenTab(tabs);
   const showAttempt = (number) => setQuery({ tab: undefined, attempt: number });
-  return html`<${Page} name="${job.task} ${id.slice(-8)}" trail=${[{ label: "Jobs", href: "#/jobs" }]} title=${html`${job.task}<${State} state=${shownState(job)} />`}
-      lead=${html`<${Lead} job=${job} />`} actions=${html`<${JobActions} job=${job} onChanged=${refresh} />`}>
-    <${Why} job=${job} />
-    <${Panel} label="Timeline">${job.progress !== null && html`<div class="job-progress"><${Progress} job=${job} /></div>`}<${Timeline} job=${job} attempts=${tried.attempts || []} onAttempt=${showAttempt} /></${Panel}>
-    <section class="panel" aria-label="About this job">
-      <${Tabs} tabs=${tabs} label="About this job" />
-      ${tab === "attempts" && (tried.attempts ? html`<${Attempts} job=${job} attempts=${tried.attempts} hasMore=${tried.hasMore} onMore=${tried.more} />` : html`<${Loading} />`)}
-      ${tab === "logs" && html`<${Logs} job=${job} />`}
-      ${tab === "payload" && html`<${Payload} job=${job} />`}
-      ${tab === "result" && html`<${Result} job=${job} />`}
-      ${tab === "details" && html`<${Details} job=${job} />`}
-      ${tab === "events" && html`<${Events} job=${job} />`}
-    </section>
-  </${Page}>`;
+  return html`
+    <${Page}
+      name="${job.task} ${id.slice(-8)}"
+      trail=${[{ label: "Jobs", href: "#/jobs" }]}
+      title=${html`${job.task}<${State} state=${shownState(job)} />`}
+      lead=${html`<${Lead} job=${job} />`}
+      actions=${html`<${JobActions} job=${job} onChanged=${refresh} />`}
+    >
+      <${Why} job=${job} />
+      <${Panel} label="Timeline">
+        ${job.progress !== null && html`<div class="job-progress"><${Progress} job=${job} /></div>`}
+        <${Timeline} job=${job} attempts=${tried.attempts || []} onAttempt=${showAttempt} />
+      </${Panel}>
+      <section class="panel" aria-label="About this job">
+        <${Tabs} tabs=${tabs} label="About this job" />
+        ${tab === "attempts" &&
+        (tried.attempts
+          ? html`<${Attempts} job=${job} attempts=${tried.attempts} hasMore=${tried.hasMore} onMore=${tried.more} />`
+          : html`<${Loading} />`)}
+        ${tab === "logs" && html`<${Logs} job=${job} />`}
+        ${tab === "payload" && html`<${Payload} job=${job} />`}
+        ${tab === "result" && html`<${Result} job=${job} />`}
+        ${tab === "details" && html`<${Details} job=${job} />`}
+        ${tab === "events" && html`<${Events} job=${job} />`}
+      </section>
+    </${Page}>
+  `;
 }
 
 function Lead({ job }) {
-  return html`<span class="mono job-id">${job.id}<${CopyButton} text=${job.id} label="Copy the id" /></span>
+  return html`
+    <span class="mono job-id">${job.id}<${CopyButton} text=${job.id} label="Copy the id" /></span>
     <a href=${href("/jobs", { q: word("queue", job.queue) })}><${Icon} name="layers-2" class="small" /> ${job.queue}</a>
     ${job.key && html`<span><${Icon} name="key-round" class="small" /> ${job.key}</span>`}
     ${job.tenant && html`<span><${Icon} name="user" class="small" /> ${job.tenant}</span>`}
     ${job.labels.map((label) => html`<a class="tag" href=${href("/jobs", { q: word("label", label) })}>${label}</a>`)}
-    ${(job.run_id || job.is_run) && html`<a class="link" href=${href(`/runs/${part(job.run_id || job.id)}`)}><${Icon} name="workflow" class="small" /> ${job.is_run ? "as a run, with its steps" : `step ${job.step} of a run`}</a>`}`;
+    ${(job.run_id || job.is_run) && html`
+      <a class="link" href=${href(`/runs/${part(job.run_id || job.id)}`)}>
+        <${Icon} name="workflow" class="small" />${" "}
+        ${job.is_run ? "as a run, with its steps" : `step ${job.step} of a run`}
+      </a>
+    `}
+  `;
 }
 
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/\w$/.test(text) ? "." : ""}`;
@@ -84,7 +107,15 @@ const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/\w
 function Why({ job }) {
   if (job.state === "succeeded") return null;
   if (job.state === "running") {
-    return job.is_cancel_requested && html`<${Notice} tone="warn" icon="ban">It was asked to stop, and has not yet.</${Notice}>`;
+    return (
+      job.is_cancel_requested && html`
+        <${Notice} tone="warn" icon="ban">It was asked to stop, and has not yet.</${Notice}>
+      `
+    );
   }
-  return html`<${Notice} tone=${toneOf(shownState(job))} icon=${job.state === "failed" ? "circle-x" : "info"}>${sentence(job.why)}</${Notice}>`;
+  return html`
+    <${Notice} tone=${toneOf(shownState(job))} icon=${job.state === "failed" ? "circle-x" : "info"}>
+      ${sentence(job.why)}
+    </${Notice}>
+  `;
 }

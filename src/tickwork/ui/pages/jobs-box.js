@@ -1,4 +1,5 @@
-// The box above the jobs: a query that is read while it is written, completed, and explained where it cannot be understood.
+// The box above the jobs: a query that is read while it is written, completed, and explained where it cannot be
+// understood.
 
 import { html, useEffect, useId, useRef, useState } from "../vendor/core.js";
 import { get } from "../lib/api.js";
@@ -14,9 +15,15 @@ function useNames(isWanted) {
   const [names, setNames] = useState(/** @type {Record<string, string[]>} */ ({}));
   useEffect(() => {
     if (!isWanted) return;
-    const learn = (path, query, read) => get(path, query).then((told) => setNames((now) => merged(now, read(told.items)))).catch(() => {});
+    const learn = (path, query, read) =>
+      get(path, query)
+        .then((told) => setNames((now) => merged(now, read(told.items))))
+        .catch(() => {});
     learn("/queues", {}, (items) => ({ queue: items.map((one) => one.name) }));
-    learn("/tasks", { limit: NAMES }, (items) => ({ task: items.map((one) => one.name), queue: items.map((one) => one.queue) }));
+    learn("/tasks", { limit: NAMES }, (items) => ({
+      task: items.map((one) => one.name),
+      queue: items.map((one) => one.queue),
+    }));
     learn("/workers", {}, (items) => ({ worker: items.map((one) => one.id) }));
   }, [isWanted]);
   return names;
@@ -24,7 +31,10 @@ function useNames(isWanted) {
 
 /** @param {Record<string, string[]>} known @param {Record<string, string[]>} more */
 function merged(known, more) {
-  const joined = Object.entries(more).map(([field, names]) => [field, [...new Set([...(known[field] || []), ...names])].sort()]);
+  const joined = Object.entries(more).map(([field, names]) => [
+    field,
+    [...new Set([...(known[field] || []), ...names])].sort(),
+  ]);
   return { ...known, ...Object.fromEntries(joined) };
 }
 
@@ -91,29 +101,86 @@ export function QueryBox({ text, onChange, troubles }) {
     apply(said, next.items.length && next.from < place ? THINK_MS : APPLY_MS);
   };
   const isWriting = isOpen && typed.trim() !== text;
-  return html`<div class="query">
-    <div class="query-line">
-      <${Icon} name="search" />
-      <input ref=${input} type="search" role="combobox" aria-label="Which jobs" aria-expanded=${isListed} aria-controls=${id} aria-autocomplete="list" spellcheck=${false} autocomplete="off" autocapitalize="off"
-        aria-activedescendant=${isListed && at >= 0 ? `${id}-${at}` : undefined} aria-describedby=${troubles.length ? `${id}-troubles` : undefined} aria-invalid=${troubles.length > 0 && !isWriting}
-        placeholder='state:failed queue:mail age:<24h "timeout"' value=${typed} onInput=${typing} onKeyDown=${press} onKeyUp=${moved} onClick=${() => (moved(), setOpen(true))}
-        onFocus=${() => (setUsed(true), setOpen(true))} onBlur=${() => setOpen(false)} />
-      <kbd>/</kbd>
+  return html`
+    <div class="query">
+      <div class="query-line">
+        <${Icon} name="search" />
+        <input
+          ref=${input}
+          type="search"
+          role="combobox"
+          aria-label="Which jobs"
+          aria-expanded=${isListed}
+          aria-controls=${id}
+          aria-autocomplete="list"
+          spellcheck=${false}
+          autocomplete="off"
+          autocapitalize="off"
+          aria-activedescendant=${isListed && at >= 0 ? `${id}-${at}` : undefined}
+          aria-describedby=${troubles.length ? `${id}-troubles` : undefined}
+          aria-invalid=${troubles.length > 0 && !isWriting}
+          placeholder='state:failed queue:mail age:<24h "timeout"'
+          value=${typed}
+          onInput=${typing}
+          onKeyDown=${press}
+          onKeyUp=${moved}
+          onClick=${() => {
+            moved();
+            setOpen(true);
+          }}
+          onFocus=${() => {
+            setUsed(true);
+            setOpen(true);
+          }}
+          onBlur=${() => setOpen(false)}
+        />
+        <kbd>/</kbd>
+      </div>
+      ${isListed && html`
+        <ul class="query-items" id=${id} role="listbox" aria-label="What could be written here">
+          ${items.map(
+            (item, index) => html`
+              <li
+                key=${item.label}
+                id="${id}-${index}"
+                role="option"
+                aria-selected=${index === at}
+                onMouseDown=${(event) => {
+                  event.preventDefault();
+                  choose(item);
+                }}
+              >
+                <code>${item.label}</code>
+                ${item.says && html`<span class="dim">${item.says}</span>`}
+              </li>
+            `,
+          )}
+        </ul>
+      `}
+      ${troubles.length > 0 && !isWriting && html`
+        <div id="${id}-troubles" role="status">
+          <ul class="query-troubles">
+            ${troubles.map((one) => html`<${Explained} text=${text} trouble=${one} onFix=${apply} />`)}
+          </ul>
+        </div>
+      `}
     </div>
-    ${isListed &&
-    html`<ul class="query-items" id=${id} role="listbox" aria-label="What could be written here">
-      ${items.map(
-        (item, index) => html`<li key=${item.label} id="${id}-${index}" role="option" aria-selected=${index === at} onMouseDown=${(event) => (event.preventDefault(), choose(item))}>
-          <code>${item.label}</code>${item.says && html`<span class="dim">${item.says}</span>`}</li>`,
-      )}
-    </ul>`}
-    ${troubles.length > 0 && !isWriting && html`<div id="${id}-troubles" role="status"><ul class="query-troubles">${troubles.map((one) => html`<${Explained} text=${text} trouble=${one} onFix=${apply} />`)}</ul></div>`}
-  </div>`;
+  `;
 }
 
 /** A word that was not understood, where it stands. */
 function Explained({ text, trouble, onFix }) {
   const fixed = text.slice(0, trouble.at) + trouble.fix + text.slice(trouble.end);
   const before = text.slice(Math.max(0, trouble.at - 24), trouble.at);
-  return html`<li><${Icon} name="circle-alert" /><code><span class="dim">${trouble.at > 24 && "…"}${before}</span><mark>${text.slice(trouble.at, trouble.end)}</mark></code><span>${trouble.text}</span>${trouble.fix && html`<button class="link" onClick=${() => onFix(fixed)}>Say ${trouble.fix} instead</button>`}</li>`;
+  return html`
+    <li>
+      <${Icon} name="circle-alert" />
+      <code>
+        <span class="dim">${trouble.at > 24 && "…"}${before}</span>
+        <mark>${text.slice(trouble.at, trouble.end)}</mark>
+      </code>
+      <span>${trouble.text}</span>
+      ${trouble.fix && html`<button class="link" onClick=${() => onFix(fixed)}>Say ${trouble.fix} instead</button>`}
+    </li>
+  `;
 }

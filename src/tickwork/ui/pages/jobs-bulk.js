@@ -12,20 +12,51 @@ import { shownState } from "./jobs-columns.js";
 /** @typedef {"retry"|"cancel"|"reschedule"|"discard"} Action */
 /** @typedef {{ids: string[]} | {filter: Record<string, any>}} Which */
 
-export const ACTIONS = /** @type {Record<Action, {label: string, icon: string, text: string, none: string, isBad?: boolean}>} */ ({
-  retry: { label: "Retry", icon: "rotate-ccw", text: "They are queued again, and tried as if for the first time.", none: "None of them can be retried: only jobs that ended without success can." },
-  cancel: { label: "Cancel", icon: "ban", text: "Those that wait are not started. Those that run are asked to stop.", none: "None of them can be cancelled: they have all ended.", isBad: true },
-  reschedule: { label: "Reschedule", icon: "clock", text: "They are due at another time. Only jobs that wait can be rescheduled.", none: "None of them waits, so none can be rescheduled." },
-  discard: { label: "Discard", icon: "trash-2", text: "They are no dead letters any more, and stay failed until retention lets them go.", none: "None of them is a dead letter, so there is nothing to discard.", isBad: true },
-});
+export const ACTIONS =
+  /** @type {Record<Action, {label: string, icon: string, text: string, none: string, isBad?: boolean}>} */ ({
+    retry: {
+      label: "Retry",
+      icon: "rotate-ccw",
+      text: "They are queued again, and tried as if for the first time.",
+      none: "None of them can be retried: only jobs that ended without success can.",
+    },
+    cancel: {
+      label: "Cancel",
+      icon: "ban",
+      text: "Those that wait are not started. Those that run are asked to stop.",
+      none: "None of them can be cancelled: they have all ended.",
+      isBad: true,
+    },
+    reschedule: {
+      label: "Reschedule",
+      icon: "clock",
+      text: "They are due at another time. Only jobs that wait can be rescheduled.",
+      none: "None of them waits, so none can be rescheduled.",
+    },
+    discard: {
+      label: "Discard",
+      icon: "trash-2",
+      text: "They are no dead letters any more, and stay failed until retention lets them go.",
+      none: "None of them is a dead letter, so there is nothing to discard.",
+      isBad: true,
+    },
+  });
 
 const PREVIEWED = { reschedule: { delay: "1h" } }; // to be tried out it has to say when
 
-/** Which jobs are meant, without those that were made since they were shown. @param {Which} which @param {string} at @returns {Which} */
+/**
+ * Which jobs are meant, without those that were made since they were shown.
+ * @param {Which} which
+ * @param {string} at
+ * @returns {Which}
+ */
 const until = (which, at) => ("filter" in which ? { filter: { created_before: at, ...which.filter } } : which);
 
-/** Ask before many jobs are changed: how many it concerns, and which, for example.
- * @param {{action: Action, which: Which, onClose: () => void, onBegun: (operation: any, total: number | null) => void}} props */
+/**
+ * Ask before many jobs are changed: how many it concerns, and which, for example.
+ * @param {{action: Action, which: Which, onClose: () => void, onBegun: (operation: any, total: number | null) => void}}
+ *   props
+ */
 export function BulkDialog({ action, which, onClose, onBegun }) {
   const [tried, setTried] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {any} */ (null));
@@ -33,35 +64,82 @@ export function BulkDialog({ action, which, onClose, onBegun }) {
     post("/bulk", { action, ...which, ...PREVIEWED[action], dry_run: true }).then(setTried, setProblem);
   }, []);
   const { label, text, none, isBad } = ACTIONS[action];
-  const size = tried && `${count(tried.count)}${tried.is_partial ? " or more" : ""} ${tried.count === 1 && !tried.is_partial ? "job" : "jobs"}`;
+  const size =
+    tried &&
+    `${count(tried.count)}${tried.is_partial ? " or more" : ""} ${tried.count === 1 && !tried.is_partial ? "job" : "jobs"}`;
   const submit = async (values) => {
     const operation = await post("/bulk", { action, ...until(which, tried.at), ...timed(action, values) });
     onBegun(operation, tried.is_partial ? null : tried.count);
   };
   const isNothing = tried?.count === 0 && !tried.is_partial;
-  return html`<${FormDialog} isReady=${Boolean(tried || problem)} title=${tried ? `${label} ${size}` : label} does=${tried && !isNothing ? `${label} ${size}` : "Understood"} isBad=${isBad && !isNothing}
-      onSubmit=${tried && !isNothing ? submit : async () => {}} onClose=${onClose}>
-    ${problem ? html`<${Refusal} problem=${problem} />` : !tried ? html`<${Loading} />` : isNothing ? html`<p>${none}</p>` : html`<${Preview} tried=${tried} text=${text} />`}
-    ${tried && !isNothing && action === "reschedule" && html`<${WhenFields} />`}
-    ${tried && tried.count > 1 && action === "retry" && html`<label class="field"><span>Spread them out</span><input name="rate" placeholder="50/s" autocomplete="off" /><small>Empty: all at once. They wait in their queues all the same.</small></label>`}
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog}
+      isReady=${Boolean(tried || problem)}
+      title=${tried ? `${label} ${size}` : label}
+      does=${tried && !isNothing ? `${label} ${size}` : "Understood"}
+      isBad=${isBad && !isNothing}
+      onSubmit=${tried && !isNothing ? submit : async () => {}}
+      onClose=${onClose}
+    >
+      ${problem
+        ? html`<${Refusal} problem=${problem} />`
+        : !tried
+          ? html`<${Loading} />`
+          : isNothing
+            ? html`<p>${none}</p>`
+            : html`<${Preview} tried=${tried} text=${text} />`}
+      ${tried && !isNothing && action === "reschedule" && html`<${WhenFields} />`}
+      ${tried && tried.count > 1 && action === "retry" && html`
+        <label class="field">
+          <span>Spread them out</span>
+          <input name="rate" placeholder="50/s" autocomplete="off" />
+          <small>Empty: all at once. They wait in their queues all the same.</small>
+        </label>
+      `}
+    </${FormDialog}>
+  `;
 }
 
 function Preview({ tried, text }) {
   const rest = tried.count - tried.sample.length;
-  return html`<p>${text}</p>
+  return html`
+    <p>${text}</p>
     <ul class="sample" aria-label="Some of them">
-      ${tried.sample.map((job) => html`<li key=${job.id}><${Sign} state=${shownState(job)} /><b>${job.task}</b><span class="mono dim">${shortId(job.id)}</span>${job.error && html`<span class="clip bad-text">${job.error}</span>`}</li>`)}
+      ${tried.sample.map(
+        (job) => html`
+          <li key=${job.id}>
+            <${Sign} state=${shownState(job)} />
+            <b>${job.task}</b>
+            <span class="mono dim">${shortId(job.id)}</span>
+            ${job.error && html`<span class="clip bad-text">${job.error}</span>`}
+          </li>
+        `,
+      )}
     </ul>
-    ${(rest > 0 || tried.is_partial) && html`<p class="dim small">and ${count(rest)}${tried.is_partial ? " or more" : ""} others. Jobs that are made from now on are left alone.</p>`}`;
+    ${(rest > 0 || tried.is_partial) && html`
+      <p class="dim small">
+        and ${count(rest)}${tried.is_partial ? " or more" : ""} others. Jobs that are made from now on are left alone.
+      </p>
+    `}
+  `;
 }
 
 /** When jobs are to be due instead. */
 export function WhenFields() {
-  return html`<div class="fields">
-    <label class="field"><span>After so long</span><input name="delay" placeholder="30m" autocomplete="off" autofocus /><small>10s, 30m, 1h30m; 0s is now</small></label>
-    <label class="field"><span>or at</span><input name="at" type="datetime-local" step="1" /><small>in the zone of this browser</small></label>
-  </div>`;
+  return html`
+    <div class="fields">
+      <label class="field">
+        <span>After so long</span>
+        <input name="delay" placeholder="30m" autocomplete="off" autofocus />
+        <small>10s, 30m, 1h30m; 0s is now</small>
+      </label>
+      <label class="field">
+        <span>or at</span>
+        <input name="at" type="datetime-local" step="1" />
+        <small>in the zone of this browser</small>
+      </label>
+    </div>
+  `;
 }
 
 /** What the fields of a dialog say of time. @param {Record<string, any>} values */
@@ -81,17 +159,39 @@ const FOR = {
   discard: ["failed"],
 };
 
-/** What can be done with the jobs that are chosen. `states` are those that they are in; null: in any.
- * @param {{selection: any, states: string[] | null, matching: string | null, canAll: boolean, onAll: () => void, hint?: any, onAction: (action: Action) => void}} props */
+/**
+ * What can be done with the jobs that are chosen. `states` are those that they are in; null: in any.
+ * @param {{selection: any, states: string[] | null, matching: string | null, canAll: boolean, onAll: () => void, hint?:
+ *   any, onAction: (action: Action) => void}} props
+ */
 export function BulkBar({ selection, states, matching, canAll, onAll, hint, onAction }) {
-  const possible = Object.entries(ACTIONS).filter(([action]) => !states || states.some((state) => FOR[action].includes(state)));
-  return html`<div class="bulk" role="toolbar" aria-label="Do something with the jobs that are chosen">
-    <span>${selection.isAll ? html`<b>All ${matching} that match</b>` : html`<b>${many(selection.size, "job")}</b> chosen`}</span>
-    ${!selection.isAll && canAll && html`<button class="link" onClick=${onAll}>Choose all ${matching} that match</button>`}
-    ${hint}
-    <span class="bulk-actions">
-      ${possible.map(([action, { label, icon }]) => html`<button key=${action} onClick=${() => onAction(/** @type {Action} */ (action))}><${Icon} name=${icon} />${label}</button>`)}
-      <button class="bare" aria-label="Choose nothing" title="Choose nothing (Escape)" onClick=${selection.clear}><${Icon} name="x" /></button>
-    </span>
-  </div>`;
+  const possible = Object.entries(ACTIONS).filter(
+    ([action]) => !states || states.some((state) => FOR[action].includes(state)),
+  );
+  return html`
+    <div class="bulk" role="toolbar" aria-label="Do something with the jobs that are chosen">
+      <span>
+        ${selection.isAll
+          ? html`<b>All ${matching} that match</b>`
+          : html`<b>${many(selection.size, "job")}</b> chosen`}
+      </span>
+      ${!selection.isAll && canAll && html`
+        <button class="link" onClick=${onAll}>Choose all ${matching} that match</button>
+      `}
+      ${hint}
+      <span class="bulk-actions">
+        ${possible.map(
+          ([action, { label, icon }]) => html`
+            <button key=${action} onClick=${() => onAction(/** @type {Action} */ (action))}>
+              <${Icon} name=${icon} />
+              ${label}
+            </button>
+          `,
+        )}
+        <button class="bare" aria-label="Choose nothing" title="Choose nothing (Escape)" onClick=${selection.clear}>
+          <${Icon} name="x" />
+        </button>
+      </span>
+    </div>
+  `;
 }

@@ -8,9 +8,12 @@ import { inTurns } from "../lib/turns.js";
 const MOST = 100; // rows that one look asks for
 const ENDED = new Set(["succeeded", "failed", "cancelled", "dropped", "expired"]);
 
-/** The rows of a list, as they are now. Those that changed are asked for by their ids, in one call; what the list itself
+/**
+ * The rows of a list, as they are now. Those that changed are asked for by their ids, in one call; what the list itself
  * reads again later counts instead.
- * @param {any[]} rows @returns {{rows: any[], renew: () => void}} */
+ * @param {any[]} rows
+ * @returns {{rows: any[], renew: () => void}}
+ */
 export function useCurrent(rows) {
   const [later, setLater] = useState(/** @type {Map<any, any>} */ (new Map())); // by the rows that they stand for
   const told = useRef(/** @type {Set<string> | null} */ (new Set())); // those that changed; null: nobody knows which
@@ -21,7 +24,10 @@ export function useCurrent(rows) {
   const look = async () => {
     const which = told.current;
     told.current = new Set();
-    const ids = shown.filter((row) => (which ? which.has(row.id) : !ENDED.has(row.state))).map((row) => row.id).slice(0, MOST);
+    const ids = shown
+      .filter((row) => (which ? which.has(row.id) : !ENDED.has(row.state)))
+      .map((row) => row.id)
+      .slice(0, MOST);
     if (!ids.length) return;
     const found = await get("/jobs", { id: ids, limit: ids.length }).catch(() => ({ items: [] }));
     const now = new Map(found.items.map((row) => [row.id, row]));

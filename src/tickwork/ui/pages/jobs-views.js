@@ -20,21 +20,55 @@ function forget(view) {
 export function Views({ text }) {
   const [isSaving, setSaving] = useState(false);
   const here = views.value.find((one) => one.q === text);
-  return html`${views.value.length > 0 &&
-    html`<nav class="views" aria-label="Saved views">
-      ${views.value.map((one) => html`<a key=${one.name} href=${href("/jobs", { q: one.q })} title=${one.q} aria-current=${one === here ? "page" : undefined}><${Icon} name="star" class="small" />${one.name}</a>`)}
-      ${here && html`<button class="bare" aria-label="Forget the view ${here.name}" title="Forget the view ${here.name}" onClick=${() => forget(here)}><${Icon} name="x" /></button>`}
-    </nav>`}
-    ${text && !here && html`<button class="bare save-view" onClick=${() => setSaving(true)}><${Icon} name="star" />Save view</button>`}
-    ${isSaving && html`<${SaveView} text=${text} onClose=${() => setSaving(false)} />`}`;
+  return html`
+    ${views.value.length > 0 && html`
+      <nav class="views" aria-label="Saved views">
+        ${views.value.map(
+          (one) => html`
+            <a
+              key=${one.name}
+              href=${href("/jobs", { q: one.q })}
+              title=${one.q}
+              aria-current=${one === here ? "page" : undefined}
+            >
+              <${Icon} name="star" class="small" />
+              ${one.name}
+            </a>
+          `,
+        )}
+        ${here && html`
+          <button
+            class="bare"
+            aria-label="Forget the view ${here.name}"
+            title="Forget the view ${here.name}"
+            onClick=${() => forget(here)}
+          >
+            <${Icon} name="x" />
+          </button>
+        `}
+      </nav>
+    `}
+    ${text && !here && html`
+      <button class="bare save-view" onClick=${() => setSaving(true)}><${Icon} name="star" />Save view</button>
+    `}
+    ${isSaving && html`<${SaveView} text=${text} onClose=${() => setSaving(false)} />`}
+  `;
 }
 
 function SaveView({ text, onClose }) {
   const save = async ({ name }) => {
     views.value = [...views.value.filter((one) => one.name !== name), { name, q: text }];
   };
-  return html`<${FormDialog} title="Save this view" does="Save it" onSubmit=${save} onClose=${onClose}>
-    <p class="dim">This browser keeps <code>${text}</code> under a name. To share it with others, send them the address of this page.</p>
-    <label class="field"><span>Name</span><input name="name" required maxlength="40" autofocus autocomplete="off" placeholder="Mail that fails" /></label>
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog} title="Save this view" does="Save it" onSubmit=${save} onClose=${onClose}>
+      <p class="dim">
+        This browser keeps <code>${text}</code> under a name. To share it with others, send them the address of this
+        page.
+      </p>
+      <label class="field">
+        <span>Name</span>
+        <input name="name" required maxlength="40" autofocus autocomplete="off" placeholder="Mail that fails" />
+      </label>
+    </${FormDialog}>
+  `;
 }

@@ -39,7 +39,12 @@ app.work()`;
 
 const COUNT_S = 3; // counting looks at thousands of jobs
 const RARE = ["dropped", "expired", "cancelled", "delayed", "retrying"]; // shown once there are some
-const AGES = [["Any time", null], ["Last hour", "<1h"], ["Last 24 hours", "<24h"], ["Last 7 days", "<7d"]];
+const AGES = [
+  ["Any time", null],
+  ["Last hour", "<1h"],
+  ["Last 24 hours", "<24h"],
+  ["Last 7 days", "<7d"],
+];
 const showQuery = (q) => setQuery({ q: q || undefined }, { push: true });
 
 export default function Jobs() {
@@ -57,36 +62,86 @@ export default function Jobs() {
     list.renew();
     counts.refresh();
   };
-  return html`<${Page} title="Jobs" actions=${html`<${CopyAs} forms=${formsOf(query.filter)} label="Copy list as" /><${ColumnsMenu} />`}>
-    <div class="jobs-head">
-      <div class="row query-row"><${QueryBox} text=${text} onChange=${(said) => setQuery({ q: said || undefined })} troubles=${query.troubles} /><${Ages} text=${text} /></div>
-      <div class="row spread"><${States} counts=${counts.data?.items} text=${text} /><div class="row"><${Views} text=${text} /></div></div>
-    </div>
-    <${Many} selection=${selection} rows=${current.rows} query=${query} counts=${counts.data?.items} state=${state} onChanged=${renew} />
-    <${Rows} list=${list} rows=${current.rows} selection=${selection} query=${query} onChanged=${renew} />
-  </${Page}>`;
+  return html`
+    <${Page}
+      title="Jobs"
+      actions=${html`<${CopyAs} forms=${formsOf(query.filter)} label="Copy list as" /><${ColumnsMenu} />`}
+    >
+      <div class="jobs-head">
+        <div class="row query-row">
+          <${QueryBox}
+            text=${text}
+            onChange=${(said) => setQuery({ q: said || undefined })}
+            troubles=${query.troubles}
+          />
+          <${Ages} text=${text} />
+        </div>
+        <div class="row spread">
+          <${States} counts=${counts.data?.items} text=${text} />
+          <div class="row"><${Views} text=${text} /></div>
+        </div>
+      </div>
+      <${Many}
+        selection=${selection}
+        rows=${current.rows}
+        query=${query}
+        counts=${counts.data?.items}
+        state=${state}
+        onChanged=${renew}
+      />
+      <${Rows} list=${list} rows=${current.rows} selection=${selection} query=${query} onChanged=${renew} />
+    </${Page}>
+  `;
 }
 
 function Ages({ text }) {
   const said = valueOf(text, "age") ?? null;
   const here = AGES.find(([, age]) => age === said);
-  return html`<${Menu} icon="clock" label=${here ? here[0] : `age ${said}`} align="right" items=${AGES.map(([label, age]) => ({ label, isOn: age === said, run: () => showQuery(withField(text, "age", age)) }))} />`;
+  return html`
+    <${Menu}
+      icon="clock"
+      label=${here ? here[0] : `age ${said}`}
+      align="right"
+      items=${AGES.map(([label, age]) => ({
+        label,
+        isOn: age === said,
+        run: () => showQuery(withField(text, "age", age)),
+      }))}
+    />
+  `;
 }
 
 function States({ counts, text }) {
   const chosen = valueOf(text, "state");
   const shown = (counts || []).filter((one) => one.count || one.state === chosen || !RARE.includes(one.state));
-  return html`<div class="chips" role="group" aria-label="Jobs by state">
-    ${shown.map(
-      (one) => html`<button key=${one.state} class="chip" data-tone=${toneOf(one.state)} data-state=${one.state} aria-pressed=${one.state === chosen} onClick=${() => showQuery(withField(text, "state", one.state === chosen ? null : one.state))}>
-        <${Icon} name=${signOf(one.state)} /><span>${one.state}</span><b class="num">${atLeast(one.count, one.is_bounded)}</b></button>`,
-    )}
-  </div>`;
+  return html`
+    <div class="chips" role="group" aria-label="Jobs by state">
+      ${shown.map(
+        (one) => html`
+          <button
+            key=${one.state}
+            class="chip"
+            data-tone=${toneOf(one.state)}
+            data-state=${one.state}
+            aria-pressed=${one.state === chosen}
+            onClick=${() => showQuery(withField(text, "state", one.state === chosen ? null : one.state))}
+          >
+            <${Icon} name=${signOf(one.state)} />
+            <span>${one.state}</span>
+            <b class="num">${atLeast(one.count, one.is_bounded)}</b>
+          </button>
+        `,
+      )}
+    </div>
+  `;
 }
 
 /** How many match, as far as it was counted. */
 function matching(counts, state) {
-  const counted = (counts || []).filter((one) => !state || one.state === state || (state === "queued" && ["due", "delayed", "retrying"].includes(one.state)));
+  const counted = (counts || []).filter(
+    (one) =>
+      !state || one.state === state || (state === "queued" && ["due", "delayed", "retrying"].includes(one.state)),
+  );
   if (!counted.length) return { size: null, said: "" };
   const size = counted.reduce((sum, one) => sum + one.count, 0);
   return { size, said: `${count(size)}${counted.some((one) => one.is_bounded) ? "+" : ""}` };
@@ -103,13 +158,51 @@ function Many({ selection, rows, query, counts, state, onChanged }) {
   const isAnything = Object.keys(filter).length === 0;
   const canAll = !q && !isAnything && isUnderstood && (size === null || size > selection.size);
   const hint = q
-    ? html`<button class="link" onClick=${() => showQuery(wordsAsError(query.text))}>To choose all that match, look for the words in errors</button>`
+    ? html`
+        <button class="link" onClick=${() => showQuery(wordsAsError(query.text))}>
+          To choose all that match, look for the words in errors
+        </button>
+      `
     : isAnything && html`<span class="dim" data-from="tablet">Restrict the list to choose all of it.</span>`;
-  const states = selection.isAll ? (state ? [state] : null) : rows.filter((job) => selection.ids.has(job.id)).map(shownState);
+  const states = selection.isAll
+    ? state
+      ? [state]
+      : null
+    : rows.filter((job) => selection.ids.has(job.id)).map(shownState);
   const which = () => (selection.isAll ? { filter } : { ids: [...selection.ids] });
-  return html`${selection.size > 0 && html`<${BulkBar} selection=${selection} states=${states} matching=${said} canAll=${canAll} onAll=${selection.all} hint=${hint} onAction=${(action) => setAsked({ action, which: which() })} />`}
-    ${asked && html`<${BulkDialog} ...${asked} onClose=${() => setAsked(null)} onBegun=${(one, total) => (setBegun([...begun, { id: one.id, total }]), selection.clear())} />`}
-    ${begun.map((one) => html`<${Begun} key=${one.id} ...${one} onChanged=${onChanged} onClose=${() => setBegun(begun.filter((other) => other !== one))} />`)}`;
+  return html`
+    ${selection.size > 0 && html`
+      <${BulkBar}
+        selection=${selection}
+        states=${states}
+        matching=${said}
+        canAll=${canAll}
+        onAll=${selection.all}
+        hint=${hint}
+        onAction=${(action) => setAsked({ action, which: which() })}
+      />
+    `}
+    ${asked && html`
+      <${BulkDialog}
+        ...${asked}
+        onClose=${() => setAsked(null)}
+        onBegun=${(one, total) => {
+          setBegun([...begun, { id: one.id, total }]);
+          selection.clear();
+        }}
+      />
+    `}
+    ${begun.map(
+      (one) => html`
+        <${Begun}
+          key=${one.id}
+          ...${one}
+          onChanged=${onChanged}
+          onClose=${() => setBegun(begun.filter((other) => other !== one))}
+        />
+      `,
+    )}
+  `;
 }
 
 function Begun({ id, total, onChanged, onClose }) {
@@ -121,10 +214,13 @@ function Begun({ id, total, onChanged, onClose }) {
 const BAD = { failed: "bad", retrying: "retry" };
 
 function Rows({ list, rows, selection, query, onChanged }) {
-  const change = (what, done) => (job) => attempt(() => post(`/jobs/${part(job.id)}/${what}`).then(onChanged), `${job.task} ${done}.`);
+  const change = (what, done) => (job) =>
+    attempt(() => post(`/jobs/${part(job.id)}/${what}`).then(onChanged), `${job.task} ${done}.`);
   const cancel = async (job) => {
     const text = `${job.task} ${shortId(job.id)} is not started or, if it runs, asked to stop.`;
-    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) await change("cancel", "is cancelled, or asked to stop")(job);
+    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) {
+      await change("cancel", "is cancelled, or asked to stop")(job);
+    }
   };
   const rowKeys = may("operate")
     ? [
@@ -132,27 +228,69 @@ function Rows({ list, rows, selection, query, onChanged }) {
         { keys: "c", does: "cancel the job", run: cancel },
       ]
     : [];
-  if (list.problem && !rows.length) return html`<${Panel} label="Jobs"><${Trouble} problem=${list.problem} onRetry=${list.refresh} /></${Panel}>`;
+  if (list.problem && !rows.length) {
+    return html`<${Panel} label="Jobs"><${Trouble} problem=${list.problem} onRetry=${list.refresh} /></${Panel}>`;
+  }
   if (list.isLoading && !rows.length) return html`<${Panel} label="Jobs"><${Loading} /></${Panel}>`;
   const top = () => {
     list.refresh();
     scrollTo({ top: 0 });
   };
-  return html`<${Panel} label="Jobs" class="jobs ${list.isLoading ? "is-stale" : ""}">
-    ${list.fresh > 0 && html`<div class="fresh"><button class="main" onClick=${top}><${Icon} name="arrow-up" />${list.fresh >= pageSize.value ? `${count(list.fresh)}+` : count(list.fresh)} new</button></div>`}
-    ${list.isPartial && html`<div class="inner"><${Notice} tone="warn">So many tasks and keys begin with these words that some are left out. Say more of them.</${Notice}></div>`}
-    ${rows.length
-      ? html`<${Table} label="Jobs" columns=${shownColumns()} rows=${rows} hrefOf=${jobHref} selection=${may("operate") ? selection : undefined} rowKeys=${rowKeys} toneOf=${(job) => BAD[shownState(job)]} />`
-      : html`<${Nothing} list=${list} query=${query} />`}
-    <${More} list=${list} />
-    ${rows.length > 0 && !list.hasMore && html`<p class="list-end dim small">${many(rows.length, "job")}, and no more.</p>`}
-  </${Panel}>`;
+  return html`
+    <${Panel} label="Jobs" class="jobs ${list.isLoading ? "is-stale" : ""}">
+      ${list.fresh > 0 && html`
+        <div class="fresh">
+          <button class="main" onClick=${top}>
+            <${Icon} name="arrow-up" />${list.fresh >= pageSize.value ? `${count(list.fresh)}+` : count(list.fresh)} new
+          </button>
+        </div>
+      `}
+      ${list.isPartial && html`
+        <div class="inner">
+          <${Notice} tone="warn">
+            So many tasks and keys begin with these words that some are left out. Say more of them.
+          </${Notice}>
+        </div>
+      `}
+      ${rows.length
+        ? html`
+            <${Table}
+              label="Jobs"
+              columns=${shownColumns()}
+              rows=${rows}
+              hrefOf=${jobHref}
+              selection=${may("operate") ? selection : undefined}
+              rowKeys=${rowKeys}
+              toneOf=${(job) => BAD[shownState(job)]}
+            />
+          `
+        : html`<${Nothing} list=${list} query=${query} />`}
+      <${More} list=${list} />
+      ${rows.length > 0 && !list.hasMore && html`
+        <p class="list-end dim small">${many(rows.length, "job")}, and no more.</p>
+      `}
+    </${Panel}>
+  `;
 }
 
 function Nothing({ list, query }) {
-  if (list.hasMore) return html`<${Empty} icon="search" title="Nothing so far">A search looks at so many jobs at a time. There are older ones.</${Empty}>`;
-  if (!query.text) return html`<${Empty} icon="list" title="No jobs yet" code=${CODE}>Enqueue one, and it shows here by itself.</${Empty}>`;
-  return html`<${Empty} icon="funnel-x" title="No job matches">Retention lets go of old ones. <button class="link" onClick=${() => showQuery("")}>Show all jobs</button></${Empty}>`;
+  if (list.hasMore) {
+    return html`
+      <${Empty} icon="search" title="Nothing so far">
+        A search looks at so many jobs at a time. There are older ones.
+      </${Empty}>
+    `;
+  }
+  if (!query.text) {
+    return html`
+      <${Empty} icon="list" title="No jobs yet" code=${CODE}>Enqueue one, and it shows here by itself.</${Empty}>
+    `;
+  }
+  return html`
+    <${Empty} icon="funnel-x" title="No job matches">
+      Retention lets go of old ones. <button class="link" onClick=${() => showQuery("")}>Show all jobs</button>
+    </${Empty}>
+  `;
 }
 
 const COMMAND = ["state", "task", "queue", "key", "collection", "label"];
@@ -161,10 +299,19 @@ const WAITS = ["due", "delayed", "retrying"];
 /** The list as calls. A command and Python know fewer fields: they are offered where they say the same. */
 function formsOf(filter) {
   const given = Object.entries(filter);
-  const isPlain = given.every(([name, value]) => COMMAND.includes(name) && !(name === "state" && WAITS.includes(value)) && !(name === "task" && value.endsWith("*")));
+  const isPlain = given.every(
+    ([name, value]) =>
+      COMMAND.includes(name) &&
+      !(name === "state" && WAITS.includes(value)) &&
+      !(name === "task" && value.endsWith("*")),
+  );
   return {
     curl: curl("GET", "/jobs", undefined, filter),
-    cli: isPlain ? ["tickwork jobs list", ...given.map(([name, value]) => `--${name} ${quoted(value)}`)].join(" ") : undefined,
-    python: isPlain ? `app.jobs(${given.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ")})` : undefined,
+    cli: isPlain
+      ? ["tickwork jobs list", ...given.map(([name, value]) => `--${name} ${quoted(value)}`)].join(" ")
+      : undefined,
+    python: isPlain
+      ? `app.jobs(${given.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ")})`
+      : undefined,
   };
 }

@@ -31,16 +31,43 @@ const leads = ({ page, query }) => (LEADS[page] || (() => href("/")))(query);
 export function Attention({ attention }) {
   const { data, problem, isLoading, refresh } = attention;
   const items = data?.items || [];
-  return html`<${Panel} title="Needs attention" class="attention" actions=${items.length > 0 && html`<span class="dim small num">${many(items.length, "thing")}</span>`}>
-    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : items.length ? html`<ol class="glance">${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol>` : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}
-    ${items.length > SHOWN && html`<details class="glance-rest"><summary>${items.length - SHOWN} more</summary><ol class="glance">${items.slice(SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}</ol></details>`}
-  </${Panel}>`;
+  return html`
+    <${Panel}
+      title="Needs attention"
+      class="attention"
+      actions=${items.length > 0 && html`<span class="dim small num">${many(items.length, "thing")}</span>`}
+    >
+      ${isLoading
+        ? html`<${Loading} />`
+        : problem && !data
+          ? html`<${Trouble} problem=${problem} onRetry=${refresh} />`
+          : items.length
+            ? html`
+                <ol class="glance">
+                  ${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}
+                </ol>
+              `
+            : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}
+      ${items.length > SHOWN && html`
+        <details class="glance-rest">
+          <summary>${items.length - SHOWN} more</summary>
+          <ol class="glance">
+            ${items.slice(SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}
+          </ol>
+        </details>
+      `}
+    </${Panel}>
+  `;
 }
 
 function Line({ one }) {
-  return html`<li data-kind=${one.kind} data-severity=${one.severity}><a href=${leads(one.link)}>
-    <${Sign} state=${one.severity} />
-    <span class="what"><b>${one.title}</b><span class="dim">${one.detail}</span></span>
-    <span class="end num">${one.since && html`<span class="dim small"><${When} at=${one.since} /></span>`}</span>
-  </a></li>`;
+  return html`
+    <li data-kind=${one.kind} data-severity=${one.severity}>
+      <a href=${leads(one.link)}>
+        <${Sign} state=${one.severity} />
+        <span class="what"><b>${one.title}</b><span class="dim">${one.detail}</span></span>
+        <span class="end num">${one.since && html`<span class="dim small"><${When} at=${one.since} /></span>`}</span>
+      </a>
+    </li>
+  `;
 }

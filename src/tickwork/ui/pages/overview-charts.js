@@ -21,10 +21,12 @@ const TIMES = [
   { id: "run-p50", label: "run p50", tone: "run", look: /** @type {const} */ ("thin"), of: (one) => one.run.p50 },
 ];
 
-const filled = (kinds, data, summary, values = (of) => data.buckets.map(of)) => kinds.map(({ of, ...one }) => ({ ...one, values: values(of), summary: summary(of(data.total)) }));
+const filled = (kinds, data, summary, values = (of) => data.buckets.map(of)) =>
+  kinds.map(({ of, ...one }) => ({ ...one, values: values(of), summary: summary(of(data.total)) }));
 
 /** What a line goes through: not the bucket that has just begun, whose few jobs would pull it anywhere. */
-const whole = (buckets) => (of) => buckets.map((one, at) => (one.is_partial && at > 0 && at === buckets.length - 1 ? null : of(one)));
+const whole = (buckets) => (of) =>
+  buckets.map((one, at) => (one.is_partial && at > 0 && at === buckets.length - 1 ? null : of(one)));
 
 /** What the charts draw of an answer. */
 function drawn(data) {
@@ -32,7 +34,20 @@ function drawn(data) {
     times: data.buckets.map((one) => Date.parse(one.at)),
     partial: data.buckets.map((one) => one.is_partial),
     ends: filled(ENDS, data, (total) => brief(total)),
-    enqueued: filled([{ id: "enqueued", label: "enqueued", tone: "queue", look: /** @type {const} */ ("thin"), of: (one) => one.enqueued }], data, (total) => brief(total), whole(data.buckets)),
+    enqueued: filled(
+      [
+        {
+          id: "enqueued",
+          label: "enqueued",
+          tone: "queue",
+          look: /** @type {const} */ ("thin"),
+          of: (one) => one.enqueued,
+        },
+      ],
+      data,
+      (total) => brief(total),
+      whole(data.buckets),
+    ),
     latency: filled(TIMES, data, (total) => (total === null ? "–" : duration(total)), whole(data.buckets)),
   };
 }
@@ -44,13 +59,46 @@ export function Charts({ series }) {
   const { data, problem, isStale, refresh } = series;
   const pointer = useSignal(/** @type {number | null} */ (null));
   const shown = useMemo(() => data && drawn(data), [data]);
-  if (problem && !data) return html`<${Panel} title="Throughput" class="wide"><${Trouble} problem=${problem} onRetry=${refresh} /></${Panel}>`;
-  if (!shown) return html`<${Panel} title="Throughput" class="chart-box"><${Loading} /></${Panel}><${Panel} title="Latency" class="chart-box"><${Loading} /></${Panel}>`;
+  if (problem && !data) {
+    return html`
+      <${Panel} title="Throughput" class="wide"><${Trouble} problem=${problem} onRetry=${refresh} /></${Panel}>
+    `;
+  }
+  if (!shown) {
+    return html`
+      <${Panel} title="Throughput" class="chart-box"><${Loading} /></${Panel}>
+      <${Panel} title="Latency" class="chart-box"><${Loading} /></${Panel}>
+    `;
+  }
   const common = { times: shown.times, spanS: data.bucket_s, pointer, isStale, partial: shown.partial };
-  return html`<${Panel} title="Throughput" class="chart-box" actions=${html`<span class="dim small">jobs that ended, each ${each(data.bucket_s)}</span>`}>
-      <${Chart} ...${common} label="Throughput: jobs that ended, by outcome, each ${each(data.bucket_s)}" none="Nothing was enqueued, and nothing ended." bars=${shown.ends} lines=${shown.enqueued} format=${(value) => (value < 10_000 ? count(Math.round(value)) : brief(value))} />
+  return html`
+    <${Panel}
+      title="Throughput"
+      class="chart-box"
+      actions=${html`<span class="dim small">jobs that ended, each ${each(data.bucket_s)}</span>`}
+    >
+      <${Chart}
+        ...${common}
+        label="Throughput: jobs that ended, by outcome, each ${each(data.bucket_s)}"
+        none="Nothing was enqueued, and nothing ended."
+        bars=${shown.ends}
+        lines=${shown.enqueued}
+        format=${(value) => (value < 10_000 ? count(Math.round(value)) : brief(value))}
+      />
     </${Panel}>
-    <${Panel} title="Latency" class="chart-box" actions=${html`<span class="dim small">due to start, and start to end</span>`}>
-      <${Chart} ...${common} label="Latency: how long jobs waited and attempts ran" none="Nothing started, and nothing ended." lines=${shown.latency} isLog format=${duration} />
-    </${Panel}>`;
+    <${Panel}
+      title="Latency"
+      class="chart-box"
+      actions=${html`<span class="dim small">due to start, and start to end</span>`}
+    >
+      <${Chart}
+        ...${common}
+        label="Latency: how long jobs waited and attempts ran"
+        none="Nothing started, and nothing ended."
+        lines=${shown.latency}
+        isLog
+        format=${duration}
+      />
+    </${Panel}>
+  `;
 }

@@ -1,4 +1,5 @@
-// Recent failures, put together by task and error, and all of one kind run again at once, after a look at which they are.
+// Recent failures, put together by task and error, and all of one kind run again at once, after a look at which they
+// are.
 
 import { html, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
@@ -26,25 +27,107 @@ export function Failures() {
   const { data, problem, isLoading, refresh } = failures;
   const begun = (operation, total) => setOperations((now) => [{ id: operation.id, total }, ...now]);
   const close = (id) => setOperations((now) => now.filter((one) => one.id !== id));
-  return html`<${Panel} title="Recent failures" class="wide failures" actions=${html`<span class="row small"><span class="dim">the last 24 hours, by error</span><a class="link" href=${href("/dead")}>Dead letters<${Icon} name="arrow-right" class="small" /></a></span>`}>
-    ${operations.map((one) => html`<${Operation} key=${one.id} id=${one.id} total=${one.total} onClose=${() => close(one.id)} />`)}
-    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : data.items.length ? html`<${Table} label="Recent failures" rows=${data.items.slice(0, SHOWN)} columns=${columns(setChosen)} idOf=${idOf} hrefOf=${opens} />` : html`<p class="calm"><${Icon} name="circle-check" />No job failed.</p>`}
-    ${data?.items.length > SHOWN && html`<p class="glance-rest"><a class="link" href=${href("/dead")}>${many(data.items.length - SHOWN, "more kind", "more kinds")}</a></p>`}
-    ${chosen && html`<${RetryAll} group=${chosen} onClose=${() => setChosen(null)} onBegun=${begun} />`}
-  </${Panel}>`;
+  return html`
+    <${Panel}
+      title="Recent failures"
+      class="wide failures"
+      actions=${html`
+        <span class="row small">
+          <span class="dim">the last 24 hours, by error</span>
+          <a class="link" href=${href("/dead")}>Dead letters<${Icon} name="arrow-right" class="small" /></a>
+        </span>
+      `}
+    >
+      ${operations.map(
+        (one) => html`<${Operation} key=${one.id} id=${one.id} total=${one.total} onClose=${() => close(one.id)} />`,
+      )}
+      ${isLoading
+        ? html`<${Loading} />`
+        : problem && !data
+          ? html`<${Trouble} problem=${problem} onRetry=${refresh} />`
+          : data.items.length
+            ? html`
+                <${Table}
+                  label="Recent failures"
+                  rows=${data.items.slice(0, SHOWN)}
+                  columns=${columns(setChosen)}
+                  idOf=${idOf}
+                  hrefOf=${opens}
+                />
+              `
+            : html`<p class="calm"><${Icon} name="circle-check" />No job failed.</p>`}
+      ${data?.items.length > SHOWN && html`
+        <p class="glance-rest">
+          <a class="link" href=${href("/dead")}>${many(data.items.length - SHOWN, "more kind", "more kinds")}</a>
+        </p>
+      `}
+      ${chosen && html`<${RetryAll} group=${chosen} onClose=${() => setChosen(null)} onBegun=${begun} />`}
+    </${Panel}>
+  `;
 }
 
 const idOf = (group) => `${group.task} ${group.error}`;
 const LONGEST = 500; // what a filter takes of an error
 const errorOf = (group) => group.error.slice(0, LONGEST) || undefined;
-const opens = (group) => href("/jobs", { q: ["state:failed", word("task", group.task), ...(group.error ? [word("error", errorOf(group))] : [])].join(" ") });
+const opens = (group) =>
+  href("/jobs", {
+    q: ["state:failed", word("task", group.task), ...(group.error ? [word("error", errorOf(group))] : [])].join(" "),
+  });
 
 const columns = (choose) => [
-  { id: "count", title: "Jobs", align: /** @type {const} */ ("right"), width: "64px", from: /** @type {const} */ ("phone"), cell: (group) => html`<b class="num">${count(group.count)}</b>` },
-  { id: "error", title: "Error", cell: (group) => html`<div class="error"><a class="clip" href=${opens(group)} title=${group.error}>${group.error || "no message"}</a><span class="dim clip">${group.task}<span class="times">, ${many(group.count, "job")}</span></span></div>` },
-  { id: "last", title: "Last", from: /** @type {const} */ ("phone"), width: "110px", cell: (group) => html`<a href=${href(`/jobs/${group.newest_id}`)} title="Open the newest of them"><${When} at=${group.newest_at} /></a>` },
-  { id: "first", title: "First", from: /** @type {const} */ ("tablet"), width: "110px", cell: (group) => html`<${When} at=${group.oldest_at} />` },
-  ...(may("operate") ? [{ id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), width: "150px", cell: (group) => group.dead > 0 ? html`<button onClick=${() => choose(group)}><${Icon} name="rotate-ccw" />${group.dead > 1 ? `Retry all ${count(group.dead)}` : "Retry it"}</button>` : html`<span class="dim small done">dealt with</span>` }] : []),
+  {
+    id: "count",
+    title: "Jobs",
+    align: /** @type {const} */ ("right"),
+    width: "64px",
+    from: /** @type {const} */ ("phone"),
+    cell: (group) => html`<b class="num">${count(group.count)}</b>`,
+  },
+  {
+    id: "error",
+    title: "Error",
+    cell: (group) => html`
+      <div class="error">
+        <a class="clip" href=${opens(group)} title=${group.error}>${group.error || "no message"}</a>
+        <span class="dim clip">${group.task}<span class="times">, ${many(group.count, "job")}</span></span>
+      </div>
+    `,
+  },
+  {
+    id: "last",
+    title: "Last",
+    from: /** @type {const} */ ("phone"),
+    width: "110px",
+    cell: (group) => html`
+      <a href=${href(`/jobs/${group.newest_id}`)} title="Open the newest of them"><${When} at=${group.newest_at} /></a>
+    `,
+  },
+  {
+    id: "first",
+    title: "First",
+    from: /** @type {const} */ ("tablet"),
+    width: "110px",
+    cell: (group) => html`<${When} at=${group.oldest_at} />`,
+  },
+  ...(may("operate")
+    ? [
+        {
+          id: "do",
+          title: html`<span class="hidden-label">Actions</span>`,
+          align: /** @type {const} */ ("right"),
+          width: "150px",
+          cell: (group) =>
+            group.dead > 0
+              ? html`
+                  <button onClick=${() => choose(group)}>
+                    <${Icon} name="rotate-ccw" />
+                    ${group.dead > 1 ? `Retry all ${count(group.dead)}` : "Retry it"}
+                  </button>
+                `
+              : html`<span class="dim small done">dealt with</span>`,
+        },
+      ]
+    : []),
 ];
 
 /** The same as a call; as a command and as Python, too, where all of them are known by their ids. */
@@ -52,7 +135,11 @@ function formsOf(filter, tried) {
   const call = curl("POST", "/dead/redrive", { filter });
   if (!tried || tried.count !== tried.sample.length) return { curl: call };
   const ids = tried.sample.map((job) => job.id);
-  return { curl: call, cli: `tickwork dead redrive ${ids.join(" ")}`, python: `app.redrive(ids=${JSON.stringify(ids)})` };
+  return {
+    curl: call,
+    cli: `tickwork dead redrive ${ids.join(" ")}`,
+    python: `app.redrive(ids=${JSON.stringify(ids)})`,
+  };
 }
 
 /** Show what would run again, and then have it run. */
@@ -73,11 +160,37 @@ function RetryAll({ group, onClose, onBegun }) {
     }
   };
   const said = tried && `${atLeast(tried.count, tried.is_partial)} ${tried.count === 1 ? "job" : "jobs"}`;
-  const footer = html`<button onClick=${onClose}>Leave it</button><button class="main" autofocus disabled=${!tried?.count} onClick=${go}><${Icon} name="rotate-ccw" />Retry ${said || "them"}</button>`;
-  return html`<${Dialog} title="Retry what failed in ${group.task}?" onClose=${onClose} footer=${footer} wide>
-    <p class="error-said mono">${group.error}</p>
-    ${problem ? html`<${Refusal} problem=${problem} />` : !tried ? html`<${Loading} />` : html`<p>${tried.count ? `${said} of ${group.task} failed with this and ${tried.count === 1 ? "runs again. If nothing was mended, it fails again." : "run again. If nothing was mended, they fail again."}` : "None of them is left among the dead letters: somebody was faster."}</p>
-      <ul class="retry-sample">${tried.sample.map((job) => html`<li><code>${job.id}</code><span class="dim">failed <${When} at=${job.ended_at} />, attempt ${job.attempt}</span></li>`)}</ul>`}
-    <div class="row"><${CopyAs} forms=${formsOf(filter, tried)} /></div>
-  </${Dialog}>`;
+  const footer = html`
+    <button onClick=${onClose}>Leave it</button>
+    <button class="main" autofocus disabled=${!tried?.count} onClick=${go}>
+      <${Icon} name="rotate-ccw" />Retry ${said || "them"}
+    </button>
+  `;
+  return html`
+    <${Dialog} title="Retry what failed in ${group.task}?" onClose=${onClose} footer=${footer} wide>
+      <p class="error-said mono">${group.error}</p>
+      ${problem
+        ? html`<${Refusal} problem=${problem} />`
+        : !tried
+          ? html`<${Loading} />`
+          : html`
+              <p>
+                ${tried.count
+                  ? `${said} of ${group.task} failed with this and ${tried.count === 1 ? "runs again. If nothing was mended, it fails again." : "run again. If nothing was mended, they fail again."}`
+                  : "None of them is left among the dead letters: somebody was faster."}
+              </p>
+              <ul class="retry-sample">
+                ${tried.sample.map(
+                  (job) => html`
+                    <li>
+                      <code>${job.id}</code>
+                      <span class="dim">failed <${When} at=${job.ended_at} />, attempt ${job.attempt}</span>
+                    </li>
+                  `,
+                )}
+              </ul>
+            `}
+      <div class="row"><${CopyAs} forms=${formsOf(filter, tried)} /></div>
+    </${Dialog}>
+  `;
 }

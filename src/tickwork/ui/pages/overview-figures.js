@@ -5,7 +5,10 @@ import { brief, percent } from "../lib/format.js";
 import { href } from "../lib/router.js";
 import { between, duration, now } from "../lib/time.js";
 
-/** @typedef {{id: string, label: string, value: any, unit?: string, note?: any, says: string, href: string, tone?: string}} Figure */
+/**
+ * @typedef {{id: string, label: string, value: any, unit?: string, note?: any, says: string, href: string, tone?:
+ *   string}} Figure
+ */
 
 const LATE_S = 60;
 const VERY_LATE_S = 600;
@@ -26,40 +29,111 @@ function flowing(series, range) {
   const lately = `the last ${Math.round(recentS / 60)} minutes`;
   const whole = (value) => html`${value} <span>in ${range}</span>`;
   return [
-    { id: "enqueued", label: "Enqueued", value: rate(recent.enqueued, recentS), unit: "/min", note: whole(brief(total.enqueued)), href: href("/jobs"),
-      says: `Jobs that were enqueued, a minute, over ${lately}; below, how many in all. Opens the jobs, the newest first.` },
-    { id: "succeeded", label: "Succeeded", value: rate(recent.succeeded, recentS), unit: "/min", note: whole(brief(total.succeeded)), href: href("/jobs", { q: "state:succeeded" }),
-      says: `Jobs that succeeded, a minute, over ${lately}. When it stays below what is enqueued, queues grow. Opens those jobs.` },
-    { id: "failed", label: "Failed", value: share(recent) === null ? "–" : percent(share(recent)), tone: share(recent) >= MANY_FAIL ? "bad" : undefined, note: whole(brief(total.failed)), href: href("/jobs", { q: "state:failed" }),
-      says: `Of the jobs that ended over ${lately}, the share that failed for good. Attempts that are tried again do not count. Opens those jobs.` },
-    { id: "wait", label: "p95 wait", value: span(recent.wait.p95), note: whole(span(total.wait.p95)), href: href("/queues"),
-      says: `Of the jobs that started over ${lately}, 95 % had waited no longer than this since they were due. Long: there are too few slots, or a limit holds them. Opens the queues.` },
-    { id: "run", label: "p95 run", value: span(recent.run.p95), note: whole(span(total.run.p95)), href: href("/jobs", { q: "state:running" }),
-      says: `Of the attempts that ended over ${lately}, 95 % took no longer than this. Opens what runs now.` },
+    {
+      id: "enqueued",
+      label: "Enqueued",
+      value: rate(recent.enqueued, recentS),
+      unit: "/min",
+      note: whole(brief(total.enqueued)),
+      href: href("/jobs"),
+      says: `Jobs that were enqueued, a minute, over ${lately}; below, how many in all. Opens the jobs, the newest first.`,
+    },
+    {
+      id: "succeeded",
+      label: "Succeeded",
+      value: rate(recent.succeeded, recentS),
+      unit: "/min",
+      note: whole(brief(total.succeeded)),
+      href: href("/jobs", { q: "state:succeeded" }),
+      says: `Jobs that succeeded, a minute, over ${lately}. When it stays below what is enqueued, queues grow. Opens those jobs.`,
+    },
+    {
+      id: "failed",
+      label: "Failed",
+      value: share(recent) === null ? "–" : percent(share(recent)),
+      tone: share(recent) >= MANY_FAIL ? "bad" : undefined,
+      note: whole(brief(total.failed)),
+      href: href("/jobs", { q: "state:failed" }),
+      says: `Of the jobs that ended over ${lately}, the share that failed for good. Attempts that are tried again do not count. Opens those jobs.`,
+    },
+    {
+      id: "wait",
+      label: "p95 wait",
+      value: span(recent.wait.p95),
+      note: whole(span(total.wait.p95)),
+      href: href("/queues"),
+      says: `Of the jobs that started over ${lately}, 95 % had waited no longer than this since they were due. Long: there are too few slots, or a limit holds them. Opens the queues.`,
+    },
+    {
+      id: "run",
+      label: "p95 run",
+      value: span(recent.run.p95),
+      note: whole(span(total.run.p95)),
+      href: href("/jobs", { q: "state:running" }),
+      says: `Of the attempts that ended over ${lately}, 95 % took no longer than this. Opens what runs now.`,
+    },
   ];
 }
 
 /** @param {any} stats @returns {Figure[]} */
 function standing(stats) {
-  const due = stats.queues.filter((one) => one.oldest_due_at && one.due && !one.is_paused).sort((a, b) => Date.parse(a.oldest_due_at) - Date.parse(b.oldest_due_at))[0];
+  const due = stats.queues
+    .filter((one) => one.oldest_due_at && one.due && !one.is_paused)
+    .sort((a, b) => Date.parse(a.oldest_due_at) - Date.parse(b.oldest_due_at))[0];
   const late = due ? Math.max(0, between(due.oldest_due_at)) : 0;
   now.value; // it grows by the second
   return [
-    { id: "oldest", label: "Oldest due", value: due ? duration(Math.round(late)) : "0 s", tone: late > VERY_LATE_S ? "bad" : late > LATE_S ? "warn" : undefined, note: html`${brief(stats.due)}${stats.is_bounded ? "+" : ""} <span>due</span>`, href: href("/queues"),
-      says: due ? `How long the oldest job that could run has waited: it is in queue ${due.name}. Below, how many are due. Opens the queues.` : "How long the oldest job that could run has waited: none waits. Opens the queues." },
-    { id: "running", label: "Running", value: brief(stats.running), unit: `of ${brief(stats.slots)}`, note: html`${stats.slots ? percent(Math.min(1, stats.running / stats.slots)) : "–"} <span>of slots</span>`, href: href("/jobs", { q: "state:running" }),
-      says: "Jobs that run, of the slots that all workers have together. When all are busy, what is due waits. Opens what runs." },
-    { id: "workers", label: "Workers", value: brief(stats.workers), tone: !stats.workers && stats.due ? "bad" : undefined, note: html`${brief(stats.slots)} <span>slots</span>`, href: href("/workers"),
-      says: stats.workers ? "Workers that are alive, and the slots they have. Opens the workers." : "No worker is alive: nothing runs until one starts. tickwork worker FILE" },
+    {
+      id: "oldest",
+      label: "Oldest due",
+      value: due ? duration(Math.round(late)) : "0 s",
+      tone: late > VERY_LATE_S ? "bad" : late > LATE_S ? "warn" : undefined,
+      note: html`${brief(stats.due)}${stats.is_bounded ? "+" : ""} <span>due</span>`,
+      href: href("/queues"),
+      says: due
+        ? `How long the oldest job that could run has waited: it is in queue ${due.name}. Below, how many are due. Opens the queues.`
+        : "How long the oldest job that could run has waited: none waits. Opens the queues.",
+    },
+    {
+      id: "running",
+      label: "Running",
+      value: brief(stats.running),
+      unit: `of ${brief(stats.slots)}`,
+      note: html`${stats.slots ? percent(Math.min(1, stats.running / stats.slots)) : "–"} <span>of slots</span>`,
+      href: href("/jobs", { q: "state:running" }),
+      says: "Jobs that run, of the slots that all workers have together. When all are busy, what is due waits. Opens what runs.",
+    },
+    {
+      id: "workers",
+      label: "Workers",
+      value: brief(stats.workers),
+      tone: !stats.workers && stats.due ? "bad" : undefined,
+      note: html`${brief(stats.slots)} <span>slots</span>`,
+      href: href("/workers"),
+      says: stats.workers
+        ? "Workers that are alive, and the slots they have. Opens the workers."
+        : "No worker is alive: nothing runs until one starts. tickwork worker FILE",
+    },
   ];
 }
 
 /** @param {{stats: any, series: any, range: string}} props */
 export function Figures({ stats, series, range }) {
   const figures = [...(series ? flowing(series, range) : []), ...(stats ? standing(stats) : [])];
-  return html`<ul class="figures panel" aria-label="Figures">
-    ${figures.map((one) => html`<li key=${one.id} data-figure=${one.id}><a href=${one.href} aria-describedby="says-${one.id}" data-tone=${one.tone}>
-      <span class="name">${one.label}</span><strong class="num">${one.value}${one.unit && html`<small>${one.unit}</small>`}</strong><span class="note num">${one.note}</span></a>
-      <p id="says-${one.id}" class="says" role="tooltip">${one.says}</p></li>`)}
-  </ul>`;
+  return html`
+    <ul class="figures panel" aria-label="Figures">
+      ${figures.map(
+        (one) => html`
+          <li key=${one.id} data-figure=${one.id}>
+            <a href=${one.href} aria-describedby="says-${one.id}" data-tone=${one.tone}>
+              <span class="name">${one.label}</span>
+              <strong class="num">${one.value}${one.unit && html`<small>${one.unit}</small>`}</strong>
+              <span class="note num">${one.note}</span>
+            </a>
+            <p id="says-${one.id}" class="says" role="tooltip">${one.says}</p>
+          </li>
+        `,
+      )}
+    </ul>
+  `;
 }

@@ -23,36 +23,98 @@ const QUEUES = 7;
 function Part({ title, resource, lead, none, children, class: more = "" }) {
   const { data, problem, isLoading, refresh } = resource;
   const rows = data?.items.length;
-  return html`<${Panel} title=${title} class=${more} actions=${lead}>
-    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : rows ? children : html`<p class="calm dim">${none}</p>`}
-  </${Panel}>`;
+  return html`
+    <${Panel} title=${title} class=${more} actions=${lead}>
+      ${isLoading
+        ? html`<${Loading} />`
+        : problem && !data
+          ? html`<${Trouble} problem=${problem} onRetry=${refresh} />`
+          : rows
+            ? children
+            : html`<p class="calm dim">${none}</p>`}
+    </${Panel}>
+  `;
 }
 
-const All = ({ to, text }) => html`<a class="link small" href=${to}>${text}<${Icon} name="arrow-right" class="small" /></a>`;
+const All = ({ to, text }) => html`
+  <a class="link small" href=${to}>${text}<${Icon} name="arrow-right" class="small" /></a>
+`;
 
 export function Next() {
   const next = useResource("/stats/next", { query: { limit: NEXT }, live: onTopics("schedules"), every: 15 });
-  return html`<${Part} title="Next runs" resource=${next} none=${html`No schedule has anything to come. <code>@app.task(schedule=every("15m"))</code>`} lead=${html`<${All} to=${href("/schedules")} text="Schedules" />`}>
-    <ol class="glance">${next.data?.items.map((one) => html`<li key=${one.schedule}><a href=${href(`/schedules/${part(one.schedule)}`)}>
-      <span class="what"><b>${one.schedule}</b><span class="dim" title=${one.rule}>${one.rule.split(/, on the beat|;/)[0]}</span></span>
-      <span class="end two num"><${When} at=${one.due_at} zone=${one.zone} /><span class="dim"><${Moment} at=${one.due_at} zone=${one.zone} /></span></span></a></li>`)}</ol>
-  </${Part}>`;
+  return html`
+    <${Part}
+      title="Next runs"
+      resource=${next}
+      none=${html`No schedule has anything to come. <code>@app.task(schedule=every("15m"))</code>`}
+      lead=${html`<${All} to=${href("/schedules")} text="Schedules" />`}
+    >
+      <ol class="glance">
+        ${next.data?.items.map(
+          (one) => html`
+            <li key=${one.schedule}>
+              <a href=${href(`/schedules/${part(one.schedule)}`)}>
+                <span class="what">
+                  <b>${one.schedule}</b>
+                  <span class="dim" title=${one.rule}>${one.rule.split(/, on the beat|;/)[0]}</span>
+                </span>
+                <span class="end two num">
+                  <${When} at=${one.due_at} zone=${one.zone} />
+                  <span class="dim"><${Moment} at=${one.due_at} zone=${one.zone} /></span>
+                </span>
+              </a>
+            </li>
+          `,
+        )}
+      </ol>
+    </${Part}>
+  `;
 }
 
 export function Running() {
   const running = useResource("/jobs", { query: { state: "running", limit: RUNNING }, live: onJobs, pace: 2 });
-  return html`<${Part} title="Running now" resource=${running} none="Nothing runs." lead=${html`<${All} to=${href("/jobs", { q: "state:running" })} text="All that run" />`}>
-    <ol class="glance">${running.data?.items.map((job) => html`<li key=${job.id}><a href=${href(job.is_run ? `/runs/${job.id}` : `/jobs/${job.id}`)}>
-      <${Sign} state="running" />
-      <span class="what"><b>${job.task}</b><span class="dim">${job.progress_note || job.queue}${job.attempt > 1 ? `, attempt ${job.attempt}` : ""}</span></span>
-      ${job.progress !== null && html`<span class="how-far" role="img" aria-label="${percent(job.progress)} done"><span class="bar-track" data-tone="run"><i style=${{ width: `${Math.min(100, job.progress * 100)}%` }}></i></span></span>`}
-      <span class="end num small"><${Took} from=${job.started_at} /></span></a></li>`)}</ol>
-  </${Part}>`;
+  return html`
+    <${Part}
+      title="Running now"
+      resource=${running}
+      none="Nothing runs."
+      lead=${html`<${All} to=${href("/jobs", { q: "state:running" })} text="All that run" />`}
+    >
+      <ol class="glance">
+        ${running.data?.items.map(
+          (job) => html`
+            <li key=${job.id}>
+              <a href=${href(job.is_run ? `/runs/${job.id}` : `/jobs/${job.id}`)}>
+                <${Sign} state="running" />
+                <span class="what">
+                  <b>${job.task}</b>
+                  <span class="dim">
+                    ${job.progress_note || job.queue}
+                    ${job.attempt > 1 ? `, attempt ${job.attempt}` : ""}
+                  </span>
+                </span>
+                ${job.progress !== null && html`
+                  <span class="how-far" role="img" aria-label="${percent(job.progress)} done">
+                    <span class="bar-track" data-tone="run">
+                      <i style=${{ width: `${Math.min(100, job.progress * 100)}%` }}></i>
+                    </span>
+                  </span>
+                `}
+                <span class="end num small"><${Took} from=${job.started_at} /></span>
+              </a>
+            </li>
+          `,
+        )}
+      </ol>
+    </${Part}>
+  `;
 }
 
 const IDLE = { due: 0, running: 0, held: 0, at_least: [], oldest_due_at: null, workers: 1, is_paused: false };
 
-/** Queues that have jobs and those that had some lately, so that none comes and goes; the busiest where there are many. */
+/**
+ * Queues that have jobs and those that had some lately, so that none comes and goes; the busiest where there are many.
+ */
 function glance(queues, flow) {
   const standing = new Map(queues.map((one) => [one.name, one]));
   const names = [...new Set([...standing.keys(), ...flow.keys()])].sort();
@@ -65,19 +127,55 @@ export function Queues({ queues }) {
   const flow = useResource("/stats/queues", { live: onJobs, pace: 10, every: 20 });
   const lately = new Map((flow.data?.items || []).map((one) => [one.name, one]));
   const rows = glance(queues || [], lately);
-  return html`<${Part} title="Queues" resource=${{ data: queues && { items: rows }, isLoading: !queues }} none="Nothing stands in any queue." lead=${html`<${All} to=${href("/queues")} text="Queues and limits" />`}>
-    <ol class="glance queues">${rows.slice(0, QUEUES).map((one) => html`<${Queue} key=${one.name} one=${one} flow=${lately.get(one.name)} />`)}</ol>
-    ${rows.length > QUEUES && html`<p class="glance-rest"><a class="link" href=${href("/queues")}>${rows.length - QUEUES} more</a></p>`}
-  </${Part}>`;
+  return html`
+    <${Part}
+      title="Queues"
+      resource=${{ data: queues && { items: rows }, isLoading: !queues }}
+      none="Nothing stands in any queue."
+      lead=${html`<${All} to=${href("/queues")} text="Queues and limits" />`}
+    >
+      <ol class="glance queues">
+        ${rows
+          .slice(0, QUEUES)
+          .map((one) => html`<${Queue} key=${one.name} one=${one} flow=${lately.get(one.name)} />`)}
+      </ol>
+      ${rows.length > QUEUES && html`
+        <p class="glance-rest"><a class="link" href=${href("/queues")}>${rows.length - QUEUES} more</a></p>
+      `}
+    </${Part}>
+  `;
 }
 
 function Queue({ one, flow }) {
   const late = one.oldest_due_at && one.due ? between(one.oldest_due_at) : 0;
-  const said = one.is_paused ? "paused" : !one.workers ? "no worker serves it" : late > 1 ? `oldest due ${duration(Math.round(late))}` : one.held ? `${count(one.held)} held by a limit or a gate` : "keeps up";
+  const said = one.is_paused
+    ? "paused"
+    : !one.workers
+      ? "no worker serves it"
+      : late > 1
+        ? `oldest due ${duration(Math.round(late))}`
+        : one.held
+          ? `${count(one.held)} held by a limit or a gate`
+          : "keeps up";
   const tone = one.is_paused || (!one.workers && one.due) || late > 60 ? "warn" : undefined;
-  return html`<li><a href=${href("/jobs", { q: word("queue", one.name) })}>
-    <span class="what"><b>${one.name}</b><span class=${tone ? "" : "dim"} data-tone=${tone}>${said}</span></span>
-    <span class="spark-box">${flow && html`<${Spark} points=${flow.ended.slice(0, -1)} label="Jobs of ${one.name} that ended in each of the last ${flow.ended.length - 1} minutes" tone="good" />`}</span>
-    <span class="end num small"><span><b>${atLeast(one.due, one.at_least.includes("due"))}</b> <span class="dim">due</span></span><span><b>${one.running}</b> <span class="dim">running</span></span></span>
-  </a></li>`;
+  return html`
+    <li>
+      <a href=${href("/jobs", { q: word("queue", one.name) })}>
+        <span class="what"><b>${one.name}</b><span class=${tone ? "" : "dim"} data-tone=${tone}>${said}</span></span>
+        <span class="spark-box">
+          ${flow && html`
+            <${Spark}
+              points=${flow.ended.slice(0, -1)}
+              label="Jobs of ${one.name} that ended in each of the last ${flow.ended.length - 1} minutes"
+              tone="good"
+            />
+          `}
+        </span>
+        <span class="end num small">
+          <span><b>${atLeast(one.due, one.at_least.includes("due"))}</b> <span class="dim">due</span></span>
+          <span><b>${one.running}</b> <span class="dim">running</span></span>
+        </span>
+      </a>
+    </li>
+  `;
 }

@@ -1,5 +1,5 @@
-// Overview: how much goes through, how long it takes, what needs somebody, and what comes next.
-// What is seen first is asked for first, in three calls; the parts below follow as soon as that is there, each by itself.
+// Overview: how much goes through, how long it takes, what needs somebody, and what comes next. What is seen first is
+// asked for first, in three calls; the parts below follow as soon as that is there, each by itself.
 
 import { html, useState } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -35,14 +35,31 @@ const chosen = () => (RANGES.includes(place.value.query.range) ? place.value.que
 
 function Range() {
   const range = chosen();
-  return html`<div class="choice segments" role="group" aria-label="Range of the figures and charts">
-    ${RANGES.map((one) => html`<button key=${one} aria-pressed=${one === range} title=${SAID[one]} onClick=${() => setQuery({ range: one === RANGES[0] ? undefined : one }, { push: true })}>${one}</button>`)}
-  </div>`;
+  return html`
+    <div class="choice segments" role="group" aria-label="Range of the figures and charts">
+      ${RANGES.map(
+        (one) => html`
+          <button
+            key=${one}
+            aria-pressed=${one === range}
+            title=${SAID[one]}
+            onClick=${() => setQuery({ range: one === RANGES[0] ? undefined : one }, { push: true })}
+          >
+            ${one}
+          </button>
+        `,
+      )}
+    </div>
+  `;
 }
 
 /** Whether there is nothing to show: nothing waits or runs, nothing happened, and there never was a job. */
 function useIsNew(stats, series) {
-  const isQuiet = Boolean(stats.data && series.data) && !stats.data.queues.length && !stats.data.dead && series.data.buckets.every((one) => !one.enqueued && !one.started);
+  const isQuiet =
+    Boolean(stats.data && series.data) &&
+    !stats.data.queues.length &&
+    !stats.data.dead &&
+    series.data.buckets.every((one) => !one.enqueued && !one.started);
   const [wasUsed, setUsed] = useState(false);
   const any = useResource(isQuiet && !wasUsed ? "/jobs" : null, { query: { limit: 1 }, live: onJobs });
   if (any.data?.items.length && !wasUsed) setUsed(true);
@@ -52,21 +69,40 @@ function useIsNew(stats, series) {
 export default function Overview() {
   const range = chosen();
   const stats = useResource("/stats", { live: onAny(onJobs, onTopics("workers", "gates")), pace: 2, every: 15 });
-  const series = useResource("/stats/series", { query: { range }, live: onJobs, pace: PACE_S[range], every: PACE_S[range] * 2 });
-  const attention = useResource("/stats/attention", { live: onAny(onJobs, onTopics("schedules", "workers", "gates", "limits")), pace: 5, every: 15 });
+  const series = useResource("/stats/series", {
+    query: { range },
+    live: onJobs,
+    pace: PACE_S[range],
+    every: PACE_S[range] * 2,
+  });
+  const attention = useResource("/stats/attention", {
+    live: onAny(onJobs, onTopics("schedules", "workers", "gates", "limits")),
+    pace: 5,
+    every: 15,
+  });
   const isNew = useIsNew(stats, series);
   const isSeen = Boolean((stats.data || stats.problem) && (series.data || series.problem));
   if (stats.isLoading && series.isLoading) return html`<${Loading} />`;
   if (stats.problem && !stats.data) return html`<${Trouble} problem=${stats.problem} onRetry=${stats.refresh} />`;
   if (isNew) {
-    return html`<${Page} title="Overview"><section class="panel" aria-label="The first job"><${Empty} icon="zap" title="Write a first job" code=${CODE}>Nothing was ever enqueued here. A task is a function; to enqueue it makes a job, and a worker runs it.</${Empty}></section></${Page}>`;
+    return html`
+      <${Page} title="Overview">
+        <section class="panel" aria-label="The first job">
+          <${Empty} icon="zap" title="Write a first job" code=${CODE}>
+            Nothing was ever enqueued here. A task is a function; to enqueue it makes a job, and a worker runs it.
+          </${Empty}>
+        </section>
+      </${Page}>
+    `;
   }
-  return html`<${Page} title="Overview" lead=${SAID[range]} actions=${html`<${Range} />`}>
-    <div class="overview">
-      <${Figures} stats=${stats.data} series=${series.data} range=${range} />
-      <${Charts} series=${series} />
-      <${Attention} attention=${attention} />
-      ${isSeen && html`<${Next} /><${Failures} /><${Queues} queues=${stats.data?.queues} /><${Running} />`}
-    </div>
-  </${Page}>`;
+  return html`
+    <${Page} title="Overview" lead=${SAID[range]} actions=${html`<${Range} />`}>
+      <div class="overview">
+        <${Figures} stats=${stats.data} series=${series.data} range=${range} />
+        <${Charts} series=${series} />
+        <${Attention} attention=${attention} />
+        ${isSeen && html`<${Next} /><${Failures} /><${Queues} queues=${stats.data?.queues} /><${Running} />`}
+      </div>
+    </${Page}>
+  `;
 }

@@ -23,39 +23,111 @@ app.drop(collection="campaign-7", until="1d")
 app.resume(task="send_email")`;
 
 /** @param {any} gate */
-export const selectsOf = (gate) => Object.fromEntries(SELECTORS.filter((name) => gate[name]).map((name) => [name, gate[name]]));
+export const selectsOf = (gate) =>
+  Object.fromEntries(SELECTORS.filter((name) => gate[name]).map((name) => [name, gate[name]]));
 
 /** @param {{gates: any[], refresh: () => void, open: (what: any) => void}} props */
 export function Gates({ gates, refresh, open }) {
-  if (!gates.length) return html`<${Panel} label="Gates"><${Empty} icon="circle-play" title="No gate is in force" code=${CODE}>Everything that is due may start. A gate holds some of the work, slows it down, sends it to another queue or drops it.</${Empty}></${Panel}>`;
+  if (!gates.length) {
+    return html`
+      <${Panel} label="Gates">
+        <${Empty} icon="circle-play" title="No gate is in force" code=${CODE}>
+          Everything that is due may start. A gate holds some of the work, slows it down, sends it to another queue or
+          drops it.
+        </${Empty}>
+      </${Panel}>
+    `;
+  }
   const same = (gate) => gates.filter((one) => JSON.stringify(selectsOf(one)) === JSON.stringify(selectsOf(gate)));
   const lift = async (gate) => {
     const all = same(gate);
     const title = all.length > 1 ? `Lift ${all.length} gates?` : `Lift the gate ${gate.name}?`;
-    const text = all.length > 1 ? `These are for exactly the same jobs and are lifted together: ${all.map((one) => one.name).join("; ")}. What they hold may start.` : `What it holds may start at once: ${many(gate.held, "job")} now.`;
+    const text =
+      all.length > 1
+        ? `These are for exactly the same jobs and are lifted together: ${all.map((one) => one.name).join("; ")}. What they hold may start.`
+        : `What it holds may start at once: ${many(gate.held, "job")} now.`;
     if ((all.length > 1 || gate.held > 0) && !(await ask({ title, text, does: "Lift" }))) return;
-    await attempt(() => post("/gates/resume", selectsOf(gate)).then(refresh), `Lifted ${many(all.length, "gate")}: what was held may start.`);
+    await attempt(
+      () => post("/gates/resume", selectsOf(gate)).then(refresh),
+      `Lifted ${many(all.length, "gate")}: what was held may start.`,
+    );
   };
-  return html`<ul class="gates" aria-label="Gates in force">${gates.map((gate) => html`<${One} key=${gate.name} gate=${gate} lift=${() => lift(gate)} open=${open} />`)}</ul>`;
+  return html`
+    <ul class="gates" aria-label="Gates in force">
+      ${gates.map((gate) => html`<${One} key=${gate.name} gate=${gate} lift=${() => lift(gate)} open=${open} />`)}
+    </ul>
+  `;
 }
 
 function One({ gate, lift, open }) {
   const kind = KINDS[gate.kind];
   const selects = selectsOf(gate);
-  return html`<li class="panel gate" data-tone=${kind.tone} data-gate=${gate.name}>
-    <div class="gate-sign"><${Icon} name=${kind.icon} /></div>
-    <div class="gate-what">
-      <h2><span>${kind.does}</span> ${Object.entries(selects).map(([name, value]) => html`<span class="tag" key=${name}>${name} <b>${value}</b></span>`)}
-        ${gate.rate && html`<span>to ${gate.rate}</span>`}${gate.to && html`<span>to queue <b>${gate.to}</b></span>`}</h2>
-      <p class="dim">${gate.reason ? html`<span class="text">${gate.reason}</span> · ` : ""}by ${gate.by || "somebody"} <${When} at=${gate.since} /> · ${gate.until ? html`ends <${When} at=${gate.until} />` : "until somebody lifts it"}</p>
-    </div>
-    <dl class="gate-figures">
-      <div><dt>holds</dt><dd class="num">${gate.held ? html`<a href=${href("/jobs", { q: [...Object.entries(selects).map(([name, value]) => word(name, value)), "state:queued"].join(" ") })}>${count(gate.held)}</a>` : "0"}</dd></div>
-      ${(gate.kind === "drop" || gate.kind === "divert") && html`<div><dt>${gate.kind === "drop" ? "dropped" : "diverted"}</dt><dd class="num">${count(gate.passed_on)}</dd></div>`}
-    </dl>
-    <div class="gate-do">
-      ${may("operate") && html`<button onClick=${lift}>Lift</button><button class="bare" aria-label=${`Change the gate ${gate.name}`} title="Change it" onClick=${() => open({ gate: { ...selects, kind: gate.kind, rate: gate.rate, to: gate.to, reason: gate.reason } })}><${Icon} name="pencil" /></button>`}
-      <${CopyAs} label="" forms=${{ curl: curl("POST", "/gates/resume", selects), cli: asCommand("resume", selects), python: asPython("resume", selects) }} />
-    </div>
-  </li>`;
+  return html`
+    <li class="panel gate" data-tone=${kind.tone} data-gate=${gate.name}>
+      <div class="gate-sign"><${Icon} name=${kind.icon} /></div>
+      <div class="gate-what">
+        <h2>
+          <span>${kind.does}</span>${" "}
+          ${Object.entries(selects).map(
+            ([name, value]) => html`<span class="tag" key=${name}>${name} <b>${value}</b></span>`,
+          )}
+          ${gate.rate && html`<span>to ${gate.rate}</span>`}
+          ${gate.to && html`<span>to queue <b>${gate.to}</b></span>`}
+        </h2>
+        <p class="dim">
+          ${gate.reason ? html`<span class="text">${gate.reason}</span> · ` : ""}by ${gate.by || "somebody"}${" "}
+          <${When} at=${gate.since} /> ·${" "}
+          ${gate.until ? html`ends <${When} at=${gate.until} />` : "until somebody lifts it"}
+        </p>
+      </div>
+      <dl class="gate-figures">
+        <div>
+          <dt>holds</dt>
+          <dd class="num">
+            ${gate.held
+              ? html`
+                  <a
+                    href=${href("/jobs", {
+                      q: [...Object.entries(selects).map(([name, value]) => word(name, value)), "state:queued"].join(
+                        " ",
+                      ),
+                    })}
+                  >
+                    ${count(gate.held)}
+                  </a>
+                `
+              : "0"}
+          </dd>
+        </div>
+        ${(gate.kind === "drop" || gate.kind === "divert") && html`
+          <div>
+            <dt>${gate.kind === "drop" ? "dropped" : "diverted"}</dt>
+            <dd class="num">${count(gate.passed_on)}</dd>
+          </div>
+        `}
+      </dl>
+      <div class="gate-do">
+        ${may("operate") && html`
+          <button onClick=${lift}>Lift</button>
+          <button
+            class="bare"
+            aria-label=${`Change the gate ${gate.name}`}
+            title="Change it"
+            onClick=${() =>
+              open({ gate: { ...selects, kind: gate.kind, rate: gate.rate, to: gate.to, reason: gate.reason } })}
+          >
+            <${Icon} name="pencil" />
+          </button>
+        `}
+        <${CopyAs}
+          label=""
+          forms=${{
+            curl: curl("POST", "/gates/resume", selects),
+            cli: asCommand("resume", selects),
+            python: asPython("resume", selects),
+          }}
+        />
+      </div>
+    </li>
+  `;
 }

@@ -1,4 +1,5 @@
-// Limits and breakers: what each lets through, what is live under it and what it holds, and to change it while jobs wait.
+// Limits and breakers: what each lets through, what is live under it and what it holds, and to change it while jobs
+// wait.
 
 import { html, useState } from "../vendor/core.js";
 import { part, put, remove } from "../lib/api.js";
@@ -33,52 +34,127 @@ export function ownerOf(name) {
 
 /** @type {import("../parts/table.js").Column[]} */
 const COLUMNS = [
-  { id: "name", title: "Limit", cell: (row) => html`<a href=${hrefOf(row)}><b>${ownerOf(row.name)}</b></a>${ownerOf(row.name) !== row.name && html` <span class="dim small" data-from="tablet">${row.name}</span>`}` },
+  {
+    id: "name",
+    title: "Limit",
+    cell: (row) => html`
+      <a href=${hrefOf(row)}><b>${ownerOf(row.name)}</b></a>
+      ${ownerOf(row.name) !== row.name && html` <span class="dim small" data-from="tablet">${row.name}</span>`}
+    `,
+  },
   { id: "kind", title: "Kind", from: "phone", cell: (row) => row.rule?.kind || "none" },
-  { id: "rule", title: "Lets through", cell: (row) => html`<span class="row">${row.rule ? row.rule.said : "everything"}${row.override && html`<span class="tag" title=${row.declared ? `Code says ${row.declared.said}` : "Code says nothing"}>changed here</span>`}</span>` },
-  { id: "key", title: "For each", from: "tablet", cell: (row) => (row.rule?.key ? html`<span class="tag">${row.rule.key}</span>` : html`<span class="dim">all together</span>`) },
+  {
+    id: "rule",
+    title: "Lets through",
+    cell: (row) => html`
+      <span class="row">
+        ${row.rule ? row.rule.said : "everything"}
+        ${row.override && html`
+          <span class="tag" title=${row.declared ? `Code says ${row.declared.said}` : "Code says nothing"}>
+            changed here
+          </span>
+        `}
+      </span>
+    `,
+  },
+  {
+    id: "key",
+    title: "For each",
+    from: "tablet",
+    cell: (row) =>
+      row.rule?.key ? html`<span class="tag">${row.rule.key}</span>` : html`<span class="dim">all together</span>`,
+  },
   { id: "live", title: "Live", align: "right", from: "phone", cell: (row) => html`<${Live} limit=${row} />` },
-  { id: "held", title: "Holds", align: "right", cell: (row) => (row.held ? html`<b class="num">${count(row.held)}</b>` : html`<span class="dim">0</span>`) },
+  {
+    id: "held",
+    title: "Holds",
+    align: "right",
+    cell: (row) => (row.held ? html`<b class="num">${count(row.held)}</b>` : html`<span class="dim">0</span>`),
+  },
 ];
 
 const hrefOf = (limit) => href("/queues", { tab: "limits", limit: limit.name });
 
 function Live({ limit }) {
-  if (limit.rule?.kind === "breaker") return html`<${State} state=${limit.open_keys ? "failed" : "succeeded"} text=${limit.open_keys ? (limit.rule.key ? `open for ${limit.open_keys}` : "open") : "closed"} />`;
-  if (limit.rule?.kind === "concurrency" && !limit.rule.key) return html`<${Meter} value=${limit.live} of=${limit.rule.concurrency} label=${limit.rule.said} />`;
+  if (limit.rule?.kind === "breaker") {
+    return html`
+      <${State}
+        state=${limit.open_keys ? "failed" : "succeeded"}
+        text=${limit.open_keys ? (limit.rule.key ? `open for ${limit.open_keys}` : "open") : "closed"}
+      />
+    `;
+  }
+  if (limit.rule?.kind === "concurrency" && !limit.rule.key) {
+    return html`<${Meter} value=${limit.live} of=${limit.rule.concurrency} label=${limit.rule.said} />`;
+  }
   return html`<span class="num">${brief(limit.live)}</span>`;
 }
 
 /** @param {{limits: any[], refresh: () => void}} props */
 export function Limits({ limits, refresh }) {
   const chosen = limits.find((one) => one.name === place.value.query.limit);
-  if (!limits.length) return html`<${Panel} label="Limits"><${Empty} icon="gauge" title="No limits yet" code=${CODE}>Code declares them, and the first worker that knows it stores them here, to be changed while jobs wait.</${Empty}></${Panel}>`;
-  const rows = [...limits].sort((one, other) => other.open_keys - one.open_keys || Number(other.held > 0) - Number(one.held > 0) || (one.name < other.name ? -1 : 1));
-  return html`<${Panel} label="Limits"><${Table} label="Limits" columns=${COLUMNS} rows=${rows} idOf=${(row) => row.name} hrefOf=${hrefOf} /></${Panel}>
-    ${chosen && html`<${LimitDrawer} key=${chosen.name} limit=${chosen} refresh=${refresh} />`}`;
+  if (!limits.length) {
+    return html`
+      <${Panel} label="Limits">
+        <${Empty} icon="gauge" title="No limits yet" code=${CODE}>
+          Code declares them, and the first worker that knows it stores them here, to be changed while jobs wait.
+        </${Empty}>
+      </${Panel}>
+    `;
+  }
+  const rows = [...limits].sort(
+    (one, other) =>
+      other.open_keys - one.open_keys ||
+      Number(other.held > 0) - Number(one.held > 0) ||
+      (one.name < other.name ? -1 : 1),
+  );
+  return html`
+    <${Panel} label="Limits">
+      <${Table} label="Limits" columns=${COLUMNS} rows=${rows} idOf=${(row) => row.name} hrefOf=${hrefOf} />
+    </${Panel}>
+    ${chosen && html`<${LimitDrawer} key=${chosen.name} limit=${chosen} refresh=${refresh} />`}
+  `;
 }
 
-const PHASES = { closed: ["succeeded", "closed"], open: ["failed", "open"], "half-open": ["retrying", "one job tries it"] };
+const PHASES = {
+  closed: ["succeeded", "closed"],
+  open: ["failed", "open"],
+  "half-open": ["retrying", "one job tries it"],
+};
 
 function LimitDrawer({ limit, refresh }) {
   const close = () => setQuery({ limit: undefined });
   const keys = useResource(`/limits/${part(limit.name)}/keys`, { live: onAny(onJobs, onTopics("limits")), every: 5 });
   const isBreaker = limit.rule?.kind === "breaker";
-  return html`<${Dialog} title=${`Limit of ${ownerOf(limit.name)}`} drawer onClose=${close}>
-    <${Facts} items=${[
-      ["Lets through", limit.rule ? limit.rule.said : "everything"],
-      ["For each", limit.rule?.key || "all together"],
-      ["Code says", limit.declared ? limit.declared.said : "nothing"],
-      ["Set here", limit.override ? limit.override.said : "nothing"],
-      [isBreaker ? "" : "Live", isBreaker ? null : count(limit.live)],
-      ["Holds", count(limit.held)],
-      ["Name", html`<code>${limit.name}</code>`],
-    ]} />
-    ${isBreaker && html`<${Notice} tone=${limit.open_keys ? "bad" : "good"} icon=${limit.open_keys ? "zap" : "circle-check"}>${limit.open_keys ? "Too much of it failed. It waits for its pause to pass, then one job tries it: if that succeeds, all go on; if it fails, another pause begins." : "It is closed: jobs start. It counts what fails, and opens when that is too much."}</${Notice}>`}
-    <h3>What is under it</h3>
-    ${keys.isLoading ? html`<${Loading} />` : keys.problem && !keys.data ? html`<${Trouble} problem=${keys.problem} onRetry=${keys.refresh} />` : html`<${Keys} limit=${limit} keys=${keys.data} />`}
-    ${may("operate") && !isBreaker && html`<${Change} limit=${limit} refresh=${refresh} />`}
-  </${Dialog}>`;
+  return html`
+    <${Dialog} title=${`Limit of ${ownerOf(limit.name)}`} drawer onClose=${close}>
+      <${Facts}
+        items=${[
+          ["Lets through", limit.rule ? limit.rule.said : "everything"],
+          ["For each", limit.rule?.key || "all together"],
+          ["Code says", limit.declared ? limit.declared.said : "nothing"],
+          ["Set here", limit.override ? limit.override.said : "nothing"],
+          [isBreaker ? "" : "Live", isBreaker ? null : count(limit.live)],
+          ["Holds", count(limit.held)],
+          ["Name", html`<code>${limit.name}</code>`],
+        ]}
+      />
+      ${isBreaker && html`
+        <${Notice} tone=${limit.open_keys ? "bad" : "good"} icon=${limit.open_keys ? "zap" : "circle-check"}>
+          ${limit.open_keys
+            ? "Too much of it failed. It waits for its pause to pass, then one job tries it: if that succeeds, all go on; if it fails, another pause begins."
+            : "It is closed: jobs start. It counts what fails, and opens when that is too much."}
+        </${Notice}>
+      `}
+      <h3>What is under it</h3>
+      ${keys.isLoading
+        ? html`<${Loading} />`
+        : keys.problem && !keys.data
+          ? html`<${Trouble} problem=${keys.problem} onRetry=${keys.refresh} />`
+          : html`<${Keys} limit=${limit} keys=${keys.data} />`}
+      ${may("operate") && !isBreaker && html`<${Change} limit=${limit} refresh=${refresh} />`}
+    </${Dialog}>
+  `;
 }
 
 function Keys({ limit, keys }) {
@@ -86,24 +162,60 @@ function Keys({ limit, keys }) {
   const most = limit.rule?.kind === "concurrency" ? limit.rule.concurrency : 0;
   /** @type {import("../parts/table.js").Column[]} */
   const columns = [
-    { id: "key", title: limit.rule?.key || "Key", cell: (row) => html`<span class="mono">${row.key || "all together"}</span>` },
+    {
+      id: "key",
+      title: limit.rule?.key || "Key",
+      cell: (row) => html`<span class="mono">${row.key || "all together"}</span>`,
+    },
     limit.rule?.kind === "breaker"
-      ? { id: "phase", title: "Stands", cell: (row) => html`<${State} state=${PHASES[row.phase || "closed"][0]} text=${PHASES[row.phase || "closed"][1]} />` }
-      : { id: "live", title: "Live", align: "right", cell: (row) => (most ? html`<${Meter} value=${row.live} of=${most} label=${`${row.key || "all"}: ${limit.rule.said}`} />` : html`<span class="num">${row.live}</span>`) },
+      ? {
+          id: "phase",
+          title: "Stands",
+          cell: (row) => html`
+            <${State} state=${PHASES[row.phase || "closed"][0]} text=${PHASES[row.phase || "closed"][1]} />
+          `,
+        }
+      : {
+          id: "live",
+          title: "Live",
+          align: "right",
+          cell: (row) =>
+            most
+              ? html`<${Meter} value=${row.live} of=${most} label=${`${row.key || "all"}: ${limit.rule.said}`} />`
+              : html`<span class="num">${row.live}</span>`,
+        },
     { id: "held", title: "Holds", align: "right", cell: (row) => atLeast(row.held, row.held >= HELD_COUNTED) },
-    { id: "opens", title: "Next may start", cell: (row) => (row.opens_at ? html`<${When} at=${row.opens_at} />` : html`<span class="dim">${row.held ? "when one ends" : ""}</span>`) },
+    {
+      id: "opens",
+      title: "Next may start",
+      cell: (row) =>
+        row.opens_at
+          ? html`<${When} at=${row.opens_at} />`
+          : html`<span class="dim">${row.held ? "when one ends" : ""}</span>`,
+    },
   ];
-  return html`<div class="panel"><${Table} label="Keys of the limit" columns=${columns} rows=${keys.items} idOf=${(row) => row.key} /></div>
-    ${keys.is_partial && html`<p class="dim small">There are more; those that hold the most are shown.</p>`}`;
+  return html`
+    <div class="panel">
+      <${Table} label="Keys of the limit" columns=${columns} rows=${keys.items} idOf=${(row) => row.key} />
+    </div>
+    ${keys.is_partial && html`<p class="dim small">There are more; those that hold the most are shown.</p>`}
+  `;
 }
 
 function Change({ limit, refresh }) {
   const [kind, setKind] = useState(limit.rule?.kind === "rate" ? "rate" : "concurrency");
-  const [values, setValues] = useState({ concurrency: limit.rule?.concurrency ?? 5, rate: limit.rule?.rate ?? "", burst: limit.rule?.burst ?? "" });
+  const [values, setValues] = useState({
+    concurrency: limit.rule?.concurrency ?? 5,
+    rate: limit.rule?.rate ?? "",
+    burst: limit.rule?.burst ?? "",
+  });
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const path = `/limits/${part(limit.name)}`;
   /** @type {any} */
-  const body = kind === "concurrency" ? { concurrency: Number(values.concurrency) } : { rate: values.rate, ...(values.burst === "" ? {} : { burst: Number(values.burst) }) };
+  const body =
+    kind === "concurrency"
+      ? { concurrency: Number(values.concurrency) }
+      : { rate: values.rate, ...(values.burst === "" ? {} : { burst: Number(values.burst) }) };
   const burst = body.burst === undefined ? "" : `, burst=${body.burst}`;
   const forms = {
     curl: curl("PUT", path, body),
@@ -122,23 +234,55 @@ function Change({ limit, refresh }) {
     }
   };
   const reset = async () => {
-    const text = limit.declared ? `It lets through ${limit.declared.said} again, from now on and also for jobs that wait.` : "Code declares nothing of it, so it is gone, and what it holds may start.";
-    if (await ask({ title: `Have ${ownerOf(limit.name)} be what code says?`, text, does: "Reset it" })) await attempt(() => remove(path).then(refresh), "It is what code says, again.");
+    const text = limit.declared
+      ? `It lets through ${limit.declared.said} again, from now on and also for jobs that wait.`
+      : "Code declares nothing of it, so it is gone, and what it holds may start.";
+    if (await ask({ title: `Have ${ownerOf(limit.name)} be what code says?`, text, does: "Reset it" })) {
+      await attempt(() => remove(path).then(refresh), "It is what code says, again.");
+    }
   };
   const hear = (event) => setValues((now) => ({ ...now, [event.target.name]: event.target.value }));
-  return html`<form class="limit-form" onSubmit=${submit}>
-    <h3>Change it</h3>
-    <p class="dim small">From now on, also for jobs that wait, and whatever code declares, until it is reset.</p>
-    <div class="row"><label class="check"><input type="radio" name="kind" checked=${kind === "concurrency"} onChange=${() => setKind("concurrency")} />So many at once</label>
-      <label class="check"><input type="radio" name="kind" checked=${kind === "rate"} onChange=${() => setKind("rate")} />So many starts in a while</label></div>
-    <div class="fields" onInput=${hear}>
-      ${kind === "concurrency"
-        ? html`<label class="field"><span>At once${limit.rule?.key ? `, for each ${limit.rule.key}` : ""}</span><input name="concurrency" type="number" min="1" required value=${values.concurrency} /></label>`
-        : html`<label class="field"><span>Rate</span><input name="rate" required placeholder="10/s, 1000/h, 100/15m" value=${values.rate} /></label>
-          <label class="field"><span>Burst: so many may come ahead</span><input name="burst" type="number" min="0" value=${values.burst} /></label>`}
-    </div>
-    ${problem && html`<${Refusal} problem=${problem} />`}
-    <div class="row"><button class="main" type="submit">Change it</button>
-      ${limit.override && html`<button type="button" onClick=${reset}><${Icon} name="undo-2" />Reset to what code says</button>`}<${CopyAs} forms=${forms} /></div>
-  </form>`;
+  return html`
+    <form class="limit-form" onSubmit=${submit}>
+      <h3>Change it</h3>
+      <p class="dim small">From now on, also for jobs that wait, and whatever code declares, until it is reset.</p>
+      <div class="row">
+        <label class="check">
+          <input type="radio" name="kind" checked=${kind === "concurrency"} onChange=${() => setKind("concurrency")} />
+          So many at once
+        </label>
+        <label class="check">
+          <input type="radio" name="kind" checked=${kind === "rate"} onChange=${() => setKind("rate")} />So many starts
+          in a while
+        </label>
+      </div>
+      <div class="fields" onInput=${hear}>
+        ${kind === "concurrency"
+          ? html`
+              <label class="field">
+                <span>At once${limit.rule?.key ? `, for each ${limit.rule.key}` : ""}</span>
+                <input name="concurrency" type="number" min="1" required value=${values.concurrency} />
+              </label>
+            `
+          : html`
+              <label class="field">
+                <span>Rate</span>
+                <input name="rate" required placeholder="10/s, 1000/h, 100/15m" value=${values.rate} />
+              </label>
+              <label class="field">
+                <span>Burst: so many may come ahead</span>
+                <input name="burst" type="number" min="0" value=${values.burst} />
+              </label>
+            `}
+      </div>
+      ${problem && html`<${Refusal} problem=${problem} />`}
+      <div class="row">
+        <button class="main" type="submit">Change it</button>
+        ${limit.override && html`
+          <button type="button" onClick=${reset}><${Icon} name="undo-2" />Reset to what code says</button>
+        `}
+        <${CopyAs} forms=${forms} />
+      </div>
+    </form>
+  `;
 }

@@ -20,19 +20,64 @@ app.set_weight("acme", 3)  # three turns for each one of the others`;
 
 /** @param {{tenants: any[], refresh: () => void, open: (what: any) => void}} props */
 export function Tenants({ tenants, refresh, open }) {
-  if (!tenants.length) return html`<${Panel} label="Tenants"><${Empty} icon="users" title="All tenants have the same number of turns" code=${CODE}>Each has the weight 1. Those with another one stand here.</${Empty}></${Panel}>`;
+  if (!tenants.length) {
+    return html`
+      <${Panel} label="Tenants">
+        <${Empty} icon="users" title="All tenants have the same number of turns" code=${CODE}>
+          Each has the weight 1. Those with another one stand here.
+        </${Empty}>
+      </${Panel}>
+    `;
+  }
   const most = Math.max(...tenants.map((one) => one.weight));
-  const even = (tenant) => attempt(() => put(`/tenants/${part(tenant.name)}`, { weight: 1 }).then(refresh), `${tenant.name} has one turn, as all others.`);
+  const even = (tenant) =>
+    attempt(
+      () => put(`/tenants/${part(tenant.name)}`, { weight: 1 }).then(refresh),
+      `${tenant.name} has one turn, as all others.`,
+    );
   /** @type {import("../parts/table.js").Column[]} */
   const columns = [
-    { id: "name", title: "Tenant", cell: (row) => html`<a href=${href("/jobs", { q: word("tenant", row.name) })}><b>${row.name}</b></a>` },
-    { id: "weight", title: "Turns for each one of the others", cell: (row) => html`<span class="weight"><span class="num">${row.weight}</span><span class="bar-track" aria-hidden="true"><i style=${{ width: `${(row.weight / most) * 100}%` }}></i></span></span>` },
+    {
+      id: "name",
+      title: "Tenant",
+      cell: (row) => html`<a href=${href("/jobs", { q: word("tenant", row.name) })}><b>${row.name}</b></a>`,
+    },
+    {
+      id: "weight",
+      title: "Turns for each one of the others",
+      cell: (row) => html`
+        <span class="weight">
+          <span class="num">${row.weight}</span>
+          <span class="bar-track" aria-hidden="true"><i style=${{ width: `${(row.weight / most) * 100}%` }}></i></span>
+        </span>
+      `,
+    },
   ];
-  if (may("operate")) columns.push({ id: "do", title: html`<span class="hidden-label">Actions</span>`, align: "right", cell: (row) => html`<${Menu} icon="ellipsis" title=${`Do something with tenant ${row.name}`} class="icon-only" align="right" items=${[
-    { label: "Change its weight…", icon: "pencil", run: () => open({ weight: row }) },
-    { label: "One turn, as all others", icon: "undo-2", run: () => even(row) },
-  ]} />` });
-  return html`<${Panel} label="Tenants"><${Table} label="Tenants" columns=${columns} rows=${tenants} idOf=${(row) => row.name} /></${Panel}><p class="dim small">All others have the weight 1.</p>`;
+  if (may("operate")) {
+    columns.push({
+      id: "do",
+      title: html`<span class="hidden-label">Actions</span>`,
+      align: "right",
+      cell: (row) => html`
+        <${Menu}
+          icon="ellipsis"
+          title=${`Do something with tenant ${row.name}`}
+          class="icon-only"
+          align="right"
+          items=${[
+            { label: "Change its weight…", icon: "pencil", run: () => open({ weight: row }) },
+            { label: "One turn, as all others", icon: "undo-2", run: () => even(row) },
+          ]}
+        />
+      `,
+    });
+  }
+  return html`
+    <${Panel} label="Tenants">
+      <${Table} label="Tenants" columns=${columns} rows=${tenants} idOf=${(row) => row.name} />
+    </${Panel}>
+    <p class="dim small">All others have the weight 1.</p>
+  `;
 }
 
 /** @param {{given: {name?: string, weight?: number}, onClose: () => void, onDone: () => void}} props */
@@ -42,16 +87,38 @@ export function WeightDialog({ given, onClose, onDone }) {
     say(`${name} gets ${weight === 1 ? "one turn" : `${weight} turns`} for each one of the others.`);
     onDone();
   };
-  return html`<${FormDialog} title=${given.name ? `Turns of ${given.name}` : "Set a weight"} does="Set it" onClose=${onClose} onSubmit=${submit}>
-    <p class="dim">Jobs of tenants take turns in each queue. With a weight of 3 a tenant starts three jobs for each one of a tenant of weight 1, while both have jobs that are due. It holds from now on, also for what waits.</p>
-    <div class="fields">
-      <label class="field"><span>Tenant</span><input name="name" required maxlength="200" value=${given.name || ""} readonly=${Boolean(given.name)} /></label>
-      <label class="field"><span>Weight, 1 to 100</span><input name="weight" type="number" min="1" max="100" required value=${given.weight || 2} autofocus /></label>
-    </div>
-    ${given.name && html`<div><${CopyAs} forms=${{
-      curl: curl("PUT", `/tenants/${part(given.name)}`, { weight: given.weight }),
-      cli: `tickwork tenants set ${quoted(given.name)} ${given.weight}`,
-      python: `app.set_weight(${JSON.stringify(given.name)}, ${given.weight})`,
-    }} /></div>`}
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog}
+      title=${given.name ? `Turns of ${given.name}` : "Set a weight"}
+      does="Set it"
+      onClose=${onClose}
+      onSubmit=${submit}
+    >
+      <p class="dim">
+        Jobs of tenants take turns in each queue. With a weight of 3 a tenant starts three jobs for each one of a tenant
+        of weight 1, while both have jobs that are due. It holds from now on, also for what waits.
+      </p>
+      <div class="fields">
+        <label class="field">
+          <span>Tenant</span>
+          <input name="name" required maxlength="200" value=${given.name || ""} readonly=${Boolean(given.name)} />
+        </label>
+        <label class="field">
+          <span>Weight, 1 to 100</span>
+          <input name="weight" type="number" min="1" max="100" required value=${given.weight || 2} autofocus />
+        </label>
+      </div>
+      ${given.name && html`
+        <div>
+          <${CopyAs}
+            forms=${{
+              curl: curl("PUT", `/tenants/${part(given.name)}`, { weight: given.weight }),
+              cli: `tickwork tenants set ${quoted(given.name)} ${given.weight}`,
+              python: `app.set_weight(${JSON.stringify(given.name)}, ${given.weight})`,
+            }}
+          />
+        </div>
+      `}
+    </${FormDialog}>
+  `;
 }

@@ -39,37 +39,71 @@ export default function Queues() {
   ];
   const tab = chosenTab(tabs);
   const open = (/** @type {any} */ what) => setDialog(what);
-  const begun = (/** @type {{id: string}} */ operation, /** @type {number} */ total) => setOperations((now) => [...now, { id: operation.id, total }]);
-  const shut = (/** @type {string} */ id) => (setOperations((now) => now.filter((one) => one.id !== id)), refresh());
-  const actions = may("operate") && (tab === "tenants" ? html`<button onClick=${() => open({ weight: {} })}><${Icon} name="plus" />Set a weight</button>` : html`<button onClick=${() => open({ gate: {} })}><${Icon} name="plus" />New gate</button>`);
-  return html`<${Page} title="Queues" lead=${html`<${Lead} queues=${queues.data.items} />`} actions=${actions}>
-    <${OpenBreakers} limits=${limits.data.items} />
-    ${operations.map((one) => html`<${Operation} key=${one.id} id=${one.id} total=${one.total} onClose=${() => shut(one.id)} />`)}
-    <${Tabs} tabs=${tabs} />
-    ${tab === "queues" && html`<${QueueList} queues=${queues.data.items} limits=${limits.data.items} gates=${gates.data.items} refresh=${refresh} open=${open} begun=${begun} />`}
-    ${tab === "limits" && html`<${Limits} limits=${limits.data.items} refresh=${refresh} />`}
-    ${tab === "gates" && html`<${Gates} gates=${gates.data.items} refresh=${refresh} open=${open} />`}
-    ${tab === "tenants" && html`<${Tenants} tenants=${tenants.data.items} refresh=${refresh} open=${open} />`}
-    ${dialog?.gate && html`<${GateDialog} given=${dialog.gate} onClose=${() => setDialog(null)} onDone=${refresh} />`}
-    ${dialog?.weight && html`<${WeightDialog} given=${dialog.weight} onClose=${() => setDialog(null)} onDone=${refresh} />`}
-  </${Page}>`;
+  const begun = (/** @type {{id: string}} */ operation, /** @type {number} */ total) =>
+    setOperations((now) => [...now, { id: operation.id, total }]);
+  const shut = (/** @type {string} */ id) => {
+    setOperations((now) => now.filter((one) => one.id !== id));
+    refresh();
+  };
+  const actions =
+    may("operate") &&
+    (tab === "tenants"
+      ? html`<button onClick=${() => open({ weight: {} })}><${Icon} name="plus" />Set a weight</button>`
+      : html`<button onClick=${() => open({ gate: {} })}><${Icon} name="plus" />New gate</button>`);
+  return html`
+    <${Page} title="Queues" lead=${html`<${Lead} queues=${queues.data.items} />`} actions=${actions}>
+      <${OpenBreakers} limits=${limits.data.items} />
+      ${operations.map(
+        (one) => html`<${Operation} key=${one.id} id=${one.id} total=${one.total} onClose=${() => shut(one.id)} />`,
+      )}
+      <${Tabs} tabs=${tabs} />
+      ${tab === "queues" && html`
+        <${QueueList}
+          queues=${queues.data.items}
+          limits=${limits.data.items}
+          gates=${gates.data.items}
+          refresh=${refresh}
+          open=${open}
+          begun=${begun}
+        />
+      `}
+      ${tab === "limits" && html`<${Limits} limits=${limits.data.items} refresh=${refresh} />`}
+      ${tab === "gates" && html`<${Gates} gates=${gates.data.items} refresh=${refresh} open=${open} />`}
+      ${tab === "tenants" && html`<${Tenants} tenants=${tenants.data.items} refresh=${refresh} open=${open} />`}
+      ${dialog?.gate && html`<${GateDialog} given=${dialog.gate} onClose=${() => setDialog(null)} onDone=${refresh} />`}
+      ${dialog?.weight && html`
+        <${WeightDialog} given=${dialog.weight} onClose=${() => setDialog(null)} onDone=${refresh} />
+      `}
+    </${Page}>
+  `;
 }
 
 function Lead({ queues }) {
   const sum = (name) => queues.reduce((all, one) => all + one[name], 0);
   const isBounded = (name) => queues.some((one) => one.at_least.includes(name));
-  return html`<span><b class="num">${atLeast(sum("due"), isBounded("due"))}</b> due</span>
+  return html`
+    <span><b class="num">${atLeast(sum("due"), isBounded("due"))}</b> due</span>
     <span><b class="num">${count(sum("running"))}</b> running</span>
     <span><b class="num">${atLeast(sum("later"), isBounded("later"))}</b> delayed</span>
-    ${sum("held") > 0 && html`<span><b class="num">${atLeast(sum("held"), isBounded("held"))}</b> held</span>`}`;
+    ${sum("held") > 0 && html`<span><b class="num">${atLeast(sum("held"), isBounded("held"))}</b> held</span>`}
+  `;
 }
 
 /** What a breaker has stopped is said on every tab: nobody asked for it, so nobody expects it. */
 function OpenBreakers({ limits }) {
   const open = limits.filter((one) => one.open_keys > 0);
-  return open.map((one) => html`<${Notice} key=${one.name} tone="bad" icon="zap">
-    <b>The breaker of ${ownerOf(one.name)} is open.</b> ${one.rule.key ? `${many(one.open_keys, "key")} of it failed too often` : "It failed too often"}, so nothing more starts.
-    ${" "}${Date.parse(one.open_until) > Date.now() ? html`One job tries it again <${When} at=${one.open_until} />.` : "One job tries it now; if that succeeds, all go on."}
-    ${one.held > 0 ? ` ${many(one.held, "job")} ${one.held === 1 ? "waits" : "wait"} for it. ` : " "}<a class="link" href=${href("/queues", { tab: "limits", limit: one.name })}>See it</a>
-  </${Notice}>`);
+  return open.map(
+    (one) => html`
+      <${Notice} key=${one.name} tone="bad" icon="zap">
+        <b>The breaker of ${ownerOf(one.name)} is open.</b>${" "}
+        ${one.rule.key ? `${many(one.open_keys, "key")} of it failed too often` : "It failed too often"}, so nothing
+        more starts.${" "}
+        ${Date.parse(one.open_until) > Date.now()
+          ? html`One job tries it again <${When} at=${one.open_until} />.`
+          : "One job tries it now; if that succeeds, all go on."}
+        ${one.held > 0 ? ` ${many(one.held, "job")} ${one.held === 1 ? "waits" : "wait"} for it. ` : " "}
+        <a class="link" href=${href("/queues", { tab: "limits", limit: one.name })}>See it</a>
+      </${Notice}>
+    `,
+  );
 }

@@ -11,28 +11,43 @@ import { attempt } from "../parts/toast.js";
 
 /** @param {any} run @param {() => void} after */
 export async function cancelRun(run, after) {
-  const text = "What waits ends, what runs is asked to stop, and steps that clean up follow. Run it again to go on from there.";
+  const text =
+    "What waits ends, what runs is asked to stop, and steps that clean up follow. Run it again to go on from there.";
   if (!(await ask({ title: `Cancel this run of ${run.dag}?`, text, does: "Cancel it", isBad: true }))) return;
-  await attempt(() => post(`/runs/${part(run.id)}/cancel`).then(after), "The run is cancelled; what runs of it is asked to stop.");
+  await attempt(
+    () => post(`/runs/${part(run.id)}/cancel`).then(after),
+    "The run is cancelled; what runs of it is asked to stop.",
+  );
 }
 
 /** @param {any} run @param {() => void} after */
 export function rerunFailed(run, after) {
-  return attempt(() => post(`/runs/${part(run.id)}/rerun`, {}).then(after), "What failed runs again, and what depends on it. The rest keeps its results.");
+  return attempt(
+    () => post(`/runs/${part(run.id)}/rerun`, {}).then(after),
+    "What failed runs again, and what depends on it. The rest keeps its results.",
+  );
 }
 
 /** @param {any} run @param {string} step @param {() => void} after */
 export async function rerunFrom(run, step, after) {
   const text = `${step} and every step that depends on it forget how they ended, and run again. The others keep their results.`;
   if (!(await ask({ title: `Run again from ${step}?`, text, does: "Run again" }))) return;
-  await attempt(() => post(`/runs/${part(run.id)}/rerun`, { from: [step] }).then(after), `It runs again from ${step} on.`);
+  await attempt(
+    () => post(`/runs/${part(run.id)}/rerun`, { from: [step] }).then(after),
+    `It runs again from ${step} on.`,
+  );
 }
 
-/** What to run again, and with which parameters.
- * @param {{run: any, steps: import("../lib/steps.js").Step[], chosen: string | null, onClose: () => void, after: () => void}} props */
+/**
+ * What to run again, and with which parameters.
+ * @param {{run: any, steps: import("../lib/steps.js").Step[], chosen: string | null, onClose: () => void, after: () =>
+ *   void}} props
+ */
 export function RerunDialog({ run, steps, chosen, onClose, after }) {
   const { data: dag } = useResource(`/dags/${part(run.dag)}/versions/${run.version}`);
-  const [what, setWhat] = useState(chosen ? "steps" : steps.some((step) => step.bad || step.state === "failed") ? "failed" : "all");
+  const [what, setWhat] = useState(
+    chosen ? "steps" : steps.some((step) => step.bad || step.state === "failed") ? "failed" : "all",
+  );
   const [picked, setPicked] = useState(() => new Set(chosen ? [chosen] : []));
   if (!dag) return null;
   return html`<${Again} ...${{ run, steps, dag, what, setWhat, picked, setPicked, onClose, after }} />`;
@@ -44,21 +59,37 @@ function Again({ run, steps, dag, what, setWhat, picked, setPicked, onClose, aft
   const [raw, setRaw] = useState(/** @type {string | null} */ (null));
   const submit = async () => {
     const params = raw === null ? paramsOf(dag.params, texts) : parsed(raw, "The text");
-    const changed = Object.fromEntries(Object.entries(params).filter(([name, value]) => stringify(value) !== stringify(run.params?.[name])));
+    const changed = Object.fromEntries(
+      Object.entries(params).filter(([name, value]) => stringify(value) !== stringify(run.params?.[name])),
+    );
     const all = steps.map((step) => step.name);
-    const body = { from: what === "steps" ? [...picked] : what === "all" && !Object.keys(changed).length ? all : [], only_failed: what === "failed", with_inputs: Object.keys(changed).length ? changed : null };
+    const body = {
+      from: what === "steps" ? [...picked] : what === "all" && !Object.keys(changed).length ? all : [],
+      only_failed: what === "failed",
+      with_inputs: Object.keys(changed).length ? changed : null,
+    };
     await post(`/runs/${part(run.id)}/rerun`, body);
     after();
   };
-  const choice = (id, label) => html`<label class="check"><input type="radio" name="what" value=${id} checked=${what === id} onChange=${() => setWhat(id)} /><span>${label}</span></label>`;
-  return html`<${FormDialog} title="Run this run of ${run.dag} again" does="Run again" onClose=${onClose} onSubmit=${submit}>
-    <fieldset class="stack"><legend class="hidden-label">What runs again</legend>
-      ${choice("failed", "What failed, and what depends on it")}${choice("steps", "Some steps, and what depends on them")}${choice("all", "Everything")}
-    </fieldset>
-    ${what === "steps" && html`<${Picker} steps=${steps} picked=${picked} onPick=${setPicked} />`}
-    <${ParamsForm} schema=${dag.params} texts=${texts} raw=${raw} onTexts=${setTexts} onRaw=${setRaw} />
-    <p class="dim small">Its id and its version stay. What does not run again keeps its results.</p>
-  </${FormDialog}>`;
+  const choice = (id, label) => html`
+    <label class="check">
+      <input type="radio" name="what" value=${id} checked=${what === id} onChange=${() => setWhat(id)} />
+      <span>${label}</span>
+    </label>
+  `;
+  return html`
+    <${FormDialog} title="Run this run of ${run.dag} again" does="Run again" onClose=${onClose} onSubmit=${submit}>
+      <fieldset class="stack">
+        <legend class="hidden-label">What runs again</legend>
+        ${choice("failed", "What failed, and what depends on it")}
+        ${choice("steps", "Some steps, and what depends on them")}
+        ${choice("all", "Everything")}
+      </fieldset>
+      ${what === "steps" && html`<${Picker} steps=${steps} picked=${picked} onPick=${setPicked} />`}
+      <${ParamsForm} schema=${dag.params} texts=${texts} raw=${raw} onTexts=${setTexts} onRaw=${setRaw} />
+      <p class="dim small">Its id and its version stay. What does not run again keeps its results.</p>
+    </${FormDialog}>
+  `;
 }
 
 const SHOWN = 100;
@@ -67,24 +98,63 @@ const SHOWN = 100;
 function Picker({ steps, picked, onPick }) {
   const [text, setText] = useState("");
   const found = steps.filter((step) => step.name.toLowerCase().includes(text.toLowerCase()));
-  const toggle = (name) => onPick(new Set(picked.has(name) ? [...picked].filter((one) => one !== name) : [...picked, name]));
-  return html`<div class="picker">
-    <input type="search" aria-label="Find a step" placeholder="Find a step" value=${text} onInput=${(event) => setText(event.target.value)} />
-    <div class="picker-list">${found.slice(0, SHOWN).map((step) => html`<label class="check" key=${step.name}><input type="checkbox" checked=${picked.has(step.name)} onChange=${() => toggle(step.name)} /><span class="clip">${step.name}</span></label>`)}</div>
-    <small class="dim">${many(picked.size, "step")} chosen${found.length > SHOWN ? `; ${found.length - SHOWN} more match` : ""}</small>
-  </div>`;
+  const toggle = (name) =>
+    onPick(new Set(picked.has(name) ? [...picked].filter((one) => one !== name) : [...picked, name]));
+  return html`
+    <div class="picker">
+      <input
+        type="search"
+        aria-label="Find a step"
+        placeholder="Find a step"
+        value=${text}
+        onInput=${(event) => setText(event.target.value)}
+      />
+      <div class="picker-list">
+        ${found
+          .slice(0, SHOWN)
+          .map(
+            (step) => html`
+              <label class="check" key=${step.name}>
+                <input type="checkbox" checked=${picked.has(step.name)} onChange=${() => toggle(step.name)} />
+                <span class="clip">${step.name}</span>
+              </label>
+            `,
+          )}
+      </div>
+      <small class="dim">
+        ${many(picked.size, "step")} chosen${found.length > SHOWN ? `; ${found.length - SHOWN} more match` : ""}
+      </small>
+    </div>
+  `;
 }
 
-/** @param {{run: any, step: import("../lib/steps.js").Step, isYes: boolean, onClose: () => void, after: () => void}} props */
+/**
+ * @param {{run: any, step: import("../lib/steps.js").Step, isYes: boolean, onClose: () => void, after: () => void}}
+ *   props
+ */
 export function AnswerDialog({ run, step, isYes, onClose, after }) {
   const { data } = useResource(`/runs/${part(run.id)}/why/${part(step.name)}`);
   const submit = async ({ note }) => {
     await post(`/runs/${part(run.id)}/approve`, { step: step.name, approved: isYes, note: note ?? null });
     after();
   };
-  return html`<${FormDialog} title="${isYes ? "Approve" : "Reject"}: ${step.name}" does=${isYes ? "Approve" : "Reject"} isBad=${!isYes} onClose=${onClose} onSubmit=${submit}>
-    <p class="asked">${data?.why}</p>
-    <p class="dim">${isYes ? "The steps that wait for it go on." : "It counts as failed: what needs it is skipped."} Your name is kept with the answer.</p>
-    <label class="field"><span>Note <small class="dim">optional, others see it</small></span><input name="note" maxlength="1000" autocomplete="off" /></label>
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog}
+      title="${isYes ? "Approve" : "Reject"}: ${step.name}"
+      does=${isYes ? "Approve" : "Reject"}
+      isBad=${!isYes}
+      onClose=${onClose}
+      onSubmit=${submit}
+    >
+      <p class="asked">${data?.why}</p>
+      <p class="dim">
+        ${isYes ? "The steps that wait for it go on." : "It counts as failed: what needs it is skipped."} Your name is
+        kept with the answer.
+      </p>
+      <label class="field">
+        <span>Note <small class="dim">optional, others see it</small></span>
+        <input name="note" maxlength="1000" autocomplete="off" />
+      </label>
+    </${FormDialog}>
+  `;
 }

@@ -12,23 +12,54 @@ import { signOf, toneOf, wordOf } from "../parts/state.js";
 import { More } from "../parts/table.js";
 
 const PAGE = 200;
-const SAID = { run_created: "The run was made", run_started: "The run began", run_retried: "The run began again", run_ended: "The run ended", step_started: "started", step_retried: "is tried again", step_asked: "asks for an answer", step_ended: "ended" };
-const SIGNS = { run_created: ["circle-dashed", "queue"], run_started: ["circle-play", "run"], run_retried: ["rotate-ccw", "run"], step_started: ["circle-play", "run"], step_retried: ["rotate-ccw", "warn"], step_asked: ["hand", "warn"] };
+const SAID = {
+  run_created: "The run was made",
+  run_started: "The run began",
+  run_retried: "The run began again",
+  run_ended: "The run ended",
+  step_started: "started",
+  step_retried: "is tried again",
+  step_asked: "asks for an answer",
+  step_ended: "ended",
+};
+const SIGNS = {
+  run_created: ["circle-dashed", "queue"],
+  run_started: ["circle-play", "run"],
+  run_retried: ["rotate-ccw", "run"],
+  step_started: ["circle-play", "run"],
+  step_retried: ["rotate-ccw", "warn"],
+  step_asked: ["hand", "warn"],
+};
 
 /** Events come at the end: whole pages stay as they are, and the last one is read again when something happens. */
 function useEvents(run) {
-  const [held, setHeld] = useState({ whole: /** @type {any[]} */ ([]), last: /** @type {any[] | null} */ (null), cursor: /** @type {string | null} */ (null), next: /** @type {string | null} */ (null), problem: /** @type {any} */ (null) });
+  const [held, setHeld] = useState({
+    whole: /** @type {any[]} */ ([]),
+    last: /** @type {any[] | null} */ (null),
+    cursor: /** @type {string | null} */ (null),
+    next: /** @type {string | null} */ (null),
+    problem: /** @type {any} */ (null),
+  });
   const now = useRef(held);
   now.current = held;
-  const read = useCallback(async (isMore) => {
-    const from = isMore ? now.current.next : now.current.cursor;
-    try {
-      const page = await get(`/runs/${part(run)}/events`, { limit: PAGE, cursor: from });
-      setHeld((before) => ({ whole: isMore ? [...before.whole, ...before.last] : before.whole, last: page.items, cursor: from, next: page.next_cursor, problem: null }));
-    } catch (problem) {
-      setHeld((before) => ({ ...before, problem }));
-    }
-  }, [run]);
+  const read = useCallback(
+    async (isMore) => {
+      const from = isMore ? now.current.next : now.current.cursor;
+      try {
+        const page = await get(`/runs/${part(run)}/events`, { limit: PAGE, cursor: from });
+        setHeld((before) => ({
+          whole: isMore ? [...before.whole, ...before.last] : before.whole,
+          last: page.items,
+          cursor: from,
+          next: page.next_cursor,
+          problem: null,
+        }));
+      } catch (problem) {
+        setHeld((before) => ({ ...before, problem }));
+      }
+    },
+    [run],
+  );
   useEffect(() => void read(false), [read]);
   useChanges(onRun(run), () => read(false));
   const items = held.last && [...held.whole, ...held.last];
@@ -41,15 +72,35 @@ export default function Events({ run }) {
   if (list.problem && !list.items) return html`<${Trouble} problem=${list.problem} />`;
   if (!list.items) return html`<${Loading} />`;
   if (!list.items.length) return html`<${Empty} icon="history" title="Nothing has happened yet" />`;
-  return html`<${Panel} label="Events"><ol class="events">${list.items.map((one, at) => html`<${Event} key=${at} event=${one} />`)}</ol><${More} list=${{ ...list, items: list.items }} /></${Panel}>`;
+  return html`
+    <${Panel} label="Events">
+      <ol class="events">${list.items.map((one, at) => html`<${Event} key=${at} event=${one} />`)}</ol>
+      <${More} list=${{ ...list, items: list.items }} />
+    </${Panel}>
+  `;
 }
 
 function Event({ event }) {
-  const [icon, tone] = SIGNS[event.event] || (event.state ? [signOf(event.state), toneOf(event.state)] : ["circle-dot", "off"]);
+  const [icon, tone] =
+    SIGNS[event.event] || (event.state ? [signOf(event.state), toneOf(event.state)] : ["circle-dot", "off"]);
   const name = event.step && `${event.step}${event.idx ? `[${event.idx}]` : ""}`;
-  const said = event.event.endsWith("_ended") && event.state ? (event.step ? wordOf(event.state) : `The run ${wordOf(event.state)}`) : SAID[event.event] || wordOf(event.event);
-  return html`<li data-tone=${tone}><time class="dim num" datetime=${event.at} title=${event.at}>${exactClock(event.at)}</time><${Icon} name=${icon} />
-    <span class="event-said">${name && html`<button class="link" onClick=${() => setQuery({ step: event.step })}>${name}</button>`} ${said}${event.attempt > 1 ? html` <span class="tag">try ${event.attempt}</span>` : null}
-      ${event.detail && html` <span class="dim">${event.detail}</span>`}</span>
-    ${event.job_id && event.step && html`<a class="end dim" href=${href(`/jobs/${part(event.job_id)}`)}>job</a>`}</li>`;
+  const said =
+    event.event.endsWith("_ended") && event.state
+      ? event.step
+        ? wordOf(event.state)
+        : `The run ${wordOf(event.state)}`
+      : SAID[event.event] || wordOf(event.event);
+  return html`
+    <li data-tone=${tone}>
+      <time class="dim num" datetime=${event.at} title=${event.at}>${exactClock(event.at)}</time>
+      <${Icon} name=${icon} />
+      <span class="event-said">
+        ${name && html`<button class="link" onClick=${() => setQuery({ step: event.step })}>${name}</button>`}${" "}
+        ${said}
+        ${event.attempt > 1 ? html` <span class="tag">try ${event.attempt}</span>` : null}
+        ${event.detail && html` <span class="dim">${event.detail}</span>`}
+      </span>
+      ${event.job_id && event.step && html`<a class="end dim" href=${href(`/jobs/${part(event.job_id)}`)}>job</a>`}
+    </li>
+  `;
 }

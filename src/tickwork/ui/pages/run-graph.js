@@ -5,10 +5,23 @@ import { countsOf, inOrder, overall, stateOfStep, tally } from "../lib/steps.js"
 import { clockOf, duration } from "../lib/time.js";
 import { Graph } from "../parts/graph.js";
 
-/** @param {{data: import("../lib/graph.js").GraphData, steps: Map<string, import("../lib/steps.js").Step>, chosen: string | null, onChoose: (name: string) => void, isMatch: any, seek: number}} props */
+/**
+ * @param {{data: import("../lib/graph.js").GraphData, steps: Map<string, import("../lib/steps.js").Step>, chosen:
+ *   string | null, onChoose: (name: string) => void, isMatch: any, seek: number}} props
+ */
 export function RunGraph({ data, steps, chosen, onChoose, isMatch, seek }) {
   const look = useCallback((box) => lookOf(box, steps), [steps]);
-  return html`<${Graph} data=${data} look=${look} chosen=${chosen} onChoose=${onChoose} isMatch=${isMatch} seek=${seek} label="Graph of the steps. Arrow keys go along the lines; the tab Steps has them as a list." />`;
+  return html`
+    <${Graph}
+      data=${data}
+      look=${look}
+      chosen=${chosen}
+      onChoose=${onChoose}
+      isMatch=${isMatch}
+      seek=${seek}
+      label="Graph of the steps. Arrow keys go along the lines; the tab Steps has them as a list."
+    />
+  `;
 }
 
 function lookOf(box, steps) {
@@ -26,6 +39,13 @@ function lookOf(box, steps) {
 function lineOf(step, state, node) {
   const task = node.task && node.task !== node.name && !node.name.endsWith(`.${node.task}`) ? node.task : "";
   const tries = step?.attempts > 1 ? `try ${step.attempts}` : "";
-  const time = step?.duration_s !== null && step?.ended_at ? duration(step.duration_s) : state === "running" && step.started_at ? `since ${clockOf(step.started_at)}` : state === "succeeded" || state === "running" ? "" : state.replaceAll("_", " ");
+  const time =
+    step?.duration_s !== null && step?.ended_at
+      ? duration(step.duration_s)
+      : state === "running" && step.started_at
+        ? `since ${clockOf(step.started_at)}`
+        : state === "succeeded" || state === "running"
+          ? ""
+          : state.replaceAll("_", " ");
   return [time, tries, task].filter(Boolean).join(" · ");
 }

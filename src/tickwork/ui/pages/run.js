@@ -27,7 +27,14 @@ import { SidePanel } from "../parts/side.js";
 import { CountsBar, StepView } from "./run-step.js";
 import { StepTable } from "./run-steps.js";
 
-const TABS = [{ id: "graph", label: "Graph" }, { id: "timeline", label: "Timeline" }, { id: "steps", label: "Steps" }, { id: "events", label: "Events" }, { id: "data", label: "Parameters and result" }, { id: "code", label: "Code" }];
+const TABS = [
+  { id: "graph", label: "Graph" },
+  { id: "timeline", label: "Timeline" },
+  { id: "steps", label: "Steps" },
+  { id: "events", label: "Events" },
+  { id: "data", label: "Parameters and result" },
+  { id: "code", label: "Code" },
+];
 
 const ASKING = 3; // so many steps that ask are told above the tabs; all of them are in the graph
 
@@ -54,8 +61,21 @@ export default function Run({ params }) {
     refresh();
     steps.refresh();
   }, [refresh]);
-  const trouble = (problem && !run && problem) || (steps.problem && !steps.list && steps.problem) || (graph.problem && !graph.data && graph.problem);
-  if (trouble) return html`<${Trouble} problem=${trouble} onRetry=${() => (after(), graph.refresh())} />`;
+  const trouble =
+    (problem && !run && problem) ||
+    (steps.problem && !steps.list && steps.problem) ||
+    (graph.problem && !graph.data && graph.problem);
+  if (trouble) {
+    return html`
+      <${Trouble}
+        problem=${trouble}
+        onRetry=${() => {
+          after();
+          graph.refresh();
+        }}
+      />
+    `;
+  }
   if (!run || !drawn) return html`<${Loading} />`;
   return html`<${Shown} run=${run} steps=${steps.list ? steps : first} graph=${drawn} after=${after} />`;
 }
@@ -66,37 +86,105 @@ function Shown({ run, steps, graph, after }) {
   const { step: chosen = null, find = "", only = "" } = place.value.query;
   const tab = chosenTab(TABS);
   const isMatch = useMemo(() => matcher(find, only), [find, only]);
-  const choose = useCallback((name) => setQuery({ step: place.value.query.step === name ? undefined : name, instances: undefined }), []);
+  const choose = useCallback(
+    (name) => setQuery({ step: place.value.query.step === name ? undefined : name, instances: undefined }),
+    [],
+  );
   const answer = (step, isYes) => setAsking({ what: "answer", step, isYes });
   const close = () => setAsking(null);
   const waiting = steps.list.filter((step) => step.is_asking);
-  const done = () => (after(), undefined);
-  return html`<${Page} title=${html`${run.dag} <${State} state=${run.state} />`} name="${run.dag} run" trail=${[{ label: "Dags", href: "#/dags" }, { label: run.dag, href: dagHref(run.dag) }]}
-      lead=${html`<${Lead} run=${run} />`} actions=${html`<${Actions} run=${run} after=${after} onRerun=${() => setAsking({ what: "rerun" })} />`}>
-    ${run.error && html`<${Notice} tone="bad" icon="circle-x"><span class="pre">${run.error}</span></${Notice}>`}
-    ${waiting.slice(0, ASKING).map((step) => html`<${Asking} key=${step.name} run=${run} step=${step} onAnswer=${answer} />`)}
-    ${run.schedule && html`<${Occurrence} run=${run} />`}
-    <div class="run-sum"><${CountsBar} counts=${tally(steps.list)} /></div>
-    <div class="tabs-row"><${Tabs} tabs=${TABS} />${["graph", "timeline", "steps"].includes(tab) && html`<${Finder} find=${find} only=${only} onNext=${() => setSeek(seek + 1)} />`}</div>
-    <div class="with-side" data-open=${Boolean(chosen)}>
-      <div class="main-side">${tab === "graph" && html`<${RunGraph} data=${graph} steps=${steps.steps} chosen=${chosen} onChoose=${choose} isMatch=${isMatch} seek=${seek} />`}
-        ${tab === "timeline" && html`<${Later} load=${loadTimeline} run=${run} list=${steps.list} edges=${graph.edges} chosen=${chosen} onChoose=${choose} isMatch=${isMatch} />`}
-        ${tab === "steps" && html`<${StepTable} list=${steps.list} isMatch=${isMatch} onChoose=${choose} chosen=${chosen} />`}
-        ${tab === "events" && html`<${Later} load=${loadEvents} run=${run} />`}
-        ${tab === "data" && html`<${Data} run=${run} />`}
-        ${tab === "code" && html`<${Source} run=${run} />`}</div>
-      ${chosen && html`<${Side} run=${run} steps=${steps.steps} graph=${graph} chosen=${chosen} after=${after} onAnswer=${answer} />`}
-    </div>
-    ${asking?.what === "rerun" && html`<${RerunDialog} run=${run} steps=${steps.list} chosen=${chosen} onClose=${close} after=${done} />`}
-    ${asking?.what === "answer" && html`<${AnswerDialog} run=${run} step=${steps.steps.get(asking.step)} isYes=${asking.isYes} onClose=${close} after=${done} />`}
-  </${Page}>`;
+  const done = () => {
+    after();
+  };
+  return html`
+    <${Page}
+      title=${html`${run.dag} <${State} state=${run.state} />`}
+      name="${run.dag} run"
+      trail=${[
+        { label: "Dags", href: "#/dags" },
+        { label: run.dag, href: dagHref(run.dag) },
+      ]}
+      lead=${html`<${Lead} run=${run} />`}
+      actions=${html`<${Actions} run=${run} after=${after} onRerun=${() => setAsking({ what: "rerun" })} />`}
+    >
+      ${run.error && html`<${Notice} tone="bad" icon="circle-x"><span class="pre">${run.error}</span></${Notice}>`}
+      ${waiting
+        .slice(0, ASKING)
+        .map((step) => html`<${Asking} key=${step.name} run=${run} step=${step} onAnswer=${answer} />`)}
+      ${run.schedule && html`<${Occurrence} run=${run} />`}
+      <div class="run-sum"><${CountsBar} counts=${tally(steps.list)} /></div>
+      <div class="tabs-row">
+        <${Tabs} tabs=${TABS} />
+        ${["graph", "timeline", "steps"].includes(tab) && html`
+          <${Finder} find=${find} only=${only} onNext=${() => setSeek(seek + 1)} />
+        `}
+      </div>
+      <div class="with-side" data-open=${Boolean(chosen)}>
+        <div class="main-side">
+          ${tab === "graph" && html`
+            <${RunGraph}
+              data=${graph}
+              steps=${steps.steps}
+              chosen=${chosen}
+              onChoose=${choose}
+              isMatch=${isMatch}
+              seek=${seek}
+            />
+          `}
+          ${tab === "timeline" && html`
+            <${Later}
+              load=${loadTimeline}
+              run=${run}
+              list=${steps.list}
+              edges=${graph.edges}
+              chosen=${chosen}
+              onChoose=${choose}
+              isMatch=${isMatch}
+            />
+          `}
+          ${tab === "steps" && html`
+            <${StepTable} list=${steps.list} isMatch=${isMatch} onChoose=${choose} chosen=${chosen} />
+          `}
+          ${tab === "events" && html`<${Later} load=${loadEvents} run=${run} />`}
+          ${tab === "data" && html`<${Data} run=${run} />`}
+          ${tab === "code" && html`<${Source} run=${run} />`}
+        </div>
+        ${chosen && html`
+          <${Side} run=${run} steps=${steps.steps} graph=${graph} chosen=${chosen} after=${after} onAnswer=${answer} />
+        `}
+      </div>
+      ${asking?.what === "rerun" && html`
+        <${RerunDialog} run=${run} steps=${steps.list} chosen=${chosen} onClose=${close} after=${done} />
+      `}
+      ${asking?.what === "answer" && html`
+        <${AnswerDialog}
+          run=${run}
+          step=${steps.steps.get(asking.step)}
+          isYes=${asking.isYes}
+          onClose=${close}
+          after=${done}
+        />
+      `}
+    </${Page}>
+  `;
 }
 
 /** A step that waits for somebody: what it asks, of whom, and the answers. */
 function Asking({ run, step, onAnswer }) {
   const { data } = useResource(`/runs/${part(run.id)}/why/${part(step.name)}`);
-  return html`<${Notice} tone="warn" icon="hand"><div class="row spread"><span><b>${step.name}</b> ${data?.why || "waits for approval"}</span>
-    ${may("operate") && html`<span class="row"><button class="main" onClick=${() => onAnswer(step.name, true)}>Approve</button><button onClick=${() => onAnswer(step.name, false)}>Reject</button></span>`}</div></${Notice}>`;
+  return html`
+    <${Notice} tone="warn" icon="hand">
+      <div class="row spread">
+        <span><b>${step.name}</b> ${data?.why || "waits for approval"}</span>
+        ${may("operate") && html`
+          <span class="row">
+            <button class="main" onClick=${() => onAnswer(step.name, true)}>Approve</button>
+            <button onClick=${() => onAnswer(step.name, false)}>Reject</button>
+          </span>
+        `}
+      </div>
+    </${Notice}>
+  `;
 }
 
 /** Which steps are meant: by a part of the name, by their state, or null for all. */
@@ -108,20 +196,47 @@ function matcher(find, only) {
 
 function Finder({ find, only, onNext }) {
   const again = (event) => event.key === "Enter" && onNext();
-  return html`<div class="finder">
-    <input type="search" aria-label="Find a step" placeholder="Find a step" value=${find} onInput=${(event) => setQuery({ find: event.target.value })} onKeyDown=${again} />
-    <button aria-pressed=${only === "failed"} onClick=${() => setQuery({ only: only === "failed" ? undefined : "failed" })}><${Icon} name="filter" />Failed</button>
-  </div>`;
+  return html`
+    <div class="finder">
+      <input
+        type="search"
+        aria-label="Find a step"
+        placeholder="Find a step"
+        value=${find}
+        onInput=${(event) => setQuery({ find: event.target.value })}
+        onKeyDown=${again}
+      />
+      <button
+        aria-pressed=${only === "failed"}
+        onClick=${() => setQuery({ only: only === "failed" ? undefined : "failed" })}
+      >
+        <${Icon} name="filter" />Failed
+      </button>
+    </div>
+  `;
 }
 
 function Lead({ run }) {
-  return html`<span class="run-id"><span class="mono" title=${run.id}>${shortId(run.id)}</span><${CopyButton} text=${run.id} label="Copy the id of the run" /></span>
+  return html`
+    <span class="run-id">
+      <span class="mono" title=${run.id}>${shortId(run.id)}</span>
+      <${CopyButton} text=${run.id} label="Copy the id of the run" />
+    </span>
     <a href=${dagHref(run.dag, { tab: "versions" })}>version ${run.version}</a>
-    <span>made <${When} at=${run.created_at} />${run.creator && html` by <a class="link" href=${href("/jobs", { q: word("creator", run.creator) })}>${run.creator}</a>`}</span>
-    ${run.started_at ? html`<span>${run.ended_at ? "took" : "runs for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>` : html`<span>${run.why}</span>`}
+    <span>
+      made <${When} at=${run.created_at} />
+      ${run.creator && html`
+        ${" "}
+        by <a class="link" href=${href("/jobs", { q: word("creator", run.creator) })}>${run.creator}</a>
+      `}
+    </span>
+    ${run.started_at
+      ? html`<span>${run.ended_at ? "took" : "runs for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>`
+      : html`<span>${run.why}</span>`}
     ${run.generation > 1 && html`<span>${many(run.generation - 1, "rerun")}</span>`}
     ${run.key && html`<span>key <code>${run.key}</code></span>`}
-    ${run.labels.map((label) => html`<span class="tag">${label}</span>`)}`;
+    ${run.labels.map((label) => html`<span class="tag">${label}</span>`)}
+  `;
 }
 
 /** A day with its year, and a time: occurrences may be years old. */
@@ -129,36 +244,82 @@ const instant = (at) => html`<time datetime=${at} title=${explained(at)}>${dayOf
 
 /** The occurrence of the schedule that made the run. */
 function Occurrence({ run }) {
-  return html`<${Panel} label="Occurrence" class="occurrence"><${Facts} items=${[
-    ["Scheduled for", html`${instant(run.scheduled_for)} ${run.is_catchup && html`<span class="tag">catch-up</span>`}`],
-    ["Schedule", html`<a class="link" href=${href(`/schedules/${part(run.schedule)}`)}>${run.schedule}</a>`],
-    ["Interval", run.interval && html`${instant(run.interval.from)} – ${instant(run.interval.to)}`],
-  ]} /></${Panel}>`;
+  return html`
+    <${Panel} label="Occurrence" class="occurrence">
+      <${Facts}
+        items=${[
+          [
+            "Scheduled for",
+            html`${instant(run.scheduled_for)} ${run.is_catchup && html`<span class="tag">catch-up</span>`}`,
+          ],
+          ["Schedule", html`<a class="link" href=${href(`/schedules/${part(run.schedule)}`)}>${run.schedule}</a>`],
+          ["Interval", run.interval && html`${instant(run.interval.from)} – ${instant(run.interval.to)}`],
+        ]}
+      />
+    </${Panel}>
+  `;
 }
 
 function Actions({ run, after, onRerun }) {
   const path = `/runs/${part(run.id)}`;
   const forms = { curl: curl("GET", path), cli: `tickwork runs show ${run.id}`, python: `app.run("${run.id}")` };
   const isOver = run.ended_at !== null;
-  return html`${may("operate") && !isOver && html`<button onClick=${() => cancelRun(run, after)}><${Icon} name="ban" />Cancel</button>`}
-    ${may("operate") && run.state === "failed" && html`<button class="main" onClick=${() => rerunFailed(run, after)}><${Icon} name="rotate-ccw" />Run again what failed</button>`}
+  return html`
+    ${may("operate") && !isOver && html`
+      <button onClick=${() => cancelRun(run, after)}><${Icon} name="ban" />Cancel</button>
+    `}
+    ${may("operate") && run.state === "failed" && html`
+      <button class="main" onClick=${() => rerunFailed(run, after)}>
+        <${Icon} name="rotate-ccw" />Run again what failed
+      </button>
+    `}
     ${may("operate") && isOver && html`<button onClick=${onRerun}><${Icon} name="repeat" />Run again…</button>`}
     <a class="button" href=${dagHref(run.dag, { tab: "grid" })}><${Icon} name="grid-3x3" />Grid</a>
-    <${CopyAs} forms=${forms} label=${html`<span data-from="tablet">Copy as</span>`} />`;
+    <${CopyAs} forms=${forms} label=${html`<span data-from="tablet">Copy as</span>`} />
+  `;
 }
 
 function Side({ run, steps, graph, chosen, after, onAnswer }) {
   const step = steps.get(chosen);
   const close = () => setQuery({ step: undefined, instances: undefined });
-  if (!step) return html`<${SidePanel} title=${chosen} onClose=${close}><p class="dim">This run has no such step.</p></${SidePanel}>`;
+  if (!step) {
+    return html`
+      <${SidePanel} title=${chosen} onClose=${close}><p class="dim">This run has no such step.</p></${SidePanel}>
+    `;
+  }
   const before = graph.edges.filter((edge) => edge.to === chosen).map((edge) => edge.from);
   const next = graph.edges.filter((edge) => edge.from === chosen).map((edge) => edge.to);
-  return html`<${SidePanel} title=${chosen} onClose=${close}><${StepView} key=${chosen} run=${run} step=${step} node=${graph.nodes.find((node) => node.name === chosen)} before=${before} next=${next} after=${after} onAnswer=${onAnswer} /></${SidePanel}>`;
+  return html`
+    <${SidePanel} title=${chosen} onClose=${close}>
+      <${StepView}
+        key=${chosen}
+        run=${run}
+        step=${step}
+        node=${graph.nodes.find((node) => node.name === chosen)}
+        before=${before}
+        next=${next}
+        after=${after}
+        onAnswer=${onAnswer}
+      />
+    </${SidePanel}>
+  `;
 }
 
 function Data({ run }) {
-  return html`<div class="grid-2"><${Panel} title="Parameters"><div class="inner"><${Tree} value=${run.params} label="parameters" /></div></${Panel}>
-    <${Panel} title="Result"><div class="inner">${run.state === "succeeded" ? html`<${Tree} value=${run.result} label="result" />` : html`<p class="dim">A run has a result once it has succeeded.</p>`}</div></${Panel}></div>`;
+  return html`
+    <div class="grid-2">
+      <${Panel} title="Parameters">
+        <div class="inner"><${Tree} value=${run.params} label="parameters" /></div>
+      </${Panel}>
+      <${Panel} title="Result">
+        <div class="inner">
+          ${run.state === "succeeded"
+            ? html`<${Tree} value=${run.result} label="result" />`
+            : html`<p class="dim">A run has a result once it has succeeded.</p>`}
+        </div>
+      </${Panel}>
+    </div>
+  `;
 }
 
 function Source({ run }) {
@@ -166,4 +327,3 @@ function Source({ run }) {
   if (problem && !data) return html`<${Trouble} problem=${problem} />`;
   return data ? html`<${Code} text=${data.text} language="yaml" />` : html`<${Loading} />`;
 }
-

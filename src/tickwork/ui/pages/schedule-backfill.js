@@ -21,7 +21,11 @@ function local(at) {
 export function Backfill({ name, zone, onClose }) {
   const [tried, setTried] = useState(/** @type {any} */ (null));
   const path = `/schedules/${part(name)}/backfill`;
-  const bodyOf = (values) => ({ from: new Date(values.from).toISOString(), to: new Date(values.to).toISOString(), parallel: values.parallel || 1 });
+  const bodyOf = (values) => ({
+    from: new Date(values.from).toISOString(),
+    to: new Date(values.to).toISOString(),
+    parallel: values.parallel || 1,
+  });
   const submit = async (values) => {
     const body = bodyOf(values);
     const key = JSON.stringify(body);
@@ -30,25 +34,61 @@ export function Backfill({ name, zone, onClose }) {
       return false;
     }
     const done = await post(path, body);
-    say(`${many(done.count, "occurrence")} of ${name} ${done.count === 1 ? "is" : "are"} started.`, done.job_ids[0] ? { action: { label: "Look at the first", run: () => go(`/jobs/${done.job_ids[0]}`) } } : {});
+    say(
+      `${many(done.count, "occurrence")} of ${name} ${done.count === 1 ? "is" : "are"} started.`,
+      done.job_ids[0] ? { action: { label: "Look at the first", run: () => go(`/jobs/${done.job_ids[0]}`) } } : {},
+    );
     return true;
   };
-  return html`<${FormDialog} title="Backfill ${name}" does=${tried ? `Start ${count(tried.count)}` : "Try it out"} wide onClose=${onClose} onSubmit=${submit}>
-    <p>Runs it for the occurrences of a time, in no fixed order. One that was backfilled in the last 30 days is not run again, unless that failed.</p>
-    <div class="fields" onInput=${() => setTried(null)}>
-      <label class="field"><span>From</span><input type="datetime-local" name="from" required defaultValue=${local(Date.now() - 7 * DAY_MS)} /></label>
-      <label class="field"><span>To</span><input type="datetime-local" name="to" required defaultValue=${local(Date.now())} /></label>
-      <label class="field"><span>How many at a time</span><input type="number" name="parallel" min="1" max="1000" defaultValue="1" /></label>
-    </div>
-    <p class="dim small">In the zone of this browser (${Intl.DateTimeFormat().resolvedOptions().timeZone}). The rule means ${zone}.</p>
-    ${tried && html`<${Tried} tried=${tried} />`}
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog}
+      title="Backfill ${name}"
+      does=${tried ? `Start ${count(tried.count)}` : "Try it out"}
+      wide
+      onClose=${onClose}
+      onSubmit=${submit}
+    >
+      <p>
+        Runs it for the occurrences of a time, in no fixed order. One that was backfilled in the last 30 days is not run
+        again, unless that failed.
+      </p>
+      <div class="fields" onInput=${() => setTried(null)}>
+        <label class="field">
+          <span>From</span>
+          <input type="datetime-local" name="from" required defaultValue=${local(Date.now() - 7 * DAY_MS)} />
+        </label>
+        <label class="field">
+          <span>To</span>
+          <input type="datetime-local" name="to" required defaultValue=${local(Date.now())} />
+        </label>
+        <label class="field">
+          <span>How many at a time</span>
+          <input type="number" name="parallel" min="1" max="1000" defaultValue="1" />
+        </label>
+      </div>
+      <p class="dim small">
+        In the zone of this browser (${Intl.DateTimeFormat().resolvedOptions().timeZone}). The rule means ${zone}.
+      </p>
+      ${tried && html`<${Tried} tried=${tried} />`}
+    </${FormDialog}>
+  `;
 }
 
 function Tried({ tried }) {
   if (!tried.count) return html`<p class="notice" data-tone="warn">There is no occurrence in that time.</p>`;
-  const few = tried.due_at.length <= SHOWN * 2 ? [tried.due_at, []] : [tried.due_at.slice(0, SHOWN), tried.count <= tried.due_at.length ? tried.due_at.slice(-SHOWN) : []];
+  const few =
+    tried.due_at.length <= SHOWN * 2
+      ? [tried.due_at, []]
+      : [tried.due_at.slice(0, SHOWN), tried.count <= tried.due_at.length ? tried.due_at.slice(-SHOWN) : []];
   const item = (at) => html`<li class="num">${moment(at)}</li>`;
-  return html`<div class="stack" role="status"><p><b>${many(tried.count, "occurrence")}</b> would be run; nothing is started yet:</p>
-    <ol class="dues">${few[0].map(item)}${few[1].length > 0 && html`<li class="dim">… ${count(tried.count - 2 * SHOWN)} more …</li>`}${few[1].map(item)}</ol></div>`;
+  return html`
+    <div class="stack" role="status">
+      <p><b>${many(tried.count, "occurrence")}</b> would be run; nothing is started yet:</p>
+      <ol class="dues">
+        ${few[0].map(item)}
+        ${few[1].length > 0 && html`<li class="dim">… ${count(tried.count - 2 * SHOWN)} more …</li>`}
+        ${few[1].map(item)}
+      </ol>
+    </div>
+  `;
 }

@@ -26,33 +26,108 @@ export function Calendars() {
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
   const drop = async (one) => {
-    if (await ask({ title: `Delete ${one.name}?`, text: "Schedules that heed it keep it from being deleted.", does: "Delete it", isBad: true })) await attempt(() => remove(`/calendars/${part(one.name)}`).then(list.refresh), `${one.name} is deleted.`);
+    if (
+      await ask({
+        title: `Delete ${one.name}?`,
+        text: "Schedules that heed it keep it from being deleted.",
+        does: "Delete it",
+        isBad: true,
+      })
+    ) {
+      await attempt(() => remove(`/calendars/${part(one.name)}`).then(list.refresh), `${one.name} is deleted.`);
+    }
   };
   const columns = [
     { id: "name", title: "Calendar", cell: (one) => html`<b>${one.name}</b>` },
-    { id: "days", title: "No occurrences on", cell: (one) => [...one.weekdays, ...one.yearly.map((day) => `every ${day}`), ...one.dates].join(", ") || "no day" },
-    { id: "tz", title: "Zone", from: /** @type {const} */ ("phone"), cell: (one) => one.tz || html`<span class="dim">of the schedule</span>` },
+    {
+      id: "days",
+      title: "No occurrences on",
+      cell: (one) => [...one.weekdays, ...one.yearly.map((day) => `every ${day}`), ...one.dates].join(", ") || "no day",
+    },
+    {
+      id: "tz",
+      title: "Zone",
+      from: /** @type {const} */ ("phone"),
+      cell: (one) => one.tz || html`<span class="dim">of the schedule</span>`,
+    },
     ...(may("operate")
-      ? [{ id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), cell: (one) => html`<${Menu} icon="ellipsis" title="Do something with ${one.name}" class="icon-only" align="right" items=${[{ label: "Edit", icon: "pencil", run: () => setEdited(one) }, { label: "Delete", icon: "trash-2", isBad: true, run: () => drop(one) }]} />` }]
+      ? [
+          {
+            id: "do",
+            title: html`<span class="hidden-label">Actions</span>`,
+            align: /** @type {const} */ ("right"),
+            cell: (one) => html`
+              <${Menu}
+                icon="ellipsis"
+                title="Do something with ${one.name}"
+                class="icon-only"
+                align="right"
+                items=${[
+                  { label: "Edit", icon: "pencil", run: () => setEdited(one) },
+                  { label: "Delete", icon: "trash-2", isBad: true, run: () => drop(one) },
+                ]}
+              />
+            `,
+          },
+        ]
       : []),
   ];
-  return html`<${Panel} title="Calendars" actions=${may("operate") && html`<button onClick=${() => setEdited({ name: "", dates: [], yearly: [], weekdays: [], tz: null })}><${Icon} name="plus" />New calendar</button>`}>
-    ${list.items.length ? html`<${Table} label="Calendars" columns=${columns} rows=${list.items} idOf=${(one) => one.name} />` : html`<${Empty} icon="calendar" title="No calendar yet" code=${CODE}>A calendar names days on which schedules that heed it start nothing.</${Empty}>`}
-    ${edited && html`<${CalendarForm} one=${edited} onClose=${() => setEdited(null)} onDone=${list.refresh} />`}
-  </${Panel}>`;
+  return html`
+    <${Panel}
+      title="Calendars"
+      actions=${may("operate") && html`
+        <button onClick=${() => setEdited({ name: "", dates: [], yearly: [], weekdays: [], tz: null })}>
+          <${Icon} name="plus" />New calendar
+        </button>
+      `}
+    >
+      ${list.items.length
+        ? html`<${Table} label="Calendars" columns=${columns} rows=${list.items} idOf=${(one) => one.name} />`
+        : html`
+            <${Empty} icon="calendar" title="No calendar yet" code=${CODE}>
+              A calendar names days on which schedules that heed it start nothing.
+            </${Empty}>
+          `}
+      ${edited && html`<${CalendarForm} one=${edited} onClose=${() => setEdited(null)} onDone=${list.refresh} />`}
+    </${Panel}>
+  `;
 }
 
 function CalendarForm({ one, onClose, onDone }) {
   const submit = async (values) => {
-    await put(`/calendars/${part(values.name || one.name)}`, { dates: words(values.dates), yearly: words(values.yearly), weekdays: words(values.weekdays), ...(values.tz ? { tz: values.tz } : {}) });
+    await put(`/calendars/${part(values.name || one.name)}`, {
+      dates: words(values.dates),
+      yearly: words(values.yearly),
+      weekdays: words(values.weekdays),
+      ...(values.tz ? { tz: values.tz } : {}),
+    });
     onDone();
   };
-  return html`<${FormDialog} title=${one.name ? `Edit ${one.name}` : "New calendar"} does="Store it" onClose=${onClose} onSubmit=${submit}>
-    ${!one.name && html`<label class="field"><span>Name</span><input name="name" required autofocus /></label>`}
-    <label class="field"><span>Days</span><input name="dates" value=${one.dates.join(" ")} placeholder="2026-12-28 2027-05-07" /></label>
-    <label class="field"><span>Every year</span><input name="yearly" value=${one.yearly.join(" ")} placeholder="12-25 01-01" /></label>
-    <label class="field"><span>Weekdays</span><input name="weekdays" value=${one.weekdays.join(" ")} placeholder="sat sun" /></label>
-    <label class="field"><span>Zone</span><input name="tz" value=${one.tz || ""} placeholder="that of each schedule" /></label>
-    ${one.name && html`<p class="dim">It moves what comes of all schedules that heed it.</p>`}
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog}
+      title=${one.name ? `Edit ${one.name}` : "New calendar"}
+      does="Store it"
+      onClose=${onClose}
+      onSubmit=${submit}
+    >
+      ${!one.name && html`<label class="field"><span>Name</span><input name="name" required autofocus /></label>`}
+      <label class="field">
+        <span>Days</span>
+        <input name="dates" value=${one.dates.join(" ")} placeholder="2026-12-28 2027-05-07" />
+      </label>
+      <label class="field">
+        <span>Every year</span>
+        <input name="yearly" value=${one.yearly.join(" ")} placeholder="12-25 01-01" />
+      </label>
+      <label class="field">
+        <span>Weekdays</span>
+        <input name="weekdays" value=${one.weekdays.join(" ")} placeholder="sat sun" />
+      </label>
+      <label class="field">
+        <span>Zone</span>
+        <input name="tz" value=${one.tz || ""} placeholder="that of each schedule" />
+      </label>
+      ${one.name && html`<p class="dim">It moves what comes of all schedules that heed it.</p>`}
+    </${FormDialog}>
+  `;
 }

@@ -21,19 +21,44 @@ export function Density() {
   if (isLoading) return html`<${Loading} />`;
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const all = data.minutes.reduce((sum, one) => sum + one, 0);
-  return html`<div class="grid-2 density-page">
-    <${Panel} title="Crowded minutes" actions=${html`<span class="dim small">${many(all, "occurrence")} of ${many(data.schedules, "schedule")}</span>`}>
-      <div class="inner stack">
-        ${data.is_partial && html`<${Notice} tone="warn" icon="triangle-alert">There are more schedules than are counted here.</${Notice}>`}
-        <${Strip} start=${data.start} minutes=${data.minutes} />
-        <${Crowded} start=${data.start} minutes=${data.minutes} />
-      </div>
-    </${Panel}>
-    <${Panel} title="What comes next">
-      ${next.data?.items.length ? html`<ol class="agenda">${next.data.items.map((one) => html`<li key=${one.schedule}><a href=${href(`/schedules/${part(one.schedule)}`)}>
-        <span class="num">${minuteOf(one.due_at)}</span><b class="clip">${one.schedule}</b><span class="dim clip" title=${one.rule}>${one.target}</span><span class="dim"><${When} at=${one.due_at} zone=${one.zone} /></span></a></li>`)}</ol>` : html`<p class="dim">Nothing is due.</p>`}
-    </${Panel}>
-  </div>`;
+  return html`
+    <div class="grid-2 density-page">
+      <${Panel}
+        title="Crowded minutes"
+        actions=${html`
+          <span class="dim small">${many(all, "occurrence")} of ${many(data.schedules, "schedule")}</span>
+        `}
+      >
+        <div class="inner stack">
+          ${data.is_partial && html`
+            <${Notice} tone="warn" icon="triangle-alert">There are more schedules than are counted here.</${Notice}>
+          `}
+          <${Strip} start=${data.start} minutes=${data.minutes} />
+          <${Crowded} start=${data.start} minutes=${data.minutes} />
+        </div>
+      </${Panel}>
+      <${Panel} title="What comes next">
+        ${next.data?.items.length
+          ? html`
+              <ol class="agenda">
+                ${next.data.items.map(
+                  (one) => html`
+                    <li key=${one.schedule}>
+                      <a href=${href(`/schedules/${part(one.schedule)}`)}>
+                        <span class="num">${minuteOf(one.due_at)}</span>
+                        <b class="clip">${one.schedule}</b>
+                        <span class="dim clip" title=${one.rule}>${one.target}</span>
+                        <span class="dim"><${When} at=${one.due_at} zone=${one.zone} /></span>
+                      </a>
+                    </li>
+                  `,
+                )}
+              </ol>
+            `
+          : html`<p class="dim">Nothing is due.</p>`}
+      </${Panel}>
+    </div>
+  `;
 }
 
 function Strip({ start, minutes }) {
@@ -42,14 +67,34 @@ function Strip({ start, minutes }) {
   const most = Math.max(1, ...minutes);
   const least = Math.min(most, ...minutes.filter((number) => number > 0));
   const hours = Array.from({ length: 24 }, (_, hour) => hour);
-  const level = (number) => (number === 0 ? 0 : most === least ? 1 : 1 + Math.round((3 * (number - least)) / (most - least)));
-  return html`<div class="density" role="img" aria-label="Occurrences in each minute of the next 24 hours; the most in one minute are ${most}" onMouseLeave=${() => setAt(null)}>
-    <p class="small dim density-said">${at === null ? html`Each row is an hour, each cell a minute. The most in one minute: <b>${count(most)}</b>` : html`<b class="num">${minuteOf(begin + at * MINUTE_MS)}</b> ${many(minutes[at], "occurrence")}`}</p>
-    ${hours.map(
-      (hour) => html`<div class="density-row" key=${hour}><span class="num dim">${minuteOf(begin + hour * PER_ROW * MINUTE_MS)}</span>
-        <div onMouseMove=${(event) => event.target.dataset.at && setAt(Number(event.target.dataset.at))}>${minutes.slice(hour * PER_ROW, (hour + 1) * PER_ROW).map((number, minute) => html`<i data-level=${level(number)} data-at=${hour * PER_ROW + minute}></i>`)}</div></div>`,
-    )}
-  </div>`;
+  const level = (number) =>
+    number === 0 ? 0 : most === least ? 1 : 1 + Math.round((3 * (number - least)) / (most - least));
+  return html`
+    <div
+      class="density"
+      role="img"
+      aria-label="Occurrences in each minute of the next 24 hours; the most in one minute are ${most}"
+      onMouseLeave=${() => setAt(null)}
+    >
+      <p class="small dim density-said">
+        ${at === null
+          ? html`Each row is an hour, each cell a minute. The most in one minute: <b>${count(most)}</b>`
+          : html`<b class="num">${minuteOf(begin + at * MINUTE_MS)}</b> ${many(minutes[at], "occurrence")}`}
+      </p>
+      ${hours.map(
+        (hour) => html`
+          <div class="density-row" key=${hour}>
+            <span class="num dim">${minuteOf(begin + hour * PER_ROW * MINUTE_MS)}</span>
+            <div onMouseMove=${(event) => event.target.dataset.at && setAt(Number(event.target.dataset.at))}>
+              ${minutes
+                .slice(hour * PER_ROW, (hour + 1) * PER_ROW)
+                .map((number, minute) => html`<i data-level=${level(number)} data-at=${hour * PER_ROW + minute}></i>`)}
+            </div>
+          </div>
+        `,
+      )}
+    </div>
+  `;
 }
 
 function Crowded({ start, minutes }) {
@@ -59,5 +104,16 @@ function Crowded({ start, minutes }) {
     .sort((a, b) => b.number - a.number || a.at - b.at)
     .slice(0, CROWDED);
   if (!found.length) return html`<p class="dim">No minute has more than one.</p>`;
-  return html`<p>Most crowded: ${found.map((one, place) => html`${place > 0 && ", "}<b class="num">${minuteOf(Date.parse(start) + one.at * MINUTE_MS)}</b> (${count(one.number)})`)}. <span class="dim">Spread them with <code>H</code> in cron, or with jitter.</span></p>`;
+  return html`
+    <p>
+      Most crowded:${" "}
+      ${found.map(
+        (one, place) => html`
+          ${place > 0 && ", "}<b class="num">${minuteOf(Date.parse(start) + one.at * MINUTE_MS)}</b> (
+          ${count(one.number)})
+        `,
+      )}
+      . <span class="dim">Spread them with <code>H</code> in cron, or with jitter.</span>
+    </p>
+  `;
 }

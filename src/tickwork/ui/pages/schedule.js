@@ -27,13 +27,43 @@ import { ScheduleForm, forEdit } from "./schedule-form.js";
 import { Last, PauseDialog, ruleOf, runNow, startsOf } from "./schedules.js";
 
 const OWNERS = { code: "code declares it", file: "a file declares it", api: "made here or by a program" };
-const BECAME = { start: "started", skip: "not started", queue: "waits for the one that lives", cancel_older: "waits for the older run, which is being cancelled" };
+const BECAME = {
+  start: "started",
+  skip: "not started",
+  queue: "waits for the one that lives",
+  cancel_older: "waits for the older run, which is being cancelled",
+};
 const columns = (isRun) => [
   { id: "due", title: "Due", cell: (one) => html`<${Moment} at=${one.due_at} />` },
-  { id: "action", title: "What became of it", cell: (one) => html`<span>${BECAME[one.action] || one.action}${one.is_catchup ? " later, to catch up" : ""}</span>${one.reason && html`<div class="dim small">${one.reason}</div>`}` },
-  { id: "fired", title: "Judged", from: /** @type {const} */ ("phone"), cell: (one) => html`<${When} at=${one.fired_at} />` },
-  { id: "late", title: "Late by", align: /** @type {const} */ ("right"), from: /** @type {const} */ ("phone"), cell: (one) => duration(Math.max(0, (Date.parse(one.fired_at) - Date.parse(one.due_at)) / 1000)) },
-  { id: "job", title: "Job", cell: (one) => one.job_id && html`<a class="mono link" href=${href(`/${isRun ? "runs" : "jobs"}/${one.job_id}`)}>…${one.job_id.slice(-8)}</a>` },
+  {
+    id: "action",
+    title: "What became of it",
+    cell: (one) => html`
+      <span>${BECAME[one.action] || one.action}${one.is_catchup ? " later, to catch up" : ""}</span>
+      ${one.reason && html`<div class="dim small">${one.reason}</div>`}
+    `,
+  },
+  {
+    id: "fired",
+    title: "Judged",
+    from: /** @type {const} */ ("phone"),
+    cell: (one) => html`<${When} at=${one.fired_at} />`,
+  },
+  {
+    id: "late",
+    title: "Late by",
+    align: /** @type {const} */ ("right"),
+    from: /** @type {const} */ ("phone"),
+    cell: (one) => duration(Math.max(0, (Date.parse(one.fired_at) - Date.parse(one.due_at)) / 1000)),
+  },
+  {
+    id: "job",
+    title: "Job",
+    cell: (one) =>
+      one.job_id && html`
+        <a class="mono link" href=${href(`/${isRun ? "runs" : "jobs"}/${one.job_id}`)}>…${one.job_id.slice(-8)}</a>
+      `,
+  },
 ];
 
 /** @param {{params: {name: string}}} props */
@@ -45,95 +75,194 @@ export default function OneSchedule({ params: { name } }) {
   if (isLoading) return html`<${Loading} />`;
   if (problem && !one) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const done = () => refresh();
-  return html`<${Page} name=${name} trail=${[{ label: "Schedules", href: href("/schedules") }]} title=${html`${name} <${State} state=${one.state} />`}
-      lead=${html`<span><code>${ruleOf(one.spec)}</code></span><span>${one.explanation}</span>`} actions=${html`<${Actions} one=${one} setOpen=${setOpen} refresh=${refresh} />`}>
-    ${one.spec.description && html`<p>${one.spec.description}</p>`}
-    ${one.state === "paused" && html`<${Notice} tone="warn" icon="circle-pause">Paused <${When} at=${one.paused_at} /> by ${one.paused_by || "somebody"}${one.paused_why ? `: ${one.paused_why}` : ""}. ${one.paused_until ? html`It goes on <${When} at=${one.paused_until} zone=${one.zone} />.` : "It stays so until it is resumed."}</${Notice}>`}
-    ${one.state === "troubled" && html`<${Notice} tone="bad" icon="circle-x">A calendar that it heeds is not there, so it starts nothing. Store it again, or edit the schedule.</${Notice}>`}
-    <div class="sched-grid">
-      <${Panel} title="Next" actions=${html`<span class="dim small">${one.zone}</span>`}><${Next} path=${path} zone=${one.zone} due=${one.next_due_at} /></${Panel}>
-      <div class="stack wide-gap">
-        <${Panel} label="Facts"><${Facts} items=${[
-          ["Starts", html`<a class="link" href=${href("/jobs", { q: word("task", startsOf(one.spec)) })}>${startsOf(one.spec)}</a>`],
-          ["Last", html`<${Last} last=${one.last} zone=${one.zone} />`],
-          ["Takes, on average", one.average_s === null ? null : duration(one.average_s)],
-          ["Runs so far", one.run_count.toLocaleString("en")],
-          ["Live now", one.live_count || null],
-          ["When missed", one.spec.catchup || "latest"],
-          ["When one still lives", one.spec.overlap || "skip"],
-          ["Jitter", one.spec.jitter],
-          ["Calendars", [one.spec.calendars || []].flat().map(String).join(", ")],
-          ["Owner", one.owner === "file" ? one.source : OWNERS[one.owner]],
-          ["Edited", html`<${When} at=${one.edited_at} />`],
-        ]} /></${Panel}>
-        ${one.spec.args && html`<${Panel} title="Arguments"><div class="inner"><${Tree} value=${one.spec.args} label="arguments" /></div></${Panel}>`}
+  return html`
+    <${Page}
+      name=${name}
+      trail=${[{ label: "Schedules", href: href("/schedules") }]}
+      title=${html`${name} <${State} state=${one.state} />`}
+      lead=${html`<span><code>${ruleOf(one.spec)}</code></span><span>${one.explanation}</span>`}
+      actions=${html`<${Actions} one=${one} setOpen=${setOpen} refresh=${refresh} />`}
+    >
+      ${one.spec.description && html`<p>${one.spec.description}</p>`}
+      ${one.state === "paused" && html`
+        <${Notice} tone="warn" icon="circle-pause">
+          Paused <${When} at=${one.paused_at} /> by ${one.paused_by || "somebody"}
+          ${one.paused_why ? `: ${one.paused_why}` : ""}.${" "}
+          ${one.paused_until
+            ? html`It goes on <${When} at=${one.paused_until} zone=${one.zone} />.`
+            : "It stays so until it is resumed."}
+        </${Notice}>
+      `}
+      ${one.state === "troubled" && html`
+        <${Notice} tone="bad" icon="circle-x">
+          A calendar that it heeds is not there, so it starts nothing. Store it again, or edit the schedule.
+        </${Notice}>
+      `}
+      <div class="sched-grid">
+        <${Panel} title="Next" actions=${html`<span class="dim small">${one.zone}</span>`}>
+          <${Next} path=${path} zone=${one.zone} due=${one.next_due_at} />
+        </${Panel}>
+        <div class="stack wide-gap">
+          <${Panel} label="Facts">
+            <${Facts}
+              items=${[
+                [
+                  "Starts",
+                  html`
+                    <a class="link" href=${href("/jobs", { q: word("task", startsOf(one.spec)) })}>
+                      ${startsOf(one.spec)}
+                    </a>
+                  `,
+                ],
+                ["Last", html`<${Last} last=${one.last} zone=${one.zone} />`],
+                ["Takes, on average", one.average_s === null ? null : duration(one.average_s)],
+                ["Runs so far", one.run_count.toLocaleString("en")],
+                ["Live now", one.live_count || null],
+                ["When missed", one.spec.catchup || "latest"],
+                ["When one still lives", one.spec.overlap || "skip"],
+                ["Jitter", one.spec.jitter],
+                ["Calendars", [one.spec.calendars || []].flat().map(String).join(", ")],
+                ["Owner", one.owner === "file" ? one.source : OWNERS[one.owner]],
+                ["Edited", html`<${When} at=${one.edited_at} />`],
+              ]}
+            />
+          </${Panel}>
+          ${one.spec.args && html`
+            <${Panel} title="Arguments">
+              <div class="inner"><${Tree} value=${one.spec.args} label="arguments" /></div>
+            </${Panel}>
+          `}
+        </div>
       </div>
-    </div>
-    <${Days} path=${path} />
-    <${Fires} path=${path} isRun=${Boolean(one.last?.is_run)} />
-    ${open?.kind === "pause" && html`<${PauseDialog} name=${name} onClose=${close} onDone=${done} />`}
-    ${open?.kind === "edit" && html`<${ScheduleForm} one=${open.one} etag=${open.etag} onClose=${close} onDone=${done} />`}
-    ${open?.kind === "backfill" && html`<${Backfill} name=${name} zone=${one.zone} onClose=${close} />`}
-  </${Page}>`;
+      <${Days} path=${path} />
+      <${Fires} path=${path} isRun=${Boolean(one.last?.is_run)} />
+      ${open?.kind === "pause" && html`<${PauseDialog} name=${name} onClose=${close} onDone=${done} />`}
+      ${open?.kind === "edit" && html`
+        <${ScheduleForm} one=${open.one} etag=${open.etag} onClose=${close} onDone=${done} />
+      `}
+      ${open?.kind === "backfill" && html`<${Backfill} name=${name} zone=${one.zone} onClose=${close} />`}
+    </${Page}>
+  `;
 }
 
 function Actions({ one, setOpen, refresh }) {
   const path = `/schedules/${part(one.name)}`;
-  const copies = html`<${CopyAs} forms=${{
-    cli: `tickwork schedules run ${quoted(one.name)}`,
-    curl: curl("POST", `${path}/trigger`),
-    python: `app.schedules[${JSON.stringify(one.name)}].run()`,
-  }} />`;
+  const copies = html`
+    <${CopyAs}
+      forms=${{
+        cli: `tickwork schedules run ${quoted(one.name)}`,
+        curl: curl("POST", `${path}/trigger`),
+        python: `app.schedules[${JSON.stringify(one.name)}].run()`,
+      }}
+    />
+  `;
   if (!may("operate")) return copies;
   const edit = async () => {
     const found = await attempt(() => forEdit(one.name));
     if (found) setOpen({ kind: "edit", ...found });
   };
   const drop = async () => {
-    const text = one.owner === "code" ? "Its record goes with it, and it comes back when a worker starts whose code declares it." : "The record of its occurrences goes with it. Its jobs go on.";
+    const text =
+      one.owner === "code"
+        ? "Its record goes with it, and it comes back when a worker starts whose code declares it."
+        : "The record of its occurrences goes with it. Its jobs go on.";
     if (await ask({ title: `Delete ${one.name}?`, text, does: "Delete it", isBad: true })) {
       if ((await attempt(() => remove(path), `${one.name} is deleted.`)) !== undefined) go("/schedules");
     }
   };
-  return html`<button class="main" onClick=${() => runNow(one.name)}><${Icon} name="play" />Run now</button>
+  return html`
+    <button class="main" onClick=${() => runNow(one.name)}><${Icon} name="play" />Run now</button>
     ${one.state === "paused"
-      ? html`<button onClick=${() => attempt(() => post(`${path}/resume`).then(refresh), `${one.name} goes on.`)}><${Icon} name="circle-play" />Resume</button>`
+      ? html`
+          <button onClick=${() => attempt(() => post(`${path}/resume`).then(refresh), `${one.name} goes on.`)}>
+            <${Icon} name="circle-play" />Resume
+          </button>
+        `
       : html`<button onClick=${() => setOpen({ kind: "pause" })}><${Icon} name="pause" />Pause</button>`}
     <button onClick=${() => setOpen({ kind: "backfill" })}><${Icon} name="history" />Backfill</button>
     ${copies}
-    <${Menu} icon="ellipsis" title="More" class="icon-only" align="right" items=${[
-      { label: "Edit", icon: "pencil", run: edit },
-      { label: "Copy as a file declares it", icon: "clipboard-copy", run: () => copyFile(one) },
-      "line",
-      { label: "Delete", icon: "trash-2", isBad: true, run: drop },
-    ]} />`;
+    <${Menu}
+      icon="ellipsis"
+      title="More"
+      class="icon-only"
+      align="right"
+      items=${[
+        { label: "Edit", icon: "pencil", run: edit },
+        { label: "Copy as a file declares it", icon: "clipboard-copy", run: () => copyFile(one) },
+        "line",
+        { label: "Delete", icon: "trash-2", isBad: true, run: drop },
+      ]}
+    />
+  `;
 }
 
 async function copyFile(one) {
   const { copy } = await import("../parts/copy.js");
-  await attempt(() => copy(stringify({ schedules: { [one.name]: one.spec } }, 2)), "Copied. `tickwork apply FILE` takes JSON as it takes YAML.");
+  await attempt(
+    () => copy(stringify({ schedules: { [one.name]: one.spec } }, 2)),
+    "Copied. `tickwork apply FILE` takes JSON as it takes YAML.",
+  );
 }
 
 function Next({ path, zone, due }) {
-  const { data } = useResource(`${path}/next`, { query: { n: 10, at: undefined }, every: 30, live: onTopics("schedules") });
-  return html`<div class="inner" data-due=${due}>${data ? html`<${Occurrences} items=${data.items} zone=${zone} />` : html`<${Loading} />`}</div>`;
+  const { data } = useResource(`${path}/next`, {
+    query: { n: 10, at: undefined },
+    every: 30,
+    live: onTopics("schedules"),
+  });
+  return html`
+    <div class="inner" data-due=${due}>
+      ${data ? html`<${Occurrences} items=${data.items} zone=${zone} />` : html`<${Loading} />`}
+    </div>
+  `;
 }
 
 function Days({ path }) {
   const { data } = useResource(`${path}/days`, { query: { weeks: 26 }, every: 60 });
   if (!data) return null;
   const chosen = place.value.query.day;
-  return html`<${Panel} title="Half a year" actions=${data.is_partial && html`<span class="dim small">older days are not counted</span>`}><div class="inner"><${HeatMap} days=${data} chosen=${chosen} onChoose=${(day) => setQuery({ day: day === chosen ? undefined : day })} /></div></${Panel}>`;
+  return html`
+    <${Panel}
+      title="Half a year"
+      actions=${data.is_partial && html`<span class="dim small">older days are not counted</span>`}
+    >
+      <div class="inner">
+        <${HeatMap}
+          days=${data}
+          chosen=${chosen}
+          onChoose=${(day) => setQuery({ day: day === chosen ? undefined : day })}
+        />
+      </div>
+    </${Panel}>
+  `;
 }
 
 const nextDay = (day) => new Date(Date.parse(day) + 2 * 86_400_000).toISOString();
 
 function Fires({ path, isRun }) {
   const day = place.value.query.day;
-  const list = useList(`${path}/fires`, { idOf: (one) => one.due_at, live: onTopics("schedules"), query: day ? { cursor: nextDay(day) } : {} });
+  const list = useList(`${path}/fires`, {
+    idOf: (one) => one.due_at,
+    live: onTopics("schedules"),
+    query: day ? { cursor: nextDay(day) } : {},
+  });
   const rows = day ? list.items.filter((one) => one.due_at.slice(0, 10) === day) : list.items;
-  const actions = day && html`<button onClick=${() => setQuery({ day: undefined })}><${Icon} name="x" />only ${day}</button>`;
-  return html`<${Panel} title="Occurrences" actions=${actions || (list.fresh > 0 && html`<button onClick=${list.showFresh}>${list.fresh} new</button>`)}>
-    ${rows.length ? html`<${Table} label="Occurrences" columns=${columns(isRun)} rows=${rows} idOf=${(one) => one.due_at}><${More} list=${list} /></${Table}>` : list.isLoading ? html`<${Loading} />` : html`<${Empty} icon="history" title="None so far">What becomes of each occurrence shows here.</${Empty}>`}
-  </${Panel}>`;
+  const actions =
+    day && html`<button onClick=${() => setQuery({ day: undefined })}><${Icon} name="x" />only ${day}</button>`;
+  return html`
+    <${Panel}
+      title="Occurrences"
+      actions=${actions || list.fresh > 0 && html`<button onClick=${list.showFresh}>${list.fresh} new</button>`}
+    >
+      ${rows.length
+        ? html`
+            <${Table} label="Occurrences" columns=${columns(isRun)} rows=${rows} idOf=${(one) => one.due_at}>
+              <${More} list=${list} />
+            </${Table}>
+          `
+        : list.isLoading
+          ? html`<${Loading} />`
+          : html`<${Empty} icon="history" title="None so far">What becomes of each occurrence shows here.</${Empty}>`}
+    </${Panel}>
+  `;
 }

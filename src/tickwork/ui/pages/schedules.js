@@ -30,13 +30,19 @@ app = Tickwork()
 def report(to: str = "ada") -> None: ...
 
 app.schedule("nightly-report", report, cron("0 2 * * *", tz="Europe/Berlin"))`;
-const TABS = [{ id: "list", label: "Schedules" }, { id: "day", label: "The next 24 hours" }, { id: "calendars", label: "Calendars" }];
+const TABS = [
+  { id: "list", label: "Schedules" },
+  { id: "day", label: "The next 24 hours" },
+  { id: "calendars", label: "Calendars" },
+];
 const right = /** @type {const} */ ("right");
 const [phone, tablet, desk] = /** @type {const} */ (["phone", "tablet", "desk"]);
 
 /** The one line that says a rule, as it was written. @param {any} spec */
 export function ruleOf(spec) {
-  for (const kind of ["cron", "every", "after", "rrule"]) if (spec[kind]) return kind === "cron" || kind === "rrule" ? spec[kind] : `${kind} ${spec[kind]}`;
+  for (const kind of ["cron", "every", "after", "rrule"]) {
+    if (spec[kind]) return kind === "cron" || kind === "rrule" ? spec[kind] : `${kind} ${spec[kind]}`;
+  }
   if (spec.at) return `at ${[spec.at].flat().join(", ")}`;
   return spec.any_of ? "any of several" : "all of several";
 }
@@ -47,75 +53,194 @@ export const startsOf = (spec) => spec.task || spec.dag || (spec.shell ? "shell"
 /** Start a schedule now, and offer the way there. @param {string} name */
 export async function runNow(name) {
   const started = await attempt(() => post(`/schedules/${part(name)}/trigger`));
-  if (started) say(`${name} was started.`, { action: { label: "Look at it", run: () => go(started.url.includes("/runs/") ? `/runs/${started.id}` : `/jobs/${started.id}`) } });
+  if (started) {
+    say(`${name} was started.`, {
+      action: {
+        label: "Look at it",
+        run: () => go(started.url.includes("/runs/") ? `/runs/${started.id}` : `/jobs/${started.id}`),
+      },
+    });
+  }
 }
 
 /** @param {{name: string, onClose: () => void, onDone: () => void}} props */
 export function PauseDialog({ name, onClose, onDone }) {
   const submit = async (values) => {
     await post(`/schedules/${part(name)}/pause`, { until: values.until, reason: values.reason });
-    say(`${name} starts nothing${values.until ? ` for ${values.until}` : " until it is resumed"}.`, { action: { label: "Resume", run: () => attempt(() => post(`/schedules/${part(name)}/resume`).then(onDone)) } });
+    say(`${name} starts nothing${values.until ? ` for ${values.until}` : " until it is resumed"}.`, {
+      action: { label: "Resume", run: () => attempt(() => post(`/schedules/${part(name)}/resume`).then(onDone)) },
+    });
     onDone();
   };
-  return html`<${FormDialog} title="Pause ${name}" does="Pause it" onClose=${onClose} onSubmit=${submit}>
-    <p>It starts nothing from now on. What runs goes on. What comes due meanwhile is missed; its catch-up policy judges it when it goes on.</p>
-    <label class="field"><span>For how long</span><input name="until" placeholder="until it is resumed; or 2h, 1d, 2026-12-01T00:00:00Z" autofocus /></label>
-    <label class="field"><span>Why</span><input name="reason" maxlength="1000" placeholder="shown to whoever asks" /></label>
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog} title="Pause ${name}" does="Pause it" onClose=${onClose} onSubmit=${submit}>
+      <p>
+        It starts nothing from now on. What runs goes on. What comes due meanwhile is missed; its catch-up policy judges
+        it when it goes on.
+      </p>
+      <label class="field">
+        <span>For how long</span>
+        <input name="until" placeholder="until it is resumed; or 2h, 1d, 2026-12-01T00:00:00Z" autofocus />
+      </label>
+      <label class="field">
+        <span>Why</span>
+        <input name="reason" maxlength="1000" placeholder="shown to whoever asks" />
+      </label>
+    </${FormDialog}>
+  `;
 }
 
 export default function Schedules() {
   const tab = chosenTab(TABS);
   const [isNew, setNew] = useState(false);
-  const actions = may("operate") && tab !== "calendars" && html`<button class="main" onClick=${() => setNew(true)}><${Icon} name="plus" />New schedule</button>`;
-  return html`<${Page} title="Schedules" actions=${actions}>
-    <${Tabs} tabs=${TABS} />
-    ${tab === "list" ? html`<${List} />` : tab === "day" ? html`<${Density} />` : html`<${Calendars} />`}
-    ${isNew && html`<${ScheduleForm} onClose=${() => setNew(false)} onDone=${(name) => go(`/schedules/${part(name)}`)} />`}
-  </${Page}>`;
+  const actions =
+    may("operate") && tab !== "calendars" && html`
+      <button class="main" onClick=${() => setNew(true)}><${Icon} name="plus" />New schedule</button>
+    `;
+  return html`
+    <${Page} title="Schedules" actions=${actions}>
+      <${Tabs} tabs=${TABS} />
+      ${tab === "list" ? html`<${List} />` : tab === "day" ? html`<${Density} />` : html`<${Calendars} />`}
+      ${isNew && html`
+        <${ScheduleForm} onClose=${() => setNew(false)} onDone=${(name) => go(`/schedules/${part(name)}`)} />
+      `}
+    </${Page}>
+  `;
 }
 
 function List() {
-  const list = useList("/schedules", { idOf: (one) => one.name, live: onAny(onTopics("schedules"), onJobs), limit: 200 });
+  const list = useList("/schedules", {
+    idOf: (one) => one.name,
+    live: onAny(onTopics("schedules"), onJobs),
+    limit: 200,
+  });
   const [pausing, setPausing] = useState(/** @type {string | null} */ (null));
   const text = (place.value.query.q || "").toLowerCase();
   const wanted = place.value.query.state || "";
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
-  if (!list.items.length) return html`<${Panel} label="Schedules"><${Empty} icon="calendar-clock" title="No schedule yet" code=${CODE}>A schedule starts a task or a dag by a rule, each occurrence once, whatever fails.</${Empty}></${Panel}>`;
-  const rows = list.items.filter((one) => (!wanted || isShown(one, wanted)) && `${one.name} ${startsOf(one.spec)} ${one.spec.description || ""}`.toLowerCase().includes(text));
+  if (!list.items.length) {
+    return html`
+      <${Panel} label="Schedules">
+        <${Empty} icon="calendar-clock" title="No schedule yet" code=${CODE}>
+          A schedule starts a task or a dag by a rule, each occurrence once, whatever fails.
+        </${Empty}>
+      </${Panel}>
+    `;
+  }
+  const rows = list.items.filter(
+    (one) =>
+      (!wanted || isShown(one, wanted)) &&
+      `${one.name} ${startsOf(one.spec)} ${one.spec.description || ""}`.toLowerCase().includes(text),
+  );
   const counts = (state) => list.items.filter((one) => isShown(one, state)).length;
-  return html`<div class="row sched-tools">
-      <input type="search" aria-label="Filter schedules" placeholder="Filter by name or task" value=${place.value.query.q || ""} onInput=${(event) => setQuery({ q: event.target.value })} />
+  return html`
+    <div class="row sched-tools">
+      <input
+        type="search"
+        aria-label="Filter schedules"
+        placeholder="Filter by name or task"
+        value=${place.value.query.q || ""}
+        onInput=${(event) => setQuery({ q: event.target.value })}
+      />
       <div class="choice" role="group" aria-label="Which schedules">
-        ${[["", "All", list.items.length], ["active", "Active", counts("active")], ["paused", "Paused", counts("paused")], ["failing", "Failing", counts("failing")]].map(
-          ([id, label, number]) => html`<button key=${id} aria-pressed=${wanted === id} onClick=${() => setQuery({ state: id })}>${label}<span class="count">${number}</span></button>`,
+        ${[
+          ["", "All", list.items.length],
+          ["active", "Active", counts("active")],
+          ["paused", "Paused", counts("paused")],
+          ["failing", "Failing", counts("failing")],
+        ].map(
+          ([id, label, number]) => html`
+            <button key=${id} aria-pressed=${wanted === id} onClick=${() => setQuery({ state: id })}>
+              ${label}
+              <span class="count">${number}</span>
+            </button>
+          `,
         )}
       </div>
     </div>
     <${Panel} label="Schedules">
-      ${list.fresh > 0 && html`<button class="fresh-bar" onClick=${list.refresh}>${many(list.fresh, "new schedule")}</button>`}
+      ${list.fresh > 0 && html`
+        <button class="fresh-bar" onClick=${list.refresh}>${many(list.fresh, "new schedule")}</button>
+      `}
       ${rows.length
-        ? html`<${Table} label="Schedules" columns=${columns(setPausing, list.renew)} rows=${rows} idOf=${(one) => one.name} hrefOf=${(one) => href(`/schedules/${part(one.name)}`)}
-            rowKeys=${may("operate") ? [{ keys: "r", does: "run the schedule now", run: (one) => runNow(one.name) }] : []} toneOf=${(one) => (isShown(one, "failing") ? "bad" : undefined)}><${More} list=${list} /></${Table}>`
-        : html`<${Empty} icon="search" title="No schedule is like that">${list.hasMore ? "There are more to look through." : `Clear the filter to see all ${list.items.length}.`}</${Empty}><${More} list=${list} />`}
+        ? html`
+            <${Table}
+              label="Schedules"
+              columns=${columns(setPausing, list.renew)}
+              rows=${rows}
+              idOf=${(one) => one.name}
+              hrefOf=${(one) => href(`/schedules/${part(one.name)}`)}
+              rowKeys=${may("operate")
+                ? [{ keys: "r", does: "run the schedule now", run: (one) => runNow(one.name) }]
+                : []}
+              toneOf=${(one) => (isShown(one, "failing") ? "bad" : undefined)}
+            >
+              <${More} list=${list} />
+            </${Table}>
+          `
+        : html`
+            <${Empty} icon="search" title="No schedule is like that">
+              ${list.hasMore ? "There are more to look through." : `Clear the filter to see all ${list.items.length}.`}
+            </${Empty}>
+            <${More} list=${list} />
+          `}
     </${Panel}>
-    ${pausing && html`<${PauseDialog} name=${pausing} onClose=${() => setPausing(null)} onDone=${list.renew} />`}`;
+    ${pausing && html`<${PauseDialog} name=${pausing} onClose=${() => setPausing(null)} onDone=${list.renew} />`}
+  `;
 }
 
 const FAILED = ["failed", "expired", "dropped", "cancelled"];
-const isShown = (one, state) => (state === "failing" ? FAILED.includes(one.last?.state) || one.state === "troubled" : one.state === state);
+const isShown = (one, state) =>
+  state === "failing" ? FAILED.includes(one.last?.state) || one.state === "troubled" : one.state === state;
 
 function columns(setPausing, renew) {
   return [
     { id: "state", title: "State", width: "96px", cell: (one) => html`<${State} state=${one.state} />` },
-    { id: "name", title: "Schedule", cell: (one) => html`<a href=${href(`/schedules/${part(one.name)}`)}><b>${one.name}</b></a><div class="dim small clip">${startsOf(one.spec)}</div>` },
-    { id: "rule", title: "Rule", from: phone, cell: (one) => html`<code>${ruleOf(one.spec)}</code>${one.zone !== "UTC" && html` <span class="dim small">${one.zone}</span>`}<div class="dim small clip" title=${one.explanation}>${one.explanation.split(/[;,]/)[0]}</div>` },
-    { id: "next", title: "Next", cell: (one) => (one.state === "paused" ? html`<span class="dim" title=${one.paused_why || ""}>${one.paused_until ? html`resumes <${When} at=${one.paused_until} />` : "paused"}</span>` : html`<${When} at=${one.next_due_at} zone=${one.zone} none="never" />`) },
+    {
+      id: "name",
+      title: "Schedule",
+      cell: (one) => html`
+        <a href=${href(`/schedules/${part(one.name)}`)}><b>${one.name}</b></a>
+        <div class="dim small clip">${startsOf(one.spec)}</div>
+      `,
+    },
+    {
+      id: "rule",
+      title: "Rule",
+      from: phone,
+      cell: (one) => html`
+        <code>${ruleOf(one.spec)}</code>
+        ${one.zone !== "UTC" && html` <span class="dim small">${one.zone}</span>`}
+        <div class="dim small clip" title=${one.explanation}>${one.explanation.split(/[;,]/)[0]}</div>
+      `,
+    },
+    {
+      id: "next",
+      title: "Next",
+      cell: (one) =>
+        one.state === "paused"
+          ? html`
+              <span class="dim" title=${one.paused_why || ""}>
+                ${one.paused_until ? html`resumes <${When} at=${one.paused_until} />` : "paused"}
+              </span>
+            `
+          : html`<${When} at=${one.next_due_at} zone=${one.zone} none="never" />`,
+    },
     { id: "last", title: "Last", cell: (one) => html`<${Last} last=${one.last} zone=${one.zone} />` },
     { id: "average", title: "Takes", align: right, from: tablet, cell: (one) => duration(one.average_s) },
     { id: "runs", title: "Runs", align: right, from: desk, cell: (one) => one.run_count.toLocaleString("en") },
-    ...(may("operate") ? [{ id: "do", title: html`<span class="hidden-label">Actions</span>`, align: right, width: "44px", cell: (one) => html`<${RowMenu} one=${one} setPausing=${setPausing} renew=${renew} />` }] : []),
+    ...(may("operate")
+      ? [
+          {
+            id: "do",
+            title: html`<span class="hidden-label">Actions</span>`,
+            align: right,
+            width: "44px",
+            cell: (one) => html`<${RowMenu} one=${one} setPausing=${setPausing} renew=${renew} />`,
+          },
+        ]
+      : []),
   ];
 }
 
@@ -125,15 +250,34 @@ export function Last({ last, zone }) {
   const state = last.state || (last.job_id ? "released" : "skipped");
   const label = last.state ? undefined : last.job_id ? "started; not kept" : last.reason || "not started";
   const at = html`<${When} at=${last.due_at} zone=${zone} />`;
-  return html`<span class="row tight"><${Sign} state=${state} label=${label} />${last.job_id && last.state ? html`<a href=${href(last.is_run ? `/runs/${last.job_id}` : `/jobs/${last.job_id}`)}>${at}</a>` : at}</span>`;
+  return html`
+    <span class="row tight">
+      <${Sign} state=${state} label=${label} />
+      ${last.job_id && last.state
+        ? html`<a href=${href(last.is_run ? `/runs/${last.job_id}` : `/jobs/${last.job_id}`)}>${at}</a>`
+        : at}
+    </span>
+  `;
 }
 
 function RowMenu({ one, setPausing, renew }) {
-  return html`<${Menu} icon="ellipsis" title="Do something with ${one.name}" class="icon-only" align="right" items=${[
-    { label: "Run now", icon: "play", hint: "r", run: () => runNow(one.name) },
-    one.state === "paused"
-      ? { label: "Resume", icon: "circle-play", run: () => attempt(() => post(`/schedules/${part(one.name)}/resume`).then(renew), `${one.name} goes on.`) }
-      : { label: "Pause…", icon: "pause", run: () => setPausing(one.name) },
-    { label: "Open", icon: "arrow-right", href: href(`/schedules/${part(one.name)}`) },
-  ]} />`;
+  return html`
+    <${Menu}
+      icon="ellipsis"
+      title="Do something with ${one.name}"
+      class="icon-only"
+      align="right"
+      items=${[
+        { label: "Run now", icon: "play", hint: "r", run: () => runNow(one.name) },
+        one.state === "paused"
+          ? {
+              label: "Resume",
+              icon: "circle-play",
+              run: () => attempt(() => post(`/schedules/${part(one.name)}/resume`).then(renew), `${one.name} goes on.`),
+            }
+          : { label: "Pause…", icon: "pause", run: () => setPausing(one.name) },
+        { label: "Open", icon: "arrow-right", href: href(`/schedules/${part(one.name)}`) },
+      ]}
+    />
+  `;
 }

@@ -14,22 +14,49 @@ const columns = [
   { id: "name", title: "Part", cell: (one) => html`<b>${one.name}</b>` },
   { id: "version", title: "Version", cell: (one) => html`<span class="num">${one.version}</span>` },
   { id: "license", title: "Licence", cell: (one) => one.license },
-  { id: "file", title: "In", from: /** @type {const} */ ("phone"), cell: (one) => html`<code class="dim">vendor/${one.file}</code>` },
+  {
+    id: "file",
+    title: "In",
+    from: /** @type {const} */ ("phone"),
+    cell: (one) => html`<code class="dim">vendor/${one.file}</code>`,
+  },
 ];
 
 export default function About() {
   const { data: health } = useResource("/health");
   const [parts, setParts] = useState(/** @type {any[] | null} */ (null));
   useEffect(() => {
-    fetch(RECORD).then((answer) => answer.json()).then((record) => setParts(Object.entries(record).flatMap(([file, { from }]) => from.map((one) => ({ ...one, file })))), () => setParts([]));
+    fetch(RECORD)
+      .then((answer) => answer.json())
+      .then(
+        (record) =>
+          setParts(Object.entries(record).flatMap(([file, { from }]) => from.map((one) => ({ ...one, file })))),
+        () => setParts([]),
+      );
   }, []);
   return html`
-    <${Panel} title="Tickwork"><div class="inner stack">
-      <p class="you"><b>${health ? `Version ${health.version}` : "Tickwork"}</b> <span class="dim">Apache-2.0</span></p>
-      <p class="about-links"><a class="link" href=${address("/docs").pathname}><${Icon} name="code" />The API, on one page</a><a class="link" href=${address("/openapi.json").pathname}><${Icon} name="download" />The same for programs (OpenAPI)</a></p>
-    </div></${Panel}>
+    <${Panel} title="Tickwork">
+      <div class="inner stack">
+        <p class="you">
+          <b>${health ? `Version ${health.version}` : "Tickwork"}</b>${" "}
+          <span class="dim">Apache-2.0</span>
+        </p>
+        <p class="about-links">
+          <a class="link" href=${address("/docs").pathname}><${Icon} name="code" />The API, on one page</a>
+          <a class="link" href=${address("/openapi.json").pathname}>
+            <${Icon} name="download" />The same for programs (OpenAPI)
+          </a>
+        </p>
+      </div>
+    </${Panel}>
     <${Panel} title="What others wrote">
-      <p class="dim">The pages are plain files, served as they are written. These parts of them are others' work, used with thanks under their licences.</p>
-      ${parts ? html`<${Table} label="Parts of others" columns=${columns} rows=${parts} idOf=${(one) => one.name} />` : html`<${Loading} />`}
-    </${Panel}>`;
+      <p class="dim">
+        The pages are plain files, served as they are written. These parts of them are others' work, used with thanks
+        under their licences.
+      </p>
+      ${parts
+        ? html`<${Table} label="Parts of others" columns=${columns} rows=${parts} idOf=${(one) => one.name} />`
+        : html`<${Loading} />`}
+    </${Panel}>
+  `;
 }

@@ -13,40 +13,95 @@ import { More, Table } from "../parts/table.js";
 import { Moment, When } from "../parts/when.js";
 
 const WAIT_MS = 300;
-const SPANS = { "1h": ["in the last hour", 3600], "1d": ["in the last day", 86400], "7d": ["in the last 7 days", 7 * 86400], "30d": ["in the last 30 days", 30 * 86400] };
+const SPANS = {
+  "1h": ["in the last hour", 3600],
+  "1d": ["in the last day", 86400],
+  "7d": ["in the last 7 days", 7 * 86400],
+  "30d": ["in the last 30 days", 30 * 86400],
+};
 
 const columns = [
   { id: "at", title: "When", cell: (one) => html`<${Moment} at=${one.at} />` },
   { id: "who", title: "Who", cell: (one) => html`<b class="clip">${one.who}</b>` },
-  { id: "action", title: "Did", cell: (one) => html`<span class=${one.action === "failed_login" ? "bad-text" : ""}>${one.action.replaceAll("_", " ")}</span>` },
-  { id: "target", title: "To", from: /** @type {const} */ ("phone"), cell: (one) => html`<span class="mono wrap-anywhere">${one.target}</span>` },
-  { id: "address", title: "From", from: /** @type {const} */ ("desk"), cell: (one) => html`<span class="dim num">${one.address}</span>` },
+  {
+    id: "action",
+    title: "Did",
+    cell: (one) => html`
+      <span class=${one.action === "failed_login" ? "bad-text" : ""}>${one.action.replaceAll("_", " ")}</span>
+    `,
+  },
+  {
+    id: "target",
+    title: "To",
+    from: /** @type {const} */ ("phone"),
+    cell: (one) => html`<span class="mono wrap-anywhere">${one.target}</span>`,
+  },
+  {
+    id: "address",
+    title: "From",
+    from: /** @type {const} */ ("desk"),
+    cell: (one) => html`<span class="dim num">${one.address}</span>`,
+  },
 ];
 
 export default function Audit() {
   const { who, action, target, since, change } = place.value.query;
-  const from = useMemo(() => (SPANS[since] ? new Date(now.value - Number(SPANS[since][1]) * 1000).toISOString() : undefined), [since]);
+  const from = useMemo(
+    () => (SPANS[since] ? new Date(now.value - Number(SPANS[since][1]) * 1000).toISOString() : undefined),
+    [since],
+  );
   const list = useList("/audit", { query: { who, action, target, since: from }, limit: 50 });
   const isFiltered = Boolean(who || action || target || since);
   const opened = list.items.find((one) => one.id === change);
   return html`
-    <${Panel} title="Audit log" actions=${html`<button class="bare" onClick=${list.refresh}><${Icon} name="refresh-cw" />Look again</button>`}>
+    <${Panel}
+      title="Audit log"
+      actions=${html`<button class="bare" onClick=${list.refresh}><${Icon} name="refresh-cw" />Look again</button>`}
+    >
       <div class="filters" role="search" aria-label="Which changes">
-        <${Filter} name="who" label="Who" hint="user:ada" /><${Filter} name="action" label="Did" hint="create_user" /><${Filter} name="target" label="To" hint="key:deploy" />
-        <label class="field"><span>When</span><select value=${since || ""} onChange=${(event) => setQuery({ since: event.target.value })}>
-          <option value="">at any time</option>${Object.entries(SPANS).map(([id, [name]]) => html`<option key=${id} value=${id}>${name}</option>`)}</select></label>
-        ${isFiltered && html`<button onClick=${() => setQuery({ who: "", action: "", target: "", since: "" })}><${Icon} name="funnel-x" />All</button>`}
+        <${Filter} name="who" label="Who" hint="user:ada" />
+        <${Filter} name="action" label="Did" hint="create_user" />
+        <${Filter} name="target" label="To" hint="key:deploy" />
+        <label class="field">
+          <span>When</span>
+          <select value=${since || ""} onChange=${(event) => setQuery({ since: event.target.value })}>
+            <option value="">at any time</option>
+            ${Object.entries(SPANS).map(([id, [name]]) => html`<option key=${id} value=${id}>${name}</option>`)}
+          </select>
+        </label>
+        ${isFiltered && html`
+          <button onClick=${() => setQuery({ who: "", action: "", target: "", since: "" })}>
+            <${Icon} name="funnel-x" />All
+          </button>
+        `}
       </div>
       <${Found} list=${list} isFiltered=${isFiltered} />
     </${Panel}>
-    ${opened && html`<${One} one=${opened} />`}`;
+    ${opened && html`<${One} one=${opened} />`}
+  `;
 }
 
 function Found({ list, isFiltered }) {
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
-  if (!list.items.length) return html`<${Empty} icon="scroll-text" title=${isFiltered ? "No such change" : "Nothing was changed yet"}>${isFiltered ? "Names must be whole: user:ada, not ada." : "Whatever people and programs change here is written down."}</${Empty}>`;
-  return html`<${Table} label="Changes" columns=${columns} rows=${list.items} onOpen=${(one) => setQuery({ change: one.id }, { push: true })} />${list.hasMore && html`<${More} list=${list} />`}`;
+  if (!list.items.length) {
+    return html`
+      <${Empty} icon="scroll-text" title=${isFiltered ? "No such change" : "Nothing was changed yet"}>
+        ${isFiltered
+          ? "Names must be whole: user:ada, not ada."
+          : "Whatever people and programs change here is written down."}
+      </${Empty}>
+    `;
+  }
+  return html`
+    <${Table}
+      label="Changes"
+      columns=${columns}
+      rows=${list.items}
+      onOpen=${(one) => setQuery({ change: one.id }, { push: true })}
+    />
+    ${list.hasMore && html`<${More} list=${list} />`}
+  `;
 }
 
 /** A word that changes are looked for by; it is looked for when somebody stops typing. */
@@ -58,14 +113,38 @@ function Filter({ name, label, hint }) {
     const waits = setTimeout(() => setQuery({ [name]: typed.trim() }), WAIT_MS);
     return () => clearTimeout(waits);
   }, [typed]);
-  return html`<label class="field"><span>${label}</span><input type="search" value=${typed} placeholder=${hint} autocomplete="off" onInput=${(event) => setTyped(event.target.value)} /></label>`;
+  return html`
+    <label class="field">
+      <span>${label}</span>
+      <input
+        type="search"
+        value=${typed}
+        placeholder=${hint}
+        autocomplete="off"
+        onInput=${(event) => setTyped(event.target.value)}
+      />
+    </label>
+  `;
 }
 
 function One({ one }) {
-  const only = (name) => html`<button class="link" onClick=${() => setQuery({ change: "", [name]: one[name] })}>${one[name]}</button>`;
-  return html`<${Dialog} title=${one.action.replaceAll("_", " ")} onClose=${() => setQuery({ change: "" })} drawer>
-    <${Facts} items=${[["Who", only("who")], ["To", only("target")], ["When", html`<${Moment} at=${one.at} />, <${When} at=${one.at} />`], ["From", one.address], ["Operation", only("action")], ["Request", html`<code>${one.request_id}</code>`]]} />
-    <h3>What it changed</h3>
-    <${Changes} before=${one.before} after=${one.after} />
-  </${Dialog}>`;
+  const only = (name) => html`
+    <button class="link" onClick=${() => setQuery({ change: "", [name]: one[name] })}>${one[name]}</button>
+  `;
+  return html`
+    <${Dialog} title=${one.action.replaceAll("_", " ")} onClose=${() => setQuery({ change: "" })} drawer>
+      <${Facts}
+        items=${[
+          ["Who", only("who")],
+          ["To", only("target")],
+          ["When", html`<${Moment} at=${one.at} />, <${When} at=${one.at} />`],
+          ["From", one.address],
+          ["Operation", only("action")],
+          ["Request", html`<code>${one.request_id}</code>`],
+        ]}
+      />
+      <h3>What it changed</h3>
+      <${Changes} before=${one.before} after=${one.after} />
+    </${Dialog}>
+  `;
 }

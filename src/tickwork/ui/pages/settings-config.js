@@ -7,17 +7,37 @@ import { Panel } from "../parts/page.js";
 import { Table } from "../parts/table.js";
 
 const columns = [
-  { id: "name", title: "Setting", cell: (one) => html`<code title=${`${one.description} ${one.variable}`}>${one.name}</code>` },
-  { id: "value", title: "Value", cell: (one) => (one.value === null ? html`<span class="dim">not set</span>` : html`<code class="wrap-anywhere">${String(one.value)}</code>`) },
-  { id: "source", title: "Said by", cell: (one) => html`<span class=${one.source === "default" ? "dim" : ""}>${one.source}</span>` },
+  {
+    id: "name",
+    title: "Setting",
+    cell: (one) => html`<code title=${`${one.description} ${one.variable}`}>${one.name}</code>`,
+  },
+  {
+    id: "value",
+    title: "Value",
+    cell: (one) =>
+      one.value === null
+        ? html`<span class="dim">not set</span>`
+        : html`<code class="wrap-anywhere">${String(one.value)}</code>`,
+  },
+  {
+    id: "source",
+    title: "Said by",
+    cell: (one) => html`<span class=${one.source === "default" ? "dim" : ""}>${one.source}</span>`,
+  },
 ];
 
 export default function Configuration() {
   const { data, problem, isLoading, refresh } = useResource("/config");
   if (isLoading) return html`<${Loading} />`;
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
-  return html`<${Panel} title="Configuration of this server">
-    <p class="dim">Arguments hold over the environment, that over <code>tickwork.toml</code>, that over defaults. Passwords are masked. Other servers and workers read their own.</p>
-    <${Table} label="Settings" columns=${columns} rows=${data.items} idOf=${(one) => one.name} />
-  </${Panel}>`;
+  return html`
+    <${Panel} title="Configuration of this server">
+      <p class="dim">
+        Arguments hold over the environment, that over <code>tickwork.toml</code>, that over defaults. Passwords are
+        masked. Other servers and workers read their own.
+      </p>
+      <${Table} label="Settings" columns=${columns} rows=${data.items} idOf=${(one) => one.name} />
+    </${Panel}>
+  `;
 }

@@ -16,22 +16,57 @@ import { When } from "../parts/when.js";
 import { SCOPES } from "./settings-scopes.js";
 
 const CODE = `tickwork keys create deploy --scope read --scope enqueue --expires 90d`;
-const LASTS = [["30d", "30 days"], ["90d", "90 days"], ["365d", "a year"], ["never", "until it is revoked"]];
+const LASTS = [
+  ["30d", "30 days"],
+  ["90d", "90 days"],
+  ["365d", "a year"],
+  ["never", "until it is revoked"],
+];
 
 async function revoke(key, refresh) {
   const text = `Whoever uses ${key.prefix}… is let in no more, at once, and sessions that began with it end. It cannot be taken back.`;
   if (!(await ask({ title: `Revoke the key ${key.name}?`, text, does: "Revoke it", isBad: true }))) return;
-  await attempt(() => post(`/keys/${part(key.id)}/revoke`).then(refresh), `The key ${key.name} lets nobody in any more.`);
+  await attempt(
+    () => post(`/keys/${part(key.id)}/revoke`).then(refresh),
+    `The key ${key.name} lets nobody in any more.`,
+  );
 }
 
 const columns = (refresh) => [
   { id: "state", title: "State", cell: (key) => html`<${State} state=${key.state} />` },
-  { id: "name", title: "Name", cell: (key) => html`<b>${key.name}</b> <span class="dim mono" data-from="phone">${key.prefix}…</span>` },
-  { id: "scopes", title: "Scopes", from: /** @type {const} */ ("phone"), cell: (key) => html`<span class="row">${key.scopes.map((scope) => html`<span class="tag">${scope}</span>`)}</span>` },
+  {
+    id: "name",
+    title: "Name",
+    cell: (key) => html`<b>${key.name}</b> <span class="dim mono" data-from="phone">${key.prefix}…</span>`,
+  },
+  {
+    id: "scopes",
+    title: "Scopes",
+    from: /** @type {const} */ ("phone"),
+    cell: (key) => html`<span class="row">${key.scopes.map((scope) => html`<span class="tag">${scope}</span>`)}</span>`,
+  },
   { id: "used", title: "Last used", cell: (key) => html`<${When} at=${key.used_at} none="never" />` },
-  { id: "expires", title: "Expires", from: /** @type {const} */ ("phone"), cell: (key) => html`<${When} at=${key.expires_at} none="not by itself" />` },
-  { id: "made", title: "Made", from: /** @type {const} */ ("tablet"), cell: (key) => html`<${When} at=${key.created_at} /> <span class="dim">by ${key.created_by}</span>` },
-  { id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), cell: (key) => key.state === "live" && html`<button class="bare" aria-label="Revoke ${key.name}" onClick=${() => revoke(key, refresh)}>Revoke</button>` },
+  {
+    id: "expires",
+    title: "Expires",
+    from: /** @type {const} */ ("phone"),
+    cell: (key) => html`<${When} at=${key.expires_at} none="not by itself" />`,
+  },
+  {
+    id: "made",
+    title: "Made",
+    from: /** @type {const} */ ("tablet"),
+    cell: (key) => html`<${When} at=${key.created_at} /> <span class="dim">by ${key.created_by}</span>`,
+  },
+  {
+    id: "do",
+    title: html`<span class="hidden-label">Actions</span>`,
+    align: /** @type {const} */ ("right"),
+    cell: (key) =>
+      key.state === "live" && html`
+        <button class="bare" aria-label="Revoke ${key.name}" onClick=${() => revoke(key, refresh)}>Revoke</button>
+      `,
+  },
 ];
 
 export default function Keys() {
@@ -46,28 +81,72 @@ export default function Keys() {
     await refresh();
   };
   return html`
-    <${Panel} title="API keys" actions=${html`<button class="main" onClick=${() => setMaking(true)}><${Icon} name="plus" />New key</button>`}>
+    <${Panel}
+      title="API keys"
+      actions=${html`<button class="main" onClick=${() => setMaking(true)}><${Icon} name="plus" />New key</button>`}
+    >
       ${data.items.length
         ? html`<${Table} label="API keys" columns=${columns(refresh)} rows=${data.items} />`
-        : html`<${Empty} icon="key-round" title="No keys yet" code=${CODE} language="bash">Programs call this server with a key of their own.</${Empty}>`}
+        : html`
+            <${Empty} icon="key-round" title="No keys yet" code=${CODE} language="bash">
+              Programs call this server with a key of their own.
+            </${Empty}>
+          `}
     </${Panel}>
     ${isMaking && html`<${NewKey} onClose=${() => setMaking(false)} onSubmit=${create} />`}
-    ${made && html`<${Made} made=${made} onClose=${() => setMade(null)} />`}`;
+    ${made && html`<${Made} made=${made} onClose=${() => setMade(null)} />`}
+  `;
 }
 
 function NewKey({ onClose, onSubmit }) {
-  return html`<${FormDialog} title="New API key" does="Make the key" onClose=${onClose} onSubmit=${onSubmit}>
-    <label class="field"><span>Name</span><input name="name" required autofocus autocomplete="off" placeholder="deploy" maxlength="100" /><small>Whoever uses it stands in the audit log by this name.</small></label>
-    <fieldset class="field"><legend>It may</legend>${Object.entries(SCOPES).map(([scope, does]) => html`<label class="check" key=${scope}><input type="checkbox" name="scope-${scope}" defaultChecked=${scope === "read"} /><code>${scope}</code><span class="dim">${does}</span></label>`)}</fieldset>
-    <label class="field"><span>It lasts</span><select name="expires">${LASTS.map(([value, name]) => html`<option key=${value} value=${value} selected=${value === "90d"}>${name}</option>`)}</select></label>
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog} title="New API key" does="Make the key" onClose=${onClose} onSubmit=${onSubmit}>
+      <label class="field">
+        <span>Name</span>
+        <input name="name" required autofocus autocomplete="off" placeholder="deploy" maxlength="100" />
+        <small>Whoever uses it stands in the audit log by this name.</small>
+      </label>
+      <fieldset class="field">
+        <legend>It may</legend>
+        ${Object.entries(SCOPES).map(
+          ([scope, does]) => html`
+            <label class="check" key=${scope}>
+              <input type="checkbox" name="scope-${scope}" defaultChecked=${scope === "read"} />
+              <code>${scope}</code>
+              <span class="dim">${does}</span>
+            </label>
+          `,
+        )}
+      </fieldset>
+      <label class="field">
+        <span>It lasts</span>
+        <select name="expires">
+          ${LASTS.map(
+            ([value, name]) => html`<option key=${value} value=${value} selected=${value === "90d"}>${name}</option>`,
+          )}
+        </select>
+      </label>
+    </${FormDialog}>
+  `;
 }
 
 function Made({ made, onClose }) {
   const sample = curl("GET", "/jobs", undefined, { limit: 10 }).replace("$TICKWORK_KEY", made.token);
-  return html`<${Dialog} title="The key ${made.name}" onClose=${onClose} wide footer=${html`<button class="main" onClick=${onClose}>I have kept it</button>`}>
-    <${Notice} tone="warn" icon="triangle-alert">This is the only time that its token is shown. Copy it now, and keep it where programs keep secrets.</${Notice}>
-    <div class="token"><code>${made.token}</code><${CopyButton} text=${made.token} label="Copy the token" /></div>
-    ${made.scopes.some((scope) => scope === "read" || scope === "admin") && html`<p class="dim">Try it:</p><${Code} text=${sample} language="bash" />`}
-  </${Dialog}>`;
+  return html`
+    <${Dialog}
+      title="The key ${made.name}"
+      onClose=${onClose}
+      wide
+      footer=${html`<button class="main" onClick=${onClose}>I have kept it</button>`}
+    >
+      <${Notice} tone="warn" icon="triangle-alert">
+        This is the only time that its token is shown. Copy it now, and keep it where programs keep secrets.
+      </${Notice}>
+      <div class="token"><code>${made.token}</code><${CopyButton} text=${made.token} label="Copy the token" /></div>
+      ${made.scopes.some((scope) => scope === "read" || scope === "admin") && html`
+        <p class="dim">Try it:</p>
+        <${Code} text=${sample} language="bash" />
+      `}
+    </${Dialog}>
+  `;
 }

@@ -33,7 +33,17 @@ export default function Notify() {
   const ways = useResource("/channels", { live: onTopics("notifications") });
   const [opened, open] = useState(/** @type {{kind: string, one?: any, jobs?: string[]} | null} */ (null));
   const problem = told.problem || ways.problem;
-  if (problem && !(told.data && ways.data)) return html`<${Trouble} problem=${problem} onRetry=${() => (told.refresh(), ways.refresh())} />`;
+  if (problem && !(told.data && ways.data)) {
+    return html`
+      <${Trouble}
+        problem=${problem}
+        onRetry=${() => {
+          told.refresh();
+          ways.refresh();
+        }}
+      />
+    `;
+  }
   if (!told.data || !ways.data) return html`<${Loading} />`;
   const test = async (one) => {
     const sent = await attempt(() => post(`/notifications/${part(one.name)}/test`));
@@ -48,53 +58,160 @@ export default function Notify() {
   return html`
     <${Told} items=${told.data.items} open=${open} test=${test} refresh=${told.refresh} />
     <${Ways} items=${ways.data.items} open=${open} refresh=${ways.refresh} />
-    ${opened?.kind === "notification" && html`<${NotificationForm} one=${opened.one} channels=${ways.data.items} onClose=${close} onStore=${store("/notifications", told, "notification")} />`}
-    ${opened?.kind === "channel" && html`<${ChannelForm} one=${opened.one} onClose=${close} onStore=${store("/channels", ways, "channel")} />`}
-    ${opened?.kind === "test" && html`<${TestAnswer} name=${opened.one.name} jobs=${opened.jobs} onClose=${close} />`}`;
+    ${opened?.kind === "notification" && html`
+      <${NotificationForm}
+        one=${opened.one}
+        channels=${ways.data.items}
+        onClose=${close}
+        onStore=${store("/notifications", told, "notification")}
+      />
+    `}
+    ${opened?.kind === "channel" && html`
+      <${ChannelForm} one=${opened.one} onClose=${close} onStore=${store("/channels", ways, "channel")} />
+    `}
+    ${opened?.kind === "test" && html`<${TestAnswer} name=${opened.one.name} jobs=${opened.jobs} onClose=${close} />`}
+  `;
 }
 
 function Told({ items, open, test, refresh }) {
   const columns = [
     { id: "name", title: "Name", cell: (one) => html`<b>${one.name}</b>` },
-    { id: "on", title: "Tells of", cell: (one) => html`${CASES[one.on].title}${one.after && html` <span class="dim">after ${one.after}</span>`} <span class="dim">${narrowed(one)}</span>` },
-    { id: "to", title: "By", from: /** @type {const} */ ("phone"), cell: (one) => html`<span class="row">${one.to.map((name) => html`<span class="tag">${name}</span>`)}</span>` },
-    { id: "window", title: "One message in", from: /** @type {const} */ ("tablet"), cell: (one) => one.window },
-    { id: "last", title: "Last told", from: /** @type {const} */ ("phone"), cell: (one) => html`<${When} at=${one.told_at} none="never" />${one.waiting_count > 0 && html` <span class="dim">${many(one.waiting_count, "case")} for the next</span>`}` },
     {
-      id: "do", title: ACTIONS, align: /** @type {const} */ ("right"),
-      cell: (one) => html`<${Menu} icon="ellipsis" title="Do something with ${one.name}" class="icon-only" align="right" items=${[
-        { label: "Send a test", icon: "send", run: () => test(one) },
-        { label: "Edit", icon: "pencil", run: () => open({ kind: "notification", one }) },
-        { label: "Delete", icon: "trash-2", isBad: true, run: () => forget("notification", one.name, "Nobody is told of this any more. Cases that wait for its next message are not told.", refresh) },
-      ]} />`,
+      id: "on",
+      title: "Tells of",
+      cell: (one) => html`
+        ${CASES[one.on].title}
+        ${one.after && html` <span class="dim">after ${one.after}</span>`}${" "}
+        <span class="dim">${narrowed(one)}</span>
+      `,
+    },
+    {
+      id: "to",
+      title: "By",
+      from: /** @type {const} */ ("phone"),
+      cell: (one) => html`<span class="row">${one.to.map((name) => html`<span class="tag">${name}</span>`)}</span>`,
+    },
+    { id: "window", title: "One message in", from: /** @type {const} */ ("tablet"), cell: (one) => one.window },
+    {
+      id: "last",
+      title: "Last told",
+      from: /** @type {const} */ ("phone"),
+      cell: (one) => html`
+        <${When} at=${one.told_at} none="never" />
+        ${one.waiting_count > 0 && html` <span class="dim">${many(one.waiting_count, "case")} for the next</span>`}
+      `,
+    },
+    {
+      id: "do",
+      title: ACTIONS,
+      align: /** @type {const} */ ("right"),
+      cell: (one) => html`
+        <${Menu}
+          icon="ellipsis"
+          title="Do something with ${one.name}"
+          class="icon-only"
+          align="right"
+          items=${[
+            { label: "Send a test", icon: "send", run: () => test(one) },
+            { label: "Edit", icon: "pencil", run: () => open({ kind: "notification", one }) },
+            {
+              label: "Delete",
+              icon: "trash-2",
+              isBad: true,
+              run: () =>
+                forget(
+                  "notification",
+                  one.name,
+                  "Nobody is told of this any more. Cases that wait for its next message are not told.",
+                  refresh,
+                ),
+            },
+          ]}
+        />
+      `,
     },
   ];
-  const add = may("operate") && html`<button class="main" onClick=${() => open({ kind: "notification" })}><${Icon} name="plus" />New notification</button>`;
-  return html`<${Panel} title="Notifications" actions=${add}>
-    ${items.length
-      ? html`<${Table} label="Notifications" columns=${may("operate") ? columns : columns.slice(0, -1)} rows=${items} idOf=${(one) => one.name} />`
-      : html`<${Empty} icon="bell" title="Nobody is told of anything yet" code=${CODE}>A notification tells people of jobs that fail, are late or never come, by a channel.</${Empty}>`}
-  </${Panel}>`;
+  const add =
+    may("operate") && html`
+      <button class="main" onClick=${() => open({ kind: "notification" })}>
+        <${Icon} name="plus" />New notification
+      </button>
+    `;
+  return html`
+    <${Panel} title="Notifications" actions=${add}>
+      ${items.length
+        ? html`
+            <${Table}
+              label="Notifications"
+              columns=${may("operate") ? columns : columns.slice(0, -1)}
+              rows=${items}
+              idOf=${(one) => one.name}
+            />
+          `
+        : html`
+            <${Empty} icon="bell" title="Nobody is told of anything yet" code=${CODE}>
+              A notification tells people of jobs that fail, are late or never come, by a channel.
+            </${Empty}>
+          `}
+    </${Panel}>
+  `;
 }
 
 function Ways({ items, open, refresh }) {
   const columns = [
     { id: "name", title: "Name", cell: (one) => html`<b>${one.name}</b>` },
     { id: "kind", title: "Kind", cell: (one) => KINDS[one.kind] },
-    { id: "place", title: "Goes to", from: /** @type {const} */ ("phone"), cell: (one) => html`<span class="mono wrap-anywhere">${placeOf(one)}</span>` },
-    { id: "queue", title: "Queue", from: /** @type {const} */ ("tablet"), cell: (one) => html`<span class="tag">${one.queue || "default"}</span>` },
     {
-      id: "do", title: ACTIONS, align: /** @type {const} */ ("right"),
-      cell: (one) => html`<${Menu} icon="ellipsis" title="Do something with ${one.name}" class="icon-only" align="right" items=${[
-        { label: "Edit", icon: "pencil", run: () => open({ kind: "channel", one }) },
-        { label: "Delete", icon: "trash-2", isBad: true, run: () => forget("channel", one.name, "A channel that a notification goes to is not deleted.", refresh) },
-      ]} />`,
+      id: "place",
+      title: "Goes to",
+      from: /** @type {const} */ ("phone"),
+      cell: (one) => html`<span class="mono wrap-anywhere">${placeOf(one)}</span>`,
+    },
+    {
+      id: "queue",
+      title: "Queue",
+      from: /** @type {const} */ ("tablet"),
+      cell: (one) => html`<span class="tag">${one.queue || "default"}</span>`,
+    },
+    {
+      id: "do",
+      title: ACTIONS,
+      align: /** @type {const} */ ("right"),
+      cell: (one) => html`
+        <${Menu}
+          icon="ellipsis"
+          title="Do something with ${one.name}"
+          class="icon-only"
+          align="right"
+          items=${[
+            { label: "Edit", icon: "pencil", run: () => open({ kind: "channel", one }) },
+            {
+              label: "Delete",
+              icon: "trash-2",
+              isBad: true,
+              run: () => forget("channel", one.name, "A channel that a notification goes to is not deleted.", refresh),
+            },
+          ]}
+        />
+      `,
     },
   ];
-  const add = may("admin") && html`<button onClick=${() => open({ kind: "channel" })}><${Icon} name="plus" />New channel</button>`;
-  return html`<${Panel} title="Channels" actions=${add}>
-    ${items.length
-      ? html`<${Table} label="Channels" columns=${may("admin") ? columns : columns.slice(0, -1)} rows=${items} idOf=${(one) => one.name} />`
-      : html`<p class="dim">No channel yet: where messages go, a webhook, Slack or mail.</p>`}
-  </${Panel}>`;
+  const add =
+    may("admin") && html`
+      <button onClick=${() => open({ kind: "channel" })}><${Icon} name="plus" />New channel</button>
+    `;
+  return html`
+    <${Panel} title="Channels" actions=${add}>
+      ${items.length
+        ? html`
+            <${Table}
+              label="Channels"
+              columns=${may("admin") ? columns : columns.slice(0, -1)}
+              rows=${items}
+              idOf=${(one) => one.name}
+            />
+          `
+        : html`<p class="dim">No channel yet: where messages go, a webhook, Slack or mail.</p>`}
+    </${Panel}>
+  `;
 }

@@ -25,13 +25,44 @@ async function forget(secret, refresh) {
 
 const columns = (open, refresh) => [
   { id: "name", title: "Name", cell: (secret) => html`<b class="mono">${secret.name}</b>` },
-  { id: "asked", title: "Asked for as", from: /** @type {const} */ ("phone"), cell: (secret) => html`<code class="dim">${reference(secret.name)}</code> <${CopyButton} text=${reference(secret.name)} label="Copy the reference to ${secret.name}" />` },
-  { id: "for", title: "For", from: /** @type {const} */ ("tablet"), cell: (secret) => secret.uses.length ? secret.uses.map((use) => html`<span class="tag">${use}</span> `) : html`<span class="dim">every job</span>` },
-  { id: "set", title: "Set", cell: (secret) => html`<${When} at=${secret.set_at} /> <span class="dim" data-from="phone">by ${secret.set_by}</span>` },
   {
-    id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"),
-    cell: (secret) => html`<button class="bare" aria-label="Set ${secret.name} anew" onClick=${() => open(secret.name)}><${Icon} name="pencil" /></button>
-      <button class="bare" aria-label="Delete ${secret.name}" onClick=${() => forget(secret, refresh)}><${Icon} name="trash-2" /></button>`,
+    id: "asked",
+    title: "Asked for as",
+    from: /** @type {const} */ ("phone"),
+    cell: (secret) => html`
+      <code class="dim">${reference(secret.name)}</code>${" "}
+      <${CopyButton} text=${reference(secret.name)} label="Copy the reference to ${secret.name}" />
+    `,
+  },
+  {
+    id: "for",
+    title: "For",
+    from: /** @type {const} */ ("tablet"),
+    cell: (secret) =>
+      secret.uses.length
+        ? secret.uses.map((use) => html`<span class="tag">${use}</span> `)
+        : html`<span class="dim">every job</span>`,
+  },
+  {
+    id: "set",
+    title: "Set",
+    cell: (secret) => html`
+      <${When} at=${secret.set_at} />${" "}
+      <span class="dim" data-from="phone">by ${secret.set_by}</span>
+    `,
+  },
+  {
+    id: "do",
+    title: html`<span class="hidden-label">Actions</span>`,
+    align: /** @type {const} */ ("right"),
+    cell: (secret) => html`
+      <button class="bare" aria-label="Set ${secret.name} anew" onClick=${() => open(secret.name)}>
+        <${Icon} name="pencil" />
+      </button>
+      <button class="bare" aria-label="Delete ${secret.name}" onClick=${() => forget(secret, refresh)}>
+        <${Icon} name="trash-2" />
+      </button>
+    `,
   },
 ];
 
@@ -48,14 +79,62 @@ export default function Secrets() {
     await refresh();
   };
   return html`
-    <${Panel} title="Secrets" actions=${html`<button class="main" onClick=${() => open("")}><${Icon} name="plus" />New secret</button>`}>
+    <${Panel}
+      title="Secrets"
+      actions=${html`<button class="main" onClick=${() => open("")}><${Icon} name="plus" />New secret</button>`}
+    >
       ${data.items.length
-        ? html`<${Table} label="Secrets" columns=${columns(open, refresh)} rows=${data.items} idOf=${(secret) => secret.name} />`
-        : html`<${Empty} icon="lock" title="No secrets yet" code=${CODE} language="bash">Jobs, hooks and channels ask for them by name; values are sealed in the store and shown to nobody.</${Empty}>`}
+        ? html`
+            <${Table}
+              label="Secrets"
+              columns=${columns(open, refresh)}
+              rows=${data.items}
+              idOf=${(secret) => secret.name}
+            />
+          `
+        : html`
+            <${Empty} icon="lock" title="No secrets yet" code=${CODE} language="bash">
+              Jobs, hooks and channels ask for them by name; values are sealed in the store and shown to nobody.
+            </${Empty}>
+          `}
     </${Panel}>
-    ${opened !== null && html`<${FormDialog} title=${opened ? `Set ${opened} anew` : "New secret"} does="Set it" onClose=${() => open(null)} onSubmit=${set}>
-      ${!opened && html`<label class="field"><span>Name</span><input name="name" required autofocus autocomplete="off" placeholder="SMTP_PASSWORD" pattern="[A-Za-z_][A-Za-z0-9_]*" /><small>Letters, digits and _.</small></label>`}
-      <label class="field"><span>Value</span><input name="value" type="password" required autocomplete="off" autofocus=${Boolean(opened)} /><small>It is sealed, and no page shows it again.</small></label>
-      <label class="field"><span>For</span><input name="uses" autocomplete="off" placeholder="task:charge, queue:payments" value=${(data.items.find((one) => one.name === opened)?.uses || []).join(", ")} /><small>The tasks, dags and queues that may use it. Empty: every job.</small></label>
-    </${FormDialog}>`}`;
+    ${opened !== null && html`
+      <${FormDialog}
+        title=${opened ? `Set ${opened} anew` : "New secret"}
+        does="Set it"
+        onClose=${() => open(null)}
+        onSubmit=${set}
+      >
+        ${!opened && html`
+          <label class="field">
+            <span>Name</span>
+            <input
+              name="name"
+              required
+              autofocus
+              autocomplete="off"
+              placeholder="SMTP_PASSWORD"
+              pattern="[A-Za-z_][A-Za-z0-9_]*"
+            />
+            <small>Letters, digits and _.</small>
+          </label>
+        `}
+        <label class="field">
+          <span>Value</span>
+          <input name="value" type="password" required autocomplete="off" autofocus=${Boolean(opened)} />
+          <small>It is sealed, and no page shows it again.</small>
+        </label>
+        <label class="field">
+          <span>For</span>
+          <input
+            name="uses"
+            autocomplete="off"
+            placeholder="task:charge, queue:payments"
+            value=${(data.items.find((one) => one.name === opened)?.uses || []).join(", ")}
+          />
+          <small>The tasks, dags and queues that may use it. Empty: every job.</small>
+        </label>
+      </${FormDialog}>
+    `}
+  `;
 }

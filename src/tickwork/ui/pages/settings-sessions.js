@@ -1,4 +1,5 @@
-// Sessions: where somebody is logged in, and the end of a session from elsewhere. Admins may look at those of everybody.
+// Sessions: where somebody is logged in, and the end of a session from elsewhere. Admins may look at those of
+// everybody.
 
 import { html, useState } from "../vendor/core.js";
 import { part, remove } from "../lib/api.js";
@@ -12,8 +13,22 @@ import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
 import { When } from "../parts/when.js";
 
-const BROWSERS = { Edg: "Edge", OPR: "Opera", Firefox: "Firefox", Chrome: "Chrome", HeadlessChrome: "Chrome", Safari: "Safari" };
-const SYSTEMS = { iPhone: "iPhone", iPad: "iPad", Android: "Android", Windows: "Windows", "Mac OS X": "macOS", Linux: "Linux" };
+const BROWSERS = {
+  Edg: "Edge",
+  OPR: "Opera",
+  Firefox: "Firefox",
+  Chrome: "Chrome",
+  HeadlessChrome: "Chrome",
+  Safari: "Safari",
+};
+const SYSTEMS = {
+  iPhone: "iPhone",
+  iPad: "iPad",
+  Android: "Android",
+  Windows: "Windows",
+  "Mac OS X": "macOS",
+  Linux: "Linux",
+};
 
 /** What a browser calls itself, in two words: the first that is known of each. @param {string} agent */
 function browserOf(agent) {
@@ -30,26 +45,70 @@ async function end(one, refresh) {
 
 const columns = (refresh, isOfAll) => [
   ...(isOfAll ? [{ id: "who", title: "Who", cell: (one) => html`<b class="clip">${one.who}</b>` }] : []),
-  { id: "address", title: "From", cell: (one) => html`<span class="num wrap-anywhere">${one.address || "unknown"}</span>${one.is_this && html` <span class="tag">this one</span>`}` },
-  { id: "agent", title: "Browser", from: /** @type {const} */ ("tablet"), cell: (one) => html`<span class="dim" title=${one.agent}>${browserOf(one.agent)}</span>` },
-  { id: "began", title: "Began", from: /** @type {const} */ ("phone"), cell: (one) => html`<${When} at=${one.created_at} />` },
+  {
+    id: "address",
+    title: "From",
+    cell: (one) => html`
+      <span class="num wrap-anywhere">${one.address || "unknown"}</span>
+      ${one.is_this && html` <span class="tag">this one</span>`}
+    `,
+  },
+  {
+    id: "agent",
+    title: "Browser",
+    from: /** @type {const} */ ("tablet"),
+    cell: (one) => html`<span class="dim" title=${one.agent}>${browserOf(one.agent)}</span>`,
+  },
+  {
+    id: "began",
+    title: "Began",
+    from: /** @type {const} */ ("phone"),
+    cell: (one) => html`<${When} at=${one.created_at} />`,
+  },
   { id: "used", title: "Last used", cell: (one) => html`<${When} at=${one.used_at} />` },
   {
-    id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"),
-    cell: (one) => !one.is_this && html`<button class="bare" aria-label="End the session from ${one.address || "an unknown address"}" onClick=${() => end(one, refresh)}>End</button>`,
+    id: "do",
+    title: html`<span class="hidden-label">Actions</span>`,
+    align: /** @type {const} */ ("right"),
+    cell: (one) =>
+      !one.is_this && html`
+        <button
+          class="bare"
+          aria-label="End the session from ${one.address || "an unknown address"}"
+          onClick=${() => end(one, refresh)}
+        >
+          End
+        </button>
+      `,
   },
 ];
 
 export function Sessions() {
   const [isOfAll, setOfAll] = useState(false);
   const { data, problem, isLoading, refresh } = useResource("/sessions", { query: isOfAll ? { all: true } : {} });
-  const actions = may("admin") && html`<button class="bare" aria-pressed=${isOfAll} onClick=${() => setOfAll(!isOfAll)}><${Icon} name="users" />${isOfAll ? "Only mine" : "Of all users"}</button>`;
-  return html`<${Panel} title="Sessions" actions=${actions}>
-    ${isLoading ? html`<${Loading} />` : problem && !data ? html`<${Trouble} problem=${problem} onRetry=${refresh} />` : html`<${Found} items=${data.items} refresh=${refresh} isOfAll=${isOfAll} />`}
-  </${Panel}>`;
+  const actions =
+    may("admin") && html`
+      <button class="bare" aria-pressed=${isOfAll} onClick=${() => setOfAll(!isOfAll)}>
+        <${Icon} name="users" />
+        ${isOfAll ? "Only mine" : "Of all users"}
+      </button>
+    `;
+  return html`
+    <${Panel} title="Sessions" actions=${actions}>
+      ${isLoading
+        ? html`<${Loading} />`
+        : problem && !data
+          ? html`<${Trouble} problem=${problem} onRetry=${refresh} />`
+          : html`<${Found} items=${data.items} refresh=${refresh} isOfAll=${isOfAll} />`}
+    </${Panel}>
+  `;
 }
 
 function Found({ items, refresh, isOfAll }) {
-  if (!items.length) return html`<${Empty} icon="monitor" title="No sessions">Nobody is logged in with this name from a browser.</${Empty}>`;
+  if (!items.length) {
+    return html`
+      <${Empty} icon="monitor" title="No sessions">Nobody is logged in with this name from a browser.</${Empty}>
+    `;
+  }
   return html`<${Table} label="Sessions" columns=${columns(refresh, isOfAll)} rows=${items} idOf=${(one) => one.id} />`;
 }

@@ -14,15 +14,30 @@ const LOOK_S = 2;
 
 /** @param {{name: string, jobs: string[], onClose: () => void}} props */
 export function TestAnswer({ name, jobs, onClose }) {
-  return html`<${Dialog} title="A test of ${name}" onClose=${onClose} footer=${html`<button class="main" onClick=${onClose}>Close</button>`}>
-    <p>${many(jobs.length, "message")} that ${jobs.length === 1 ? "says it is a test was" : "say they are tests were"} enqueued. A worker delivers ${jobs.length === 1 ? "it" : "them"}.</p>
-    <ul class="tested">${jobs.map((id) => html`<${Sent} key=${id} id=${id} />`)}</ul>
-  </${Dialog}>`;
+  return html`
+    <${Dialog}
+      title="A test of ${name}"
+      onClose=${onClose}
+      footer=${html`<button class="main" onClick=${onClose}>Close</button>`}
+    >
+      <p>
+        ${many(jobs.length, "message")} that ${jobs.length === 1 ? "says it is a test was" : "say they are tests were"}${" "}
+        enqueued. A worker delivers ${jobs.length === 1 ? "it" : "them"}.
+      </p>
+      <ul class="tested">${jobs.map((id) => html`<${Sent} key=${id} id=${id} />`)}</ul>
+    </${Dialog}>
+  `;
 }
 
 function Sent({ id }) {
   const { data } = useResource(`/jobs/${part(id)}`, { live: onJob(id), every: LOOK_S });
   if (!data) return null;
-  return html`<li><${State} state=${stateOf(data, now.value)} /><a class="link" href=${href(`/jobs/${part(id)}`)}>${data.task}</a> <span class="dim">in ${data.queue}</span>
-    ${data.error && html`<p class="bad-text wrap-anywhere">${data.error}</p>`}</li>`;
+  return html`
+    <li>
+      <${State} state=${stateOf(data, now.value)} />
+      <a class="link" href=${href(`/jobs/${part(id)}`)}>${data.task}</a>${" "}
+      <span class="dim">in ${data.queue}</span>
+      ${data.error && html`<p class="bad-text wrap-anywhere">${data.error}</p>`}
+    </li>
+  `;
 }

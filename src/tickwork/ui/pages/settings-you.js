@@ -26,18 +26,67 @@ export default function You() {
   const [isChanging, setChanging] = useState(false);
   const scopes = Object.entries(SCOPES).filter(([scope]) => may(/** @type {any} */ (scope)));
   return html`
-    <${Panel} title="You" actions=${html`<span class="row">${isUser && html`<button onClick=${() => setChanging(true)}><${Icon} name="key-round" />Change password</button>`}<button onClick=${logOut}><${Icon} name="log-out" />Log out</button></span>`}>
-      <div class="inner stack"><p class="you"><b>${name}</b> <span class="dim">${kind}</span></p>
-        ${session.value.expires_at && html`<p class="dim">This session ends <${When} at=${session.value.expires_at} />, or after 12 hours without use.</p>`}</div>
+    <${Panel}
+      title="You"
+      actions=${html`
+        <span class="row">
+          ${isUser && html`
+            <button onClick=${() => setChanging(true)}><${Icon} name="key-round" />Change password</button>
+          `}
+          <button onClick=${logOut}><${Icon} name="log-out" />Log out</button>
+        </span>
+      `}
+    >
+      <div class="inner stack">
+        <p class="you"><b>${name}</b> <span class="dim">${kind}</span></p>
+        ${session.value.expires_at && html`
+          <p class="dim">
+            This session ends <${When} at=${session.value.expires_at} />, or after 12 hours without use.
+          </p>
+        `}
+      </div>
     </${Panel}>
     <${Sessions} />
-    <${Panel} title="What you may do"><ul class="scopes">${scopes.map(([scope, does]) => html`<li key=${scope}><${Icon} name="check" /><code>${scope}</code><span>${does}</span></li>`)}</ul></${Panel}>
-    <${Panel} title="This browser"><div class="inner looks">
-      <${Choice} label="Look" chosen=${theme.value} onChoose=${(value) => (theme.value = value)} options=${[["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]]} />
-      <${Choice} label="Times" chosen=${zone.value} onChoose=${(value) => (zone.value = value)} options=${[["local", `Here (${Intl.DateTimeFormat().resolvedOptions().timeZone})`], ["utc", "UTC"]]} />
-      <${Choice} label="Rows at a time" chosen=${pageSize.value} onChoose=${(value) => (pageSize.value = value)} options=${[25, 50, 100, 200].map((size) => [size, String(size)])} />
-    </div></${Panel}>
-    ${isChanging && html`<${Password} onClose=${() => setChanging(false)} />`}`;
+    <${Panel} title="What you may do">
+      <ul class="scopes">
+        ${scopes.map(
+          ([scope, does]) => html`
+            <li key=${scope}><${Icon} name="check" /><code>${scope}</code><span>${does}</span></li>
+          `,
+        )}
+      </ul>
+    </${Panel}>
+    <${Panel} title="This browser">
+      <div class="inner looks">
+        <${Choice}
+          label="Look"
+          chosen=${theme.value}
+          onChoose=${(value) => (theme.value = value)}
+          options=${[
+            ["auto", "As the system"],
+            ["light", "Light"],
+            ["dark", "Dark"],
+          ]}
+        />
+        <${Choice}
+          label="Times"
+          chosen=${zone.value}
+          onChoose=${(value) => (zone.value = value)}
+          options=${[
+            ["local", `Here (${Intl.DateTimeFormat().resolvedOptions().timeZone})`],
+            ["utc", "UTC"],
+          ]}
+        />
+        <${Choice}
+          label="Rows at a time"
+          chosen=${pageSize.value}
+          onChoose=${(value) => (pageSize.value = value)}
+          options=${[25, 50, 100, 200].map((size) => [size, String(size)])}
+        />
+      </div>
+    </${Panel}>
+    ${isChanging && html`<${Password} onClose=${() => setChanging(false)} />`}
+  `;
 }
 
 function Password({ onClose }) {
@@ -45,15 +94,34 @@ function Password({ onClose }) {
     session.value = await post("/session/password", { old, new: password });
     say("You log in with the new password from now on. Your other sessions have ended.");
   };
-  return html`<${FormDialog} title="Change your password" does="Change it" onClose=${onClose} onSubmit=${change}>
-    <p class="dim">All other sessions of yours end.</p>
-    <input type="hidden" autocomplete="username" value=${introduced(session.value.who).name} />
-    <label class="field"><span>Current password</span><input name="old" type="password" required autofocus autocomplete="current-password" /></label>
-    <label class="field"><span>New password</span><input name="password" type="password" required minlength="8" maxlength="1024" autocomplete="new-password" /><small>8 characters or more.</small></label>
-  </${FormDialog}>`;
+  return html`
+    <${FormDialog} title="Change your password" does="Change it" onClose=${onClose} onSubmit=${change}>
+      <p class="dim">All other sessions of yours end.</p>
+      <input type="hidden" autocomplete="username" value=${introduced(session.value.who).name} />
+      <label class="field">
+        <span>Current password</span>
+        <input name="old" type="password" required autofocus autocomplete="current-password" />
+      </label>
+      <label class="field">
+        <span>New password</span>
+        <input name="password" type="password" required minlength="8" maxlength="1024" autocomplete="new-password" />
+        <small>8 characters or more.</small>
+      </label>
+    </${FormDialog}>
+  `;
 }
 
 function Choice({ label, options, chosen, onChoose }) {
-  return html`<div class="row"><span class="look-name">${label}</span><div class="choice" role="group" aria-label=${label}>
-    ${options.map(([value, name]) => html`<button key=${value} aria-pressed=${value === chosen} onClick=${() => onChoose(value)}>${name}</button>`)}</div></div>`;
+  return html`
+    <div class="row">
+      <span class="look-name">${label}</span>
+      <div class="choice" role="group" aria-label=${label}>
+        ${options.map(
+          ([value, name]) => html`
+            <button key=${value} aria-pressed=${value === chosen} onClick=${() => onChoose(value)}>${name}</button>
+          `,
+        )}
+      </div>
+    </div>
+  `;
 }

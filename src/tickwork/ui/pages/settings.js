@@ -1,4 +1,5 @@
-// Settings: a list of parts at the side, and the one that the address names. Parts that take another role are not listed.
+// Settings: a list of parts at the side, and the one that the address names. Parts that take another role are not
+// listed.
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { href, place } from "../lib/router.js";
@@ -15,7 +16,13 @@ const PARTS = [
   { id: "notifications", title: "Notifications", icon: "bell", load: () => import("./settings-notify.js") },
   { id: "secrets", title: "Secrets", icon: "lock", takes: "admin", load: () => import("./settings-secrets.js") },
   { id: "audit", title: "Audit log", icon: "scroll-text", takes: "admin", load: () => import("./settings-audit.js") },
-  { id: "configuration", title: "Configuration", icon: "sliders-horizontal", takes: "admin", load: () => import("./settings-config.js") },
+  {
+    id: "configuration",
+    title: "Configuration",
+    icon: "sliders-horizontal",
+    takes: "admin",
+    load: () => import("./settings-config.js"),
+  },
   { id: "health", title: "Health", icon: "activity", load: () => import("./settings-health.js") },
   { id: "about", title: "About", icon: "info", load: () => import("./settings-about.js") },
 ];
@@ -27,18 +34,37 @@ export default function Settings() {
   useEffect(() => {
     document.querySelector(".settings-side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [said]);
-  return html`<${Page} title="Settings" name=${chosen ? `${chosen.title} · Settings` : "Settings"}>
-    <div class="settings">
-      <nav class="settings-side" aria-label="Parts of the settings">${allowed.map((part) => html`<a key=${part.id} class="nav" href=${href("/settings", { part: part.id })} aria-current=${part === chosen ? "page" : undefined}>
-        <${Icon} name=${part.icon} /><span>${part.title}</span></a>`)}</nav>
-      <div class="settings-part">${chosen ? html`<${Part} key=${chosen.id} part=${chosen} />` : html`<${Missing} said=${said} />`}</div>
-    </div>
-  </${Page}>`;
+  return html`
+    <${Page} title="Settings" name=${chosen ? `${chosen.title} · Settings` : "Settings"}>
+      <div class="settings">
+        <nav class="settings-side" aria-label="Parts of the settings">
+          ${allowed.map(
+            (part) => html`
+              <a
+                key=${part.id}
+                class="nav"
+                href=${href("/settings", { part: part.id })}
+                aria-current=${part === chosen ? "page" : undefined}
+              >
+                <${Icon} name=${part.icon} />
+                <span>${part.title}</span>
+              </a>
+            `,
+          )}
+        </nav>
+        <div class="settings-part">
+          ${chosen ? html`<${Part} key=${chosen.id} part=${chosen} />` : html`<${Missing} said=${said} />`}
+        </div>
+      </div>
+    </${Page}>
+  `;
 }
 
 function Missing({ said }) {
   const isThere = PARTS.some((part) => part.id === said);
-  const problem = isThere ? { status: 403, message: `${PARTS.find((part) => part.id === said).title} are for administrators.` } : { status: 404, message: `There is no part ${said} of the settings.` };
+  const problem = isThere
+    ? { status: 403, message: `${PARTS.find((part) => part.id === said).title} are for administrators.` }
+    : { status: 404, message: `There is no part ${said} of the settings.` };
   return html`<${Trouble} problem=${problem} />`;
 }
 
@@ -50,6 +76,16 @@ function Part({ part }) {
       () => setShown({ view: null, isBroken: true }),
     );
   }, []);
-  if (shown.isBroken) return html`<${Trouble} problem=${{ status: 0, message: "This part could not be loaded. The server may have been updated: load the page anew." }} onRetry=${() => location.reload()} />`;
+  if (shown.isBroken) {
+    return html`
+      <${Trouble}
+        problem=${{
+          status: 0,
+          message: "This part could not be loaded. The server may have been updated: load the page anew.",
+        }}
+        onRetry=${() => location.reload()}
+      />
+    `;
+  }
   return shown.view ? html`<${shown.view} />` : html`<${Loading} />`;
 }

@@ -35,9 +35,26 @@ export const nameOf = (worker) => (worker.pid ? `${worker.host}:${worker.pid}` :
 
 /** Ask a worker for something, and say what comes of it. @param {any} worker @param {"quiet"|"stop"|"resume"} what */
 export async function askWorker(worker, what) {
-  const said = { quiet: "claims nothing more; what runs goes on", stop: "finishes what runs, and ends", resume: "claims again" }[what];
-  if (what === "stop" && !(await ask({ title: `Stop ${nameOf(worker)}?`, text: `It finishes the ${many(worker.running, "job")} that it runs within its grace, and ends. Whatever started it may start it again.`, does: "Stop it", isBad: true }))) return;
-  await attempt(() => post(`/workers/${part(worker.id)}/${what}`), `${nameOf(worker)} ${said}, from its next heartbeat on.`);
+  const said = {
+    quiet: "claims nothing more; what runs goes on",
+    stop: "finishes what runs, and ends",
+    resume: "claims again",
+  }[what];
+  if (
+    what === "stop" &&
+    !(await ask({
+      title: `Stop ${nameOf(worker)}?`,
+      text: `It finishes the ${many(worker.running, "job")} that it runs within its grace, and ends. Whatever started it may start it again.`,
+      does: "Stop it",
+      isBad: true,
+    }))
+  ) {
+    return;
+  }
+  await attempt(
+    () => post(`/workers/${part(worker.id)}/${what}`),
+    `${nameOf(worker)} ${said}, from its next heartbeat on.`,
+  );
 }
 
 /** What can be asked of a worker now. @param {any} worker @param {() => void} refresh */
@@ -45,7 +62,9 @@ export const askings = (worker, refresh) => {
   if (worker.state === "lost") return [];
   const run = (what) => () => askWorker(worker, what).then(refresh);
   return [
-    worker.asked === "quiet" ? { label: "Have it claim again", icon: "play", run: run("resume") } : { label: "Have it claim nothing more", icon: "pause", run: run("quiet") },
+    worker.asked === "quiet"
+      ? { label: "Have it claim again", icon: "play", run: run("resume") }
+      : { label: "Have it claim nothing more", icon: "pause", run: run("quiet") },
     worker.asked !== "stop" && { label: "Stop it", icon: "square", isBad: true, run: run("stop") },
   ];
 };
@@ -54,60 +73,159 @@ export const askings = (worker, refresh) => {
 function Names({ names, none = "" }) {
   if (!names.length) return html`<span class="dim">${none}</span>`;
   const rest = names.length - SHOWN;
-  return html`<span class="row" title=${names.join(", ")}>${names.slice(0, SHOWN).map((name) => html`<span class="tag" key=${name}>${name}</span>`)}${rest > 0 && html`<span class="dim small">+${rest}</span>`}</span>`;
+  return html`
+    <span class="row" title=${names.join(", ")}>
+      ${names.slice(0, SHOWN).map((name) => html`<span class="tag" key=${name}>${name}</span>`)}
+      ${rest > 0 && html`<span class="dim small">+${rest}</span>`}
+    </span>
+  `;
 }
 
 /** Until when a worker is believed to live. It goes up with each heartbeat. @param {{worker: any}} props */
 export function Lease({ worker }) {
   const left = (Date.parse(worker.lease_until) - now.value) / 1000;
-  if (worker.state === "lost" || left < 0) return html`<span class="bad-text">silent, lease ended <${When} at=${worker.lease_until} /></span>`;
-  return html`<span class="num lease" title="It renews its lease with each heartbeat. When that ends, its jobs are taken back.">${duration(Math.floor(left))} left</span>`;
+  if (worker.state === "lost" || left < 0) {
+    return html`<span class="bad-text">silent, lease ended <${When} at=${worker.lease_until} /></span>`;
+  }
+  return html`
+    <span class="num lease" title="It renews its lease with each heartbeat. When that ends, its jobs are taken back.">
+      ${duration(Math.floor(left))} left
+    </span>
+  `;
 }
 
 /** @type {import("../parts/table.js").Column[]} */
 const COLUMNS = [
   { id: "state", title: "State", cell: (one) => html`<${State} state=${one.state} />` },
-  { id: "host", title: "Worker", cell: (one) => html`<a href=${href(`/workers/${part(one.id)}`)}><b>${one.host}</b>${one.pid > 0 && html` <span class="dim num">${one.pid}</span>`}</a>${one.is_remote && html` <span class="tag">over REST</span>`}` },
-  { id: "slots", title: "Busy", align: "right", cell: (one) => html`<${Meter} value=${one.running} of=${one.slots} tone="run" label=${`${one.running} of ${many(one.slots, "slot")} busy`} />` },
+  {
+    id: "host",
+    title: "Worker",
+    cell: (one) => html`
+      <a href=${href(`/workers/${part(one.id)}`)}>
+        <b>${one.host}</b>
+        ${one.pid > 0 && html` <span class="dim num">${one.pid}</span>`}
+      </a>
+      ${one.is_remote && html` <span class="tag">over REST</span>`}
+    `,
+  },
+  {
+    id: "slots",
+    title: "Busy",
+    align: "right",
+    cell: (one) => html`
+      <${Meter}
+        value=${one.running}
+        of=${one.slots}
+        tone="run"
+        label=${`${one.running} of ${many(one.slots, "slot")} busy`}
+      />
+    `,
+  },
   { id: "queues", title: "Queues", from: "phone", cell: (one) => html`<${Names} names=${one.queues} none="all" />` },
   { id: "offer", title: "Has", from: "desk", cell: (one) => html`<${Names} names=${one.offer} />` },
-  { id: "tasks", title: "Tasks", align: "right", from: "desk", cell: (one) => html`<span title=${one.tasks.join(", ")}>${one.tasks.length || "any"}</span>` },
+  {
+    id: "tasks",
+    title: "Tasks",
+    align: "right",
+    from: "desk",
+    cell: (one) => html`<span title=${one.tasks.join(", ")}>${one.tasks.length || "any"}</span>`,
+  },
   { id: "version", title: "Version", from: "desk", cell: (one) => one.version },
-  { id: "up", title: "Up", align: "right", from: "tablet", cell: (one) => html`<${Took} from=${one.started_at} to=${one.state === "lost" ? one.lease_until : null} />` },
+  {
+    id: "up",
+    title: "Up",
+    align: "right",
+    from: "tablet",
+    cell: (one) => html`<${Took} from=${one.started_at} to=${one.state === "lost" ? one.lease_until : null} />`,
+  },
   { id: "lease", title: "Lease", align: "right", from: "tablet", cell: (one) => html`<${Lease} worker=${one} />` },
 ];
 
 export default function Workers() {
-  const { data, problem, isLoading, refresh } = useResource("/workers", { live: onAny(onTopics("workers"), onJobs), every: 10 });
+  const { data, problem, isLoading, refresh } = useResource("/workers", {
+    live: onAny(onTopics("workers"), onJobs),
+    every: 10,
+  });
   if (isLoading) return html`<${Loading} />`;
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   const workers = data.items;
   const alive = workers.filter((one) => one.state !== "lost");
   const sum = (name) => alive.reduce((all, one) => all + one[name], 0);
   const versions = new Set(alive.map((one) => one.version));
-  const columns = may("operate") ? [...COLUMNS, { id: "do", title: html`<span class="hidden-label">Actions</span>`, align: /** @type {const} */ ("right"), cell: (one) => one.state !== "lost" && html`<${Menu} icon="ellipsis" title=${`Do something with worker ${nameOf(one)}`} class="icon-only" align="right" items=${askings(one, refresh)} />` }] : COLUMNS;
-  const lead = workers.length > 0 && html`<span><b class="num">${alive.length}</b> ${alive.length === 1 ? "lives" : "live"}</span><span><b class="num">${sum("running")}</b> of ${sum("slots")} slots busy</span>${workers.length > alive.length && html`<span class="bad-text">${workers.length - alive.length} lost lately</span>`}`;
-  return html`<${Page} title="Workers" lead=${lead}>
-    ${versions.size > 1 && html`<${Notice} tone="warn">They are of ${versions.size} versions: ${[...versions].join(", ")}. Is a deploy under way?</${Notice}>`}
-    <${Panel} label="Workers">
-      ${workers.length
-        ? html`<${Table} label="Workers" columns=${columns} rows=${workers} hrefOf=${(one) => href(`/workers/${part(one.id)}`)} toneOf=${(one) => (one.state === "lost" ? "bad" : undefined)} />`
-        : html`<${Empty} icon="server" title="No worker yet" code=${CODE}>Jobs wait until one starts.</${Empty}>`}
-    </${Panel}>
-    <${House} />
-  </${Page}>`;
+  const columns = may("operate")
+    ? [
+        ...COLUMNS,
+        {
+          id: "do",
+          title: html`<span class="hidden-label">Actions</span>`,
+          align: /** @type {const} */ ("right"),
+          cell: (one) =>
+            one.state !== "lost" && html`
+              <${Menu}
+                icon="ellipsis"
+                title=${`Do something with worker ${nameOf(one)}`}
+                class="icon-only"
+                align="right"
+                items=${askings(one, refresh)}
+              />
+            `,
+        },
+      ]
+    : COLUMNS;
+  const lead =
+    workers.length > 0 && html`
+      <span><b class="num">${alive.length}</b> ${alive.length === 1 ? "lives" : "live"}</span>
+      <span><b class="num">${sum("running")}</b> of ${sum("slots")} slots busy</span>
+      ${workers.length > alive.length && html`
+        <span class="bad-text">${workers.length - alive.length} lost lately</span>
+      `}
+    `;
+  return html`
+    <${Page} title="Workers" lead=${lead}>
+      ${versions.size > 1 && html`
+        <${Notice} tone="warn">
+          They are of ${versions.size} versions: ${[...versions].join(", ")}. Is a deploy under way?
+        </${Notice}>
+      `}
+      <${Panel} label="Workers">
+        ${workers.length
+          ? html`
+              <${Table}
+                label="Workers"
+                columns=${columns}
+                rows=${workers}
+                hrefOf=${(one) => href(`/workers/${part(one.id)}`)}
+                toneOf=${(one) => (one.state === "lost" ? "bad" : undefined)}
+              />
+            `
+          : html`<${Empty} icon="server" title="No worker yet" code=${CODE}>Jobs wait until one starts.</${Empty}>`}
+      </${Panel}>
+      <${House} />
+    </${Page}>
+  `;
 }
 
 /** How the server and the store are, as far as the server tells. */
 function House() {
   const { data } = useResource("/health", { every: 15 });
   if (!data) return null;
-  return html`<${Panel} title="Server and store">
-    ${data.warnings.length > 0 && html`<div class="inner stack">${data.warnings.map((one) => html`<${Notice} key=${one} tone="warn" icon="triangle-alert">${one}</${Notice}>`)}</div>`}
-    <${Facts} items=${[
-      ["Server", `${data.version}, Python ${data.python}, schema ${data.schema_version}`],
-      ["Up", duration(data.uptime_s)],
-      ["Scheduler is late by", data.scheduler_late_s > 0 ? duration(data.scheduler_late_s) : "nothing"],
-      ...Object.entries(data.facts).map(([name, value]) => [name[0].toUpperCase() + name.slice(1), value]),
-    ]} /></${Panel}>`;
+  return html`
+    <${Panel} title="Server and store">
+      ${data.warnings.length > 0 && html`
+        <div class="inner stack">
+          ${data.warnings.map(
+            (one) => html`<${Notice} key=${one} tone="warn" icon="triangle-alert">${one}</${Notice}>`,
+          )}
+        </div>
+      `}
+      <${Facts}
+        items=${[
+          ["Server", `${data.version}, Python ${data.python}, schema ${data.schema_version}`],
+          ["Up", duration(data.uptime_s)],
+          ["Scheduler is late by", data.scheduler_late_s > 0 ? duration(data.scheduler_late_s) : "nothing"],
+          ...Object.entries(data.facts).map(([name, value]) => [name[0].toUpperCase() + name.slice(1), value]),
+        ]}
+      />
+    </${Panel}>
+  `;
 }

@@ -7,7 +7,8 @@ const DEPTH = 4;
 
 /** Fields of a value by their paths, as far down as people follow. @param {any} value @returns {Map<string, any>} */
 export function fieldsOf(value, path = "", depth = 0, found = new Map()) {
-  const isBranch = value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 0;
+  const isBranch =
+    value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 0;
   if (!isBranch || depth === DEPTH) {
     if (value !== null && value !== undefined) found.set(path, value);
     return found;
@@ -30,11 +31,35 @@ export function difference(before, after) {
 /** @param {{before: any, after: any}} props */
 export function Changes({ before, after }) {
   const { changed, same } = difference(before, after);
-  if (!changed.length) return html`<p class="dim">${same ? "It was asked to be as it already is." : "Nothing of it is recorded but that it happened."}</p>`;
-  return html`<div class="changes">
-    <dl>${changed.map((row) => html`<div key=${row.name}><dt>${row.name || "value"}</dt>
-      ${row.before !== undefined && html`<dd data-tone="bad"><span class="hidden-label">before</span><del>${said(row.before)}</del></dd>`}
-      ${row.after !== undefined && html`<dd data-tone="good"><span class="hidden-label">after</span><ins>${said(row.after)}</ins></dd>`}</div>`)}</dl>
-    ${before && after && same > 0 && html`<p class="dim small">${same === 1 ? "One other field" : `${same} other fields`} stayed as ${same === 1 ? "it was" : "they were"}.</p>`}
-  </div>`;
+  if (!changed.length) {
+    return html`
+      <p class="dim">
+        ${same ? "It was asked to be as it already is." : "Nothing of it is recorded but that it happened."}
+      </p>
+    `;
+  }
+  return html`
+    <div class="changes">
+      <dl>
+        ${changed.map(
+          (row) => html`
+            <div key=${row.name}>
+              <dt>${row.name || "value"}</dt>
+              ${row.before !== undefined && html`
+                <dd data-tone="bad"><span class="hidden-label">before</span><del>${said(row.before)}</del></dd>
+              `}
+              ${row.after !== undefined && html`
+                <dd data-tone="good"><span class="hidden-label">after</span><ins>${said(row.after)}</ins></dd>
+              `}
+            </div>
+          `,
+        )}
+      </dl>
+      ${before && after && same > 0 && html`
+        <p class="dim small">
+          ${same === 1 ? "One other field" : `${same} other fields`} stayed as ${same === 1 ? "it was" : "they were"}.
+        </p>
+      `}
+    </div>
+  `;
 }

@@ -7,7 +7,10 @@ import { durations, durationTick, instants, linear } from "../lib/scale.js";
 import { dateOf, dayOf, minuteOf } from "../lib/time.js";
 import { zone } from "../lib/prefs.js";
 
-/** @typedef {{id: string, label: string, tone: string, values: (number | null)[], look?: "thin"|"dotted"|"plain", summary?: any}} Series */
+/**
+ * @typedef {{id: string, label: string, tone: string, values: (number | null)[], look?: "thin"|"dotted"|"plain",
+ *   summary?: any}} Series
+ */
 /** @typedef {{value: number | null}} Pointer */
 
 const HEIGHT = 190;
@@ -15,11 +18,26 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [46, 6, 8, 22];
 const DAY_MS = 86_400_000;
 const TICK_PX = 84;
 
-/** `times` are when each span of `spanS` seconds began, in milliseconds. `bars` are stacked, the first one below; `lines` are not.
- * `partial` tells of which spans not everything is known yet. `format` writes a value, and `none` is said where there is nothing.
- * @param {{label: string, times: number[], spanS: number, bars?: Series[], lines?: Series[], isLog?: boolean, format: (value: number) => string,
- *   none: string, partial?: boolean[], pointer: Pointer, isStale?: boolean}} props */
-export function Chart({ label, times, spanS, bars = [], lines = [], isLog = false, format, none, partial = [], pointer, isStale = false }) {
+/**
+ * `times` are when each span of `spanS` seconds began, in milliseconds. `bars` are stacked, the first one below;
+ * `lines` are not. `partial` tells of which spans not everything is known yet. `format` writes a value, and `none` is
+ * said where there is nothing.
+ * @param {{label: string, times: number[], spanS: number, bars?: Series[], lines?: Series[], isLog?: boolean, format:
+ *   (value: number) => string, none: string, partial?: boolean[], pointer: Pointer, isStale?: boolean}} props
+ */
+export function Chart({
+  label,
+  times,
+  spanS,
+  bars = [],
+  lines = [],
+  isLog = false,
+  format,
+  none,
+  partial = [],
+  pointer,
+  isStale = false,
+}) {
   const [hidden, setHidden] = useState(/** @type {string[]} */ ([]));
   const [box, width] = useWidth();
   const isShown = (one) => !hidden.includes(one.id);
@@ -30,7 +48,12 @@ export function Chart({ label, times, spanS, bars = [], lines = [], isLog = fals
   const x = (at) => LEFT + ((at - times[0]) / (times.length * spanS * 1000)) * plot.width;
   const y = (value) => TOP + plot.height * (1 - scale.of(value));
   const drawing = useMemo(
-    () => width > 0 && html`<${Axes} ...${{ scale, plot, x, y, times, spanS, isLog, format }} /><${Bars} ...${{ series: stacked, times, plot, x, y, partial }} /><${Lines} ...${{ series: drawn, times, spanS, x, y }} />`,
+    () =>
+      width > 0 && html`
+        <${Axes} ...${{ scale, plot, x, y, times, spanS, isLog, format }} />
+        <${Bars} ...${{ series: stacked, times, plot, x, y, partial }} />
+        <${Lines} ...${{ series: drawn, times, spanS, x, y }} />
+      `,
     [bars, lines, hidden, width, times, zone.value],
   );
   const at = pointer.value === null ? null : Math.min(pointer.value, times.length - 1);
@@ -39,21 +62,82 @@ export function Chart({ label, times, spanS, bars = [], lines = [], isLog = fals
   const walk = walker(times.length, at, pointer);
   const find = (event) => {
     const place = (event.clientX - event.currentTarget.getBoundingClientRect().left - LEFT) / plot.width;
-    pointer.value = place < -0.02 || place > 1.02 ? null : Math.max(0, Math.min(times.length - 1, Math.floor(place * times.length)));
+    pointer.value =
+      place < -0.02 || place > 1.02 ? null : Math.max(0, Math.min(times.length - 1, Math.floor(place * times.length)));
   };
-  return html`<figure class="chart" data-stale=${isStale} ref=${box}>
-    <div class="plot" role="slider" tabindex="0" aria-label="${label}. Arrow keys walk along it." aria-valuemin="0" aria-valuemax=${times.length - 1} aria-valuenow=${at ?? times.length - 1}
-        aria-valuetext=${told(at ?? times.length - 1, times, spanS, shown, format)} onKeyDown=${walk} onPointerMove=${find} onPointerDown=${find} onPointerLeave=${() => (pointer.value = null)}
-        onBlur=${() => (pointer.value = null)}>
-      <svg width=${width} height=${HEIGHT} aria-hidden="true">${at !== null && html`<rect class="under" x=${x(times[at])} y=${TOP} width=${plot.width / times.length} height=${plot.height} />`}${drawing}
-        ${at !== null && drawn.map((one) => one.values[at] !== null && html`<circle class="spot" data-tone=${one.tone} cx=${x(times[at] + spanS * 500)} cy=${y(one.values[at])} r="3" />`)}</svg>
-      ${!shown.some((one) => one.values.some(Boolean)) && html`<p class="none dim">${none}</p>`}
-      ${at !== null && html`<${Tip} ...${{ at, times, spanS, series: shown, format, isPartial: partial[at], x: x(times[at] + spanS * 500), width }} />`}
-    </div>
-    <ul class="chart-legend" aria-label="What is shown">${[...bars, ...lines].map((one) => html`<li key=${one.id}><button class="bare" aria-pressed=${isShown(one)} title=${isShown(one) ? "Click to leave it out" : "Click to show it"} onClick=${() => toggle(one.id)}>
-      <${Swatch} series=${one} isBar=${bars.includes(one)} />${one.label}${one.summary !== undefined && html`<b class="num">${one.summary}</b>`}</button></li>`)}</ul>
-    <${AsTable} ...${{ label, times, spanS, series: [...bars, ...lines], format }} />
-  </figure>`;
+  return html`
+    <figure class="chart" data-stale=${isStale} ref=${box}>
+      <div
+        class="plot"
+        role="slider"
+        tabindex="0"
+        aria-label="${label}. Arrow keys walk along it."
+        aria-valuemin="0"
+        aria-valuemax=${times.length - 1}
+        aria-valuenow=${at ?? times.length - 1}
+        aria-valuetext=${told(at ?? times.length - 1, times, spanS, shown, format)}
+        onKeyDown=${walk}
+        onPointerMove=${find}
+        onPointerDown=${find}
+        onPointerLeave=${() => (pointer.value = null)}
+        onBlur=${() => (pointer.value = null)}
+      >
+        <svg width=${width} height=${HEIGHT} aria-hidden="true">
+          ${at !== null && html`
+            <rect class="under" x=${x(times[at])} y=${TOP} width=${plot.width / times.length} height=${plot.height} />
+          `}
+          ${drawing}
+          ${at !== null &&
+          drawn.map(
+            (one) =>
+              one.values[at] !== null && html`
+                <circle
+                  class="spot"
+                  data-tone=${one.tone}
+                  cx=${x(times[at] + spanS * 500)}
+                  cy=${y(one.values[at])}
+                  r="3"
+                />
+              `,
+          )}
+        </svg>
+        ${!shown.some((one) => one.values.some(Boolean)) && html`<p class="none dim">${none}</p>`}
+        ${at !== null && html`
+          <${Tip}
+            ...${{
+              at,
+              times,
+              spanS,
+              series: shown,
+              format,
+              isPartial: partial[at],
+              x: x(times[at] + spanS * 500),
+              width,
+            }}
+          />
+        `}
+      </div>
+      <ul class="chart-legend" aria-label="What is shown">
+        ${[...bars, ...lines].map(
+          (one) => html`
+            <li key=${one.id}>
+              <button
+                class="bare"
+                aria-pressed=${isShown(one)}
+                title=${isShown(one) ? "Click to leave it out" : "Click to show it"}
+                onClick=${() => toggle(one.id)}
+              >
+                <${Swatch} series=${one} isBar=${bars.includes(one)} />
+                ${one.label}
+                ${one.summary !== undefined && html`<b class="num">${one.summary}</b>`}
+              </button>
+            </li>
+          `,
+        )}
+      </ul>
+      <${AsTable} ...${{ label, times, spanS, series: [...bars, ...lines], format }} />
+    </figure>
+  `;
 }
 
 function useWidth() {
@@ -71,7 +155,13 @@ function useWidth() {
 function walker(length, at, pointer) {
   return (event) => {
     const last = length - 1;
-    const next = { ArrowLeft: Math.max(0, (at ?? length) - 1), ArrowRight: Math.min(last, (at ?? last) + 1), Home: 0, End: last, Escape: null }[event.key];
+    const next = {
+      ArrowLeft: Math.max(0, (at ?? length) - 1),
+      ArrowRight: Math.min(last, (at ?? last) + 1),
+      Home: 0,
+      End: last,
+      Escape: null,
+    }[event.key];
     if (next === undefined) return;
     event.preventDefault();
     pointer.value = next;
@@ -93,10 +183,29 @@ function Axes({ scale, plot, x, y, times, spanS, isLog, format }) {
   const { ticks, step } = instants(times[0], end, Math.max(2, Math.floor(plot.width / TICK_PX)));
   const right = LEFT + plot.width;
   const inside = ticks.filter((at) => x(at) > LEFT + 14 && x(at) < right - 16);
-  return html`<g class="axes">
-    ${scale.ticks.map((value, at) => html`<line class=${at ? "" : "ground"} x1=${LEFT} x2=${right} y1=${Math.round(y(value)) + 0.5} y2=${Math.round(y(value)) + 0.5} /><text x=${LEFT - 8} y=${y(value) + 3.5} text-anchor="end">${isLog ? durationTick(value) : format(value)}</text>`)}
-    ${inside.map((at) => html`<text x=${x(at)} y=${HEIGHT - 6} text-anchor="middle">${step >= DAY_MS ? dateOf(at) : minuteOf(at)}</text>`)}
-  </g>`;
+  return html`
+    <g class="axes">
+      ${scale.ticks.map(
+        (value, at) => html`
+          <line
+            class=${at ? "" : "ground"}
+            x1=${LEFT}
+            x2=${right}
+            y1=${Math.round(y(value)) + 0.5}
+            y2=${Math.round(y(value)) + 0.5}
+          />
+          <text x=${LEFT - 8} y=${y(value) + 3.5} text-anchor="end">
+            ${isLog ? durationTick(value) : format(value)}
+          </text>
+        `,
+      )}
+      ${inside.map(
+        (at) => html`
+          <text x=${x(at)} y=${HEIGHT - 6} text-anchor="middle">${step >= DAY_MS ? dateOf(at) : minuteOf(at)}</text>
+        `,
+      )}
+    </g>
+  `;
 }
 
 function Bars({ series, times, plot, x, y, partial }) {
@@ -109,11 +218,17 @@ function Bars({ series, times, plot, x, y, partial }) {
       if (!value) continue;
       const [from, to] = [y(base[at]), y(base[at] + value)];
       base[at] += value;
-      found[partial[at] ? "partial" : "known"] += `M${(x(times[at]) + (whole - thick) / 2).toFixed(1)},${from.toFixed(1)}h${thick.toFixed(1)}V${Math.min(to, from - 0.6).toFixed(1)}h${(-thick).toFixed(1)}Z`;
+      found[partial[at] ? "partial" : "known"] +=
+        `M${(x(times[at]) + (whole - thick) / 2).toFixed(1)},${from.toFixed(1)}h${thick.toFixed(1)}V${Math.min(to, from - 0.6).toFixed(1)}h${(-thick).toFixed(1)}Z`;
     }
     return { one, found };
   });
-  return paths.map(({ one, found }) => html`<path class="bar" data-tone=${one.tone} d=${found.known} /><path class="bar partial" data-tone=${one.tone} d=${found.partial} />`);
+  return paths.map(
+    ({ one, found }) => html`
+      <path class="bar" data-tone=${one.tone} d=${found.known} />
+      <path class="bar partial" data-tone=${one.tone} d=${found.partial} />
+    `,
+  );
 }
 
 function Lines({ series, times, spanS, x, y }) {
@@ -121,7 +236,9 @@ function Lines({ series, times, spanS, x, y }) {
     let path = "";
     let isOn = false;
     for (const [at, value] of one.values.entries()) {
-      if (value !== null) path += `${isOn ? "L" : "M"}${x(times[at] + spanS * 500).toFixed(1)},${y(value).toFixed(1)}${isOn ? "" : "h0.01"}`;
+      if (value !== null) {
+        path += `${isOn ? "L" : "M"}${x(times[at] + spanS * 500).toFixed(1)},${y(value).toFixed(1)}${isOn ? "" : "h0.01"}`;
+      }
       isOn = value !== null;
     }
     return html`<path class="line" data-tone=${one.tone} data-look=${one.look || "plain"} d=${path} />`;
@@ -129,13 +246,31 @@ function Lines({ series, times, spanS, x, y }) {
 }
 
 function Swatch({ series, isBar }) {
-  return html`<svg class="swatch" width="14" height="10" aria-hidden="true">${isBar ? html`<rect class="bar" data-tone=${series.tone} x="2" width="10" height="10" rx="2" />` : html`<path class="line" data-tone=${series.tone} data-look=${series.look || "plain"} d="M0,5H14" />`}</svg>`;
+  return html`
+    <svg class="swatch" width="14" height="10" aria-hidden="true">
+      ${isBar
+        ? html`<rect class="bar" data-tone=${series.tone} x="2" width="10" height="10" rx="2" />`
+        : html`<path class="line" data-tone=${series.tone} data-look=${series.look || "plain"} d="M0,5H14" />`}
+    </svg>
+  `;
 }
 
 function Tip({ at, times, spanS, series, format, isPartial, x, width }) {
   const place = x < width / 2 ? { left: `${x + 12}px` } : { right: `${width - x + 12}px` };
-  return html`<div class="tip" style=${place} aria-hidden="true"><b>${spanOf(times[at], spanS)}</b>${isPartial && html`<span class="dim"> so far</span>`}
-    <dl>${series.map((one) => html`<dt data-tone=${one.tone}><i></i>${one.label}</dt><dd class="num">${one.values[at] === null ? "–" : format(one.values[at])}</dd>`)}</dl></div>`;
+  return html`
+    <div class="tip" style=${place} aria-hidden="true">
+      <b>${spanOf(times[at], spanS)}</b>
+      ${isPartial && html`<span class="dim"> so far</span>`}
+      <dl>
+        ${series.map(
+          (one) => html`
+            <dt data-tone=${one.tone}><i></i>${one.label}</dt>
+            <dd class="num">${one.values[at] === null ? "–" : format(one.values[at])}</dd>
+          `,
+        )}
+      </dl>
+    </div>
+  `;
 }
 
 /** A span of time: "18:40 – 18:45", with its day where that is not clear. */
@@ -144,11 +279,26 @@ function spanOf(at, spanS) {
   return dayOf(at) === dayOf(Date.now()) ? clock : `${dateOf(at)}, ${clock}`;
 }
 
-const told = (at, times, spanS, series, format) => `${spanOf(times[at], spanS)}: ${series.map((one) => `${one.label} ${one.values[at] === null ? "none" : format(one.values[at])}`).join(", ")}`;
+const told = (at, times, spanS, series, format) =>
+  `${spanOf(times[at], spanS)}: ${series.map((one) => `${one.label} ${one.values[at] === null ? "none" : format(one.values[at])}`).join(", ")}`;
 
 function AsTable({ label, times, spanS, series, format }) {
-  return html`<div class="hidden-label"><table><caption>${label}</caption>
-    <thead><tr><th scope="col">When</th>${series.map((one) => html`<th scope="col">${one.label}</th>`)}</tr></thead>
-    <tbody>${times.map((time, at) => html`<tr><th scope="row">${spanOf(time, spanS)}</th>${series.map((one) => html`<td>${one.values[at] === null ? "none" : format(one.values[at])}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
+  return html`
+    <div class="hidden-label">
+      <table>
+        <caption>${label}</caption>
+        <thead><tr><th scope="col">When</th>${series.map((one) => html`<th scope="col">${one.label}</th>`)}</tr></thead>
+        <tbody>
+          ${times.map(
+            (time, at) => html`
+              <tr>
+                <th scope="row">${spanOf(time, spanS)}</th>
+                ${series.map((one) => html`<td>${one.values[at] === null ? "none" : format(one.values[at])}</td>`)}
+              </tr>
+            `,
+          )}
+        </tbody>
+      </table>
+    </div>
+  `;
 }

@@ -15,12 +15,18 @@ export function Code({ text, language = "python", copy = true, wrap = false }) {
     }
     return () => void (isGone = true);
   }, [text, language]);
-  return html`<div class="code ${wrap ? "wrap" : ""}">
-    <pre tabindex="0"><code>${paint ? painted(paint(text, language)) : text}</code></pre>
-    ${copy && html`<${CopyButton} text=${text} />`}
-  </div>`;
+  return html`
+    <div class="code ${wrap ? "wrap" : ""}">
+      <pre tabindex="0"><code>${paint ? painted(paint(text, language)) : text}</code></pre>
+      ${copy && html`<${CopyButton} text=${text} />`}
+    </div>
+  `;
 }
 
 function painted(node) {
-  return node.children.map((one) => (typeof one === "string" ? one : html`<span class="tok-${String(one.scope || "").split(".")[0]}">${painted(one)}</span>`));
+  return node.children.map((one) =>
+    typeof one === "string"
+      ? one
+      : html`<span class="tok-${String(one.scope || "").split(".")[0]}">${painted(one)}</span>`,
+  );
 }

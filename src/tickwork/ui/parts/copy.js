@@ -29,15 +29,28 @@ export function CopyButton({ text, label = "Copy" }) {
     setDone(true);
     setTimeout(() => setDone(false), 1200);
   };
-  return html`<button type="button" class="bare copy" title=${label} aria-label=${isDone ? "Copied" : label} onClick=${run}><${Icon} name=${isDone ? "check" : "clipboard-copy"} /></button>`;
+  return html`
+    <button type="button" class="bare copy" title=${label} aria-label=${isDone ? "Copied" : label} onClick=${run}>
+      <${Icon} name=${isDone ? "check" : "clipboard-copy"} />
+    </button>
+  `;
 }
 
 /** A text in quotes for a shell. @param {string} text */
 export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 
-/** A call of the API for a shell. The key is left to the environment. @param {string} method @param {string} path @param {any} [body] @param {Record<string, any>} [query] */
+/**
+ * A call of the API for a shell. The key is left to the environment.
+ * @param {string} method
+ * @param {string} path
+ * @param {any} [body]
+ * @param {Record<string, any>} [query]
+ */
 export function curl(method, path, body, query) {
-  const lines = [`curl -sS${method === "GET" ? "" : ` -X ${method}`} ${quoted(address(path, query).href)}`, `  -H "Authorization: Bearer $TICKWORK_KEY"`];
+  const lines = [
+    `curl -sS${method === "GET" ? "" : ` -X ${method}`} ${quoted(address(path, query).href)}`,
+    `  -H "Authorization: Bearer $TICKWORK_KEY"`,
+  ];
   if (body !== undefined) lines.push(`  -H 'Content-Type: application/json'`, `  -d ${quoted(stringify(body))}`);
   return lines.join(" \\\n");
 }
@@ -47,6 +60,12 @@ export function CopyAs({ forms, label = "Copy as" }) {
   const names = { curl: "curl", cli: "Command", python: "Python" };
   const items = Object.entries(names)
     .filter(([form]) => forms[form])
-    .map(([form, name]) => ({ label: name, icon: form === "python" ? "code" : "clipboard-copy", run: () => copy(forms[form]).then(() => say(`Copied as ${name}.`)) }));
-  return html`<${Menu} label=${label} title=${label ? undefined : "Copy as"} icon="clipboard-copy" items=${items} align="right" />`;
+    .map(([form, name]) => ({
+      label: name,
+      icon: form === "python" ? "code" : "clipboard-copy",
+      run: () => copy(forms[form]).then(() => say(`Copied as ${name}.`)),
+    }));
+  return html`
+    <${Menu} label=${label} title=${label ? undefined : "Copy as"} icon="clipboard-copy" items=${items} align="right" />
+  `;
 }

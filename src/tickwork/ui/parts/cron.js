@@ -18,7 +18,10 @@ export const KINDS = {
 };
 const EXPLAINED = ["cron", "every", "rrule"];
 
-/** What a rule means, asked of the server a moment after the last key. @param {{kind: string, text: string, zone: string, name: string}} rule */
+/**
+ * What a rule means, asked of the server a moment after the last key.
+ * @param {{kind: string, text: string, zone: string, name: string}} rule
+ */
 export function useExplained({ kind, text, zone, name }) {
   const [told, setTold] = useState({ found: /** @type {any} */ (null), problem: /** @type {any} */ (null) });
   useEffect(() => {
@@ -26,7 +29,12 @@ export function useExplained({ kind, text, zone, name }) {
     let isGone = false;
     const waits = setTimeout(async () => {
       try {
-        const found = await post("/cron/explain", { expression: text.trim(), tz: zone || "UTC", n: SHOWN, name: name || "new" });
+        const found = await post("/cron/explain", {
+          expression: text.trim(),
+          tz: zone || "UTC",
+          n: SHOWN,
+          name: name || "new",
+        });
         if (!isGone) setTold({ found, problem: null });
       } catch (problem) {
         if (!isGone) setTold({ found: null, problem });
@@ -41,18 +49,28 @@ export function useExplained({ kind, text, zone, name }) {
 export function Explained({ told, text, zone }) {
   if (told.problem) return html`<${Mistake} problem=${told.problem} text=${text} />`;
   if (!told.found) return null;
-  return html`<div class="cron-told" aria-live="polite">
-    <p><${Icon} name="check" /><b>${told.found.explanation}</b></p>
-    <${Occurrences} items=${told.found.next} zone=${zone} />
-  </div>`;
+  return html`
+    <div class="cron-told" aria-live="polite">
+      <p><${Icon} name="check" /><b>${told.found.explanation}</b></p>
+      <${Occurrences} items=${told.found.next} zone=${zone} />
+    </div>
+  `;
 }
 
 function Mistake({ problem, text }) {
   const place = problem.errors?.find((one) => one.start !== undefined && one.start !== null);
-  return html`<div class="cron-told" role="alert">
-    ${place && html`<code class="cron-place">${text.slice(0, place.start)}<mark>${text.slice(place.start, place.end) || " "}</mark>${text.slice(place.end)}</code>`}
-    <p class="bad-text">${problem.message}</p>
-  </div>`;
+  return html`
+    <div class="cron-told" role="alert">
+      ${place && html`
+        <code class="cron-place">
+          ${text.slice(0, place.start)}
+          <mark>${text.slice(place.start, place.end) || " "}</mark>
+          ${text.slice(place.end)}
+        </code>
+      `}
+      <p class="bad-text">${problem.message}</p>
+    </div>
+  `;
 }
 
 /** Times to come, as the clock of the schedule shows them; days on which clocks change are marked.
@@ -60,20 +78,33 @@ function Mistake({ problem, text }) {
 export function Occurrences({ items, zone }) {
   if (!items.length) return html`<p class="dim">It is due no more.</p>`;
   const end = items.some((one) => one.local.slice(17, 19) !== "00") ? 19 : 16;
-  return html`<ol class="occurrences">
-    ${items.map(
-      (one) => html`<li key=${one.due_at} title=${explained(one.due_at, zone)}>
-        <span class="num">${dayOf(one.local)}</span><span class="num"><b>${one.local.slice(11, end)}</b></span>
-        <span class="dim">${isNear(one.due_at) && relative(one.due_at)}</span>
-        ${one.clock_change && html`<span class="tag" data-tone="warn"><${Icon} name="clock" class="small" />${one.clock_change}</span>`}
-      </li>`,
-    )}
-  </ol>`;
+  return html`
+    <ol class="occurrences">
+      ${items.map(
+        (one) => html`
+          <li key=${one.due_at} title=${explained(one.due_at, zone)}>
+            <span class="num">${dayOf(one.local)}</span>
+            <span class="num"><b>${one.local.slice(11, end)}</b></span>
+            <span class="dim">${isNear(one.due_at) && relative(one.due_at)}</span>
+            ${one.clock_change && html`
+              <span class="tag" data-tone="warn"><${Icon} name="clock" class="small" />${one.clock_change}</span>
+            `}
+          </li>
+        `,
+      )}
+    </ol>
+  `;
 }
 
 const FAR_MS = 60 * 86_400_000;
 const isNear = (at) => Date.parse(at) - Date.now() < FAR_MS;
-const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+const WEEKDAY = new Intl.DateTimeFormat("en-GB", {
+  weekday: "short",
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  timeZone: "UTC",
+});
 
 /** The day that a local time names, whatever its zone. @param {string} local */
 const dayOf = (local) => WEEKDAY.format(new Date(`${local.slice(0, 10)}T00:00:00Z`));

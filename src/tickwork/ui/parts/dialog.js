@@ -18,20 +18,39 @@ export function Dialog({ title, onClose, children, footer, wide = false, drawer 
     };
   }, []);
   const outside = (event) => event.target === box.current && onClose();
-  return html`<dialog ref=${box} class="${wide ? "wide" : ""} ${drawer ? "drawer" : ""}" aria-label=${title}
-      onCancel=${(event) => (event.preventDefault(), onClose())} onMouseDown=${outside}>
-    <header><h2>${title}</h2><button class="bare" aria-label="Close" onClick=${onClose}><${Icon} name="x" /></button></header>
-    <div class="body">${children}</div>
-    ${footer && html`<footer>${footer}</footer>`}
-  </dialog>`;
+  return html`
+    <dialog
+      ref=${box}
+      class="${wide ? "wide" : ""} ${drawer ? "drawer" : ""}"
+      aria-label=${title}
+      onCancel=${(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onMouseDown=${outside}
+    >
+      <header>
+        <h2>${title}</h2>
+        <button class="bare" aria-label="Close" onClick=${onClose}><${Icon} name="x" /></button>
+      </header>
+      <div class="body">${children}</div>
+      ${footer && html`<footer>${footer}</footer>`}
+    </dialog>
+  `;
 }
 
-/** @typedef {{title: string, text?: any, does: string, isBad?: boolean, confirm?: string, resolve: (yes: boolean) => void}} Question */
+/**
+ * @typedef {{title: string, text?: any, does: string, isBad?: boolean, confirm?: string, resolve: (yes: boolean) =>
+ *   void}} Question
+ */
 
 const asked = signal(/** @type {Question | null} */ (null));
 
-/** Ask before something is done that cannot be taken back. `confirm`: a word that has to be typed.
- * @param {{title: string, text?: any, does: string, isBad?: boolean, confirm?: string}} question @returns {Promise<boolean>} */
+/**
+ * Ask before something is done that cannot be taken back. `confirm`: a word that has to be typed.
+ * @param {{title: string, text?: any, does: string, isBad?: boolean, confirm?: string}} question
+ * @returns {Promise<boolean>}
+ */
 export const ask = (question) => new Promise((resolve) => (asked.value = { ...question, resolve }));
 
 function answer(yes) {
@@ -47,19 +66,32 @@ export function Questions() {
 function Asked({ question }) {
   const [typed, setTyped] = useState("");
   const isReady = !question.confirm || typed === question.confirm;
-  const footer = html`<button onClick=${() => answer(false)}>Leave it</button>
-    <button class=${question.isBad ? "bad" : "main"} disabled=${!isReady} autofocus onClick=${() => answer(true)}>${question.does}</button>`;
-  return html`<${Dialog} title=${question.title} onClose=${() => answer(false)} footer=${footer}>
-    ${question.text && html`<p>${question.text}</p>`}
-    ${question.confirm &&
-    html`<label class="field"><span>Type <code>${question.confirm}</code> to go on</span>
-      <input value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" /></label>`}
-  </${Dialog}>`;
+  const footer = html`
+    <button onClick=${() => answer(false)}>Leave it</button>
+    <button class=${question.isBad ? "bad" : "main"} disabled=${!isReady} autofocus onClick=${() => answer(true)}>
+      ${question.does}
+    </button>
+  `;
+  return html`
+    <${Dialog} title=${question.title} onClose=${() => answer(false)} footer=${footer}>
+      ${question.text && html`<p>${question.text}</p>`}
+      ${question.confirm && html`
+        <label class="field">
+          <span>Type <code>${question.confirm}</code> to go on</span>
+          <input value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" />
+        </label>
+      `}
+    </${Dialog}>
+  `;
 }
 
-/** A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it, or told to all where the dialog
- * is gone by then. Closes when it went well, unless that gave false: then there is a next step. Nothing is sent before it `isReady`.
- * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) => Promise<any>, children: any, wide?: boolean, isBad?: boolean, isReady?: boolean}} props */
+/**
+ * A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it, or told to all where the
+ * dialog is gone by then. Closes when it went well, unless that gave false: then there is a next step. Nothing is sent
+ * before it `isReady`.
+ * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) => Promise<any>,
+ *   children: any, wide?: boolean, isBad?: boolean, isReady?: boolean}} props
+ */
 export function FormDialog({ title, does, onClose, onSubmit, children, wide, isBad, isReady = true }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [isBusy, setBusy] = useState(false);
@@ -85,19 +117,35 @@ export function FormDialog({ title, does, onClose, onSubmit, children, wide, isB
     setBusy(true);
     send(valuesOf(event.target)).finally(() => (stands.current.isSending = false));
   };
-  const footer = html`<button onClick=${onClose}>Leave it</button><button type="submit" form=${id} class=${isBad ? "bad" : "main"} disabled=${isBusy || !isReady}>${does}</button>`;
-  return html`<${Dialog} title=${title} onClose=${onClose} footer=${footer} wide=${wide}>
-    <form id=${id} onSubmit=${submit}>${children}</form>
-    ${problem && html`<${Refusal} problem=${problem} />`}
-  </${Dialog}>`;
+  const footer = html`
+    <button onClick=${onClose}>Leave it</button>
+    <button type="submit" form=${id} class=${isBad ? "bad" : "main"} disabled=${isBusy || !isReady}>${does}</button>
+  `;
+  return html`
+    <${Dialog} title=${title} onClose=${onClose} footer=${footer} wide=${wide}>
+      <form id=${id} onSubmit=${submit}>${children}</form>
+      ${problem && html`<${Refusal} problem=${problem} />`}
+    </${Dialog}>
+  `;
 }
 
 /** What the server refused, and where in what was sent. @param {{problem: any}} props */
 export function Refusal({ problem }) {
-  return html`<div class="notice" data-tone="bad" role="alert"><${Icon} name="circle-x" /><div>
-    <p>${problem.message}</p>
-    ${problem.errors?.length > 0 && html`<ul>${problem.errors.map((one) => html`<li><code>${one.pointer || one.parameter || ""}</code> ${one.detail}</li>`)}</ul>`}
-  </div></div>`;
+  return html`
+    <div class="notice" data-tone="bad" role="alert">
+      <${Icon} name="circle-x" />
+      <div>
+        <p>${problem.message}</p>
+        ${problem.errors?.length > 0 && html`
+          <ul>
+            ${problem.errors.map(
+              (one) => html`<li><code>${one.pointer || one.parameter || ""}</code> ${one.detail}</li>`,
+            )}
+          </ul>
+        `}
+      </div>
+    </div>
+  `;
 }
 
 function valuesOf(form) {
@@ -108,8 +156,9 @@ function valuesOf(form) {
     if (element.type === "checkbox") values[element.name] = element.checked;
     else if (element.type === "radio") {
       if (element.checked) values[element.name] = element.value;
-    } else if (element.type === "number") values[element.name] = element.value === "" ? undefined : Number(element.value);
-    else values[element.name] = element.value === "" ? undefined : element.value;
+    } else if (element.type === "number") {
+      values[element.name] = element.value === "" ? undefined : Number(element.value);
+    } else values[element.name] = element.value === "" ? undefined : element.value;
   }
   return values;
 }

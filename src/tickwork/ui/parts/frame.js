@@ -33,31 +33,78 @@ export function Frame({ children }) {
     isMenuOpen.value = false;
     document.getElementById("content")?.scrollTo?.(0, 0);
   }, [place.value.path]);
-  return html`<div class="frame" data-menu=${isMenuOpen.value}>
-    <a class="skip" href="#content" onClick=${(event) => (event.preventDefault(), document.getElementById("content").focus())}>Skip to the page</a>
-    <header class="bar">
-      <button class="bare only-phone" aria-label="Pages" aria-expanded=${isMenuOpen.value} onClick=${() => (isMenuOpen.value = !isMenuOpen.value)}><${Icon} name="menu" /></button>
-      <a class="brand" href="#/"><img src=${new URL("../icon.svg", import.meta.url).pathname} alt="" width="20" height="20" /><span>Tickwork</span></a>
-      <button class="find" onClick=${openPalette}><${Icon} name="search" /><span>Find a job, a schedule, a page</span><kbd>Ctrl K</kbd></button>
-      <div class="bar-end"><${Live} /><${Look} /><${Who} /></div>
-    </header>
-    <nav class="side" aria-label="Pages">
-      ${pages.map((route) => html`<${NavLink} route=${route} />`)}
-      <div class="side-end"><button class="bare" onClick=${() => (opened.value = "help")}><${Icon} name="circle-help" /><span>Keys</span><kbd>?</kbd></button>
-        <a class="nav" href=${new URL("../../../api/v1/docs", import.meta.url).pathname}><${Icon} name="code" /><span>API</span></a></div>
-    </nav>
-    <main id="content" tabindex="-1">${children}</main>
-    <nav class="tabs-phone" aria-label="Pages for on call">${pages.filter((route) => route.nav.phone).map((route) => html`<${NavLink} route=${route} />`)}</nav>
-    <${Toasts} /><${Questions} />
-    ${opened.value === "palette" && html`<${Palette} onClose=${close} />`}
-    ${opened.value === "help" && html`<${Help} onClose=${close} />`}
-  </div>`;
+  return html`
+    <div class="frame" data-menu=${isMenuOpen.value}>
+      <a
+        class="skip"
+        href="#content"
+        onClick=${(event) => {
+          event.preventDefault();
+          document.getElementById("content").focus();
+        }}
+      >
+        Skip to the page
+      </a>
+      <header class="bar">
+        <button
+          class="bare only-phone"
+          aria-label="Pages"
+          aria-expanded=${isMenuOpen.value}
+          onClick=${() => (isMenuOpen.value = !isMenuOpen.value)}
+        >
+          <${Icon} name="menu" />
+        </button>
+        <a class="brand" href="#/">
+          <img src=${new URL("../icon.svg", import.meta.url).pathname} alt="" width="20" height="20" />
+          <span>Tickwork</span>
+        </a>
+        <button class="find" onClick=${openPalette}>
+          <${Icon} name="search" />
+          <span>Find a job, a schedule, a page</span>
+          <kbd>Ctrl K</kbd>
+        </button>
+        <div class="bar-end"><${Live} /><${Look} /><${Who} /></div>
+      </header>
+      <nav class="side" aria-label="Pages">
+        ${pages.map((route) => html`<${NavLink} route=${route} />`)}
+        <div class="side-end">
+          <button class="bare" onClick=${() => (opened.value = "help")}>
+            <${Icon} name="circle-help" />
+            <span>Keys</span>
+            <kbd>?</kbd>
+          </button>
+          <a class="nav" href=${new URL("../../../api/v1/docs", import.meta.url).pathname}>
+            <${Icon} name="code" />
+            <span>API</span>
+          </a>
+        </div>
+      </nav>
+      <main id="content" tabindex="-1">${children}</main>
+      <nav class="tabs-phone" aria-label="Pages for on call">
+        ${pages.filter((route) => route.nav.phone).map((route) => html`<${NavLink} route=${route} />`)}
+      </nav>
+      <${Toasts} />
+      <${Questions} />
+      ${opened.value === "palette" && html`<${Palette} onClose=${close} />`}
+      ${opened.value === "help" && html`<${Help} onClose=${close} />`}
+    </div>
+  `;
 }
 
 function NavLink({ route }) {
   const path = place.value.path;
-  const isHere = route.path === "/" ? path === "/" : path === route.path || path.startsWith(`${route.path}/`) || (route.path === "/dags" && path.startsWith("/runs/"));
-  return html`<a class="nav" href="#${route.path}" aria-current=${isHere ? "page" : undefined} title="g ${route.nav.key}"><${Icon} name=${route.nav.icon} /><span>${route.title}</span></a>`;
+  const isHere =
+    route.path === "/"
+      ? path === "/"
+      : path === route.path ||
+        path.startsWith(`${route.path}/`) ||
+        (route.path === "/dags" && path.startsWith("/runs/"));
+  return html`
+    <a class="nav" href="#${route.path}" aria-current=${isHere ? "page" : undefined} title="g ${route.nav.key}">
+      <${Icon} name=${route.nav.icon} />
+      <span>${route.title}</span>
+    </a>
+  `;
 }
 
 /** The search of the page, or the one for everything where the page has none. */
@@ -71,24 +118,59 @@ const SAID = { live: "Live", paused: "Paused", connecting: "Connecting", off: "N
 
 function Live() {
   const said = SAID[state.value];
-  return html`<button class="live" data-live=${state.value} aria-pressed=${paused.value} title=${paused.value ? "Nothing moves. Click to go on." : "What changes shows by itself. Click to pause."} onClick=${() => pause(!paused.value)}>
-    <i></i><span>${said}</span></button>`;
+  return html`
+    <button
+      class="live"
+      data-live=${state.value}
+      aria-pressed=${paused.value}
+      title=${paused.value ? "Nothing moves. Click to go on." : "What changes shows by itself. Click to pause."}
+      onClick=${() => pause(!paused.value)}
+    >
+      <i></i>
+      <span>${said}</span>
+    </button>
+  `;
 }
 
 function Look() {
-  const themes = [["auto", "monitor", "As the system"], ["light", "sun", "Light"], ["dark", "moon", "Dark"]];
-  return html`<${Menu} icon=${themes.find(([id]) => id === theme.value)?.[1] || "monitor"} title="Look" align="right" class="icon-only" items=${[
-    ...themes.map(([id, icon, label]) => ({ label, icon, isOn: theme.value === id, run: () => (theme.value = id) })),
-    "line",
-    { label: "Times in this zone", icon: "clock", isOn: zone.value === "local", run: () => (zone.value = "local") },
-    { label: "Times in UTC", icon: "clock", isOn: zone.value === "utc", run: () => (zone.value = "utc") },
-  ]} />`;
+  const themes = [
+    ["auto", "monitor", "As the system"],
+    ["light", "sun", "Light"],
+    ["dark", "moon", "Dark"],
+  ];
+  return html`
+    <${Menu}
+      icon=${themes.find(([id]) => id === theme.value)?.[1] || "monitor"}
+      title="Look"
+      align="right"
+      class="icon-only"
+      items=${[
+        ...themes.map(([id, icon, label]) => ({
+          label,
+          icon,
+          isOn: theme.value === id,
+          run: () => (theme.value = id),
+        })),
+        "line",
+        { label: "Times in this zone", icon: "clock", isOn: zone.value === "local", run: () => (zone.value = "local") },
+        { label: "Times in UTC", icon: "clock", isOn: zone.value === "utc", run: () => (zone.value = "utc") },
+      ]}
+    />
+  `;
 }
 
 function Who() {
   const role = may("admin") ? "may do everything" : may("operate") ? "may operate" : "may look";
-  return html`<${Menu} icon="user" title="You" align="right" class="icon-only" items=${[
-    { label: `${session.value.who}: ${role}`, icon: "shield-check", run: () => go("/settings") },
-    { label: "Log out", icon: "log-out", run: logOut },
-  ]} />`;
+  return html`
+    <${Menu}
+      icon="user"
+      title="You"
+      align="right"
+      class="icon-only"
+      items=${[
+        { label: `${session.value.who}: ${role}`, icon: "shield-check", run: () => go("/settings") },
+        { label: "Log out", icon: "log-out", run: logOut },
+      ]}
+    />
+  `;
 }

@@ -5,23 +5,37 @@ import { duration } from "../lib/time.js";
 import { Icon } from "./icon.js";
 import { quietToneOf, Sign, wordOf } from "./state.js";
 
-/** @typedef {{name: string, state: string, ready: number | null, start: number | null, end: number | null, attempts: number, isCritical: boolean, total: number, isFaded: boolean}} Bar
- * Instants are milliseconds; `ready` is when all that it waits for had ended; an `end` of null: it still runs. */
+/**
+ * @typedef {{name: string, state: string, ready: number | null, start: number | null, end: number | null, attempts:
+ *   number, isCritical: boolean, total: number, isFaded: boolean}} Bar Instants are milliseconds; `ready` is when all
+ *   that it waits for had ended; an `end` of null: it still runs.
+ */
 
 const ROW = 26;
 const INSET = 6; // pixels that are left free at both ends
 const LABEL = 60;
 const LONG_LABEL = 110;
 const MOST_ZOOM = 20_000;
-const STEPS_S = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+const STEPS_S = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
+  14400, 43200, 86400,
+];
 
-/** @param {{bars: Bar[], from: number, to: number, isLive: boolean, chosen?: string | null, onChoose: (name: string) => void}} props */
+/**
+ * @param {{bars: Bar[], from: number, to: number, isLive: boolean, chosen?: string | null, onChoose: (name: string) =>
+ *   void}} props
+ */
 export function Gantt({ bars, from, to, isLive, chosen, onChoose }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [size, setSize] = useState({ width: 0, height: 0, top: 0 });
   const [zoom, setZoom] = useState({ k: 1, at: 0 }); // how often larger than all of it, and the left edge as a share
   useLayoutEffect(() => {
-    const measure = () => setSize({ width: box.current.querySelector(".gantt-axis").clientWidth, height: box.current.clientHeight, top: box.current.scrollTop });
+    const measure = () =>
+      setSize({
+        width: box.current.querySelector(".gantt-axis").clientWidth,
+        height: box.current.clientHeight,
+        top: box.current.scrollTop,
+      });
     measure();
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
@@ -36,20 +50,65 @@ export function Gantt({ bars, from, to, isLive, chosen, onChoose }) {
   const first = Math.max(0, Math.floor(size.top / ROW) - 6);
   const last = Math.min(bars.length, Math.ceil((size.top + size.height) / ROW) + 6);
   const press = (event) => {
-    const does = { "+": () => change(1.4), "=": () => change(1.4), "-": () => change(1 / 1.4), 0: () => setZoom({ k: 1, at: 0 }), ArrowLeft: () => shift(-0.15), ArrowRight: () => shift(0.15) }[event.key];
+    const does = {
+      "+": () => change(1.4),
+      "=": () => change(1.4),
+      "-": () => change(1 / 1.4),
+      0: () => setZoom({ k: 1, at: 0 }),
+      ArrowLeft: () => shift(-0.15),
+      ArrowRight: () => shift(0.15),
+    }[event.key];
     if (!does || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
     does();
   };
-  const tool = (label, icon, run) => html`<button class="bare" aria-label=${label} title=${label} onClick=${run}><${Icon} name=${icon} /></button>`;
-  return html`<div class="gantt" ref=${box} tabindex="0" role="group" aria-label="Timeline of the steps" onKeyDown=${press} onScroll=${() => setSize((now) => ({ ...now, top: box.current.scrollTop }))}>
-      <div class="gantt-head"><span class="gantt-name">Step${tool("Show more time (-)", "zoom-out", () => change(1 / 1.4))}${tool("Show less time (+)", "zoom-in", () => change(1.4))}${tool("Show all of it (0)", "maximize", () => setZoom({ k: 1, at: 0 }))}</span><div class="gantt-axis">${ticks(scale, from, size.width).map((tick) => html`<span key=${tick.label} style=${{ left: `${tick.x}px` }}>${tick.label}</span>`)}</div></div>
+  const tool = (label, icon, run) => html`
+    <button class="bare" aria-label=${label} title=${label} onClick=${run}><${Icon} name=${icon} /></button>
+  `;
+  return html`
+    <div
+      class="gantt"
+      ref=${box}
+      tabindex="0"
+      role="group"
+      aria-label="Timeline of the steps"
+      onKeyDown=${press}
+      onScroll=${() => setSize((now) => ({ ...now, top: box.current.scrollTop }))}
+    >
+      <div class="gantt-head">
+        <span class="gantt-name">
+          Step${tool("Show more time (-)", "zoom-out", () => change(1 / 1.4))}
+          ${tool("Show less time (+)", "zoom-in", () => change(1.4))}
+          ${tool("Show all of it (0)", "maximize", () => setZoom({ k: 1, at: 0 }))}
+        </span>
+        <div class="gantt-axis">
+          ${ticks(scale, from, size.width).map(
+            (tick) => html`<span key=${tick.label} style=${{ left: `${tick.x}px` }}>${tick.label}</span>`,
+          )}
+        </div>
+      </div>
       <div class="gantt-rows" style=${{ height: `${bars.length * ROW}px` }}>
-        ${bars.slice(first, last).map((bar, at) => html`<${Row} key=${bar.name} bar=${bar} y=${(first + at) * ROW} x=${x} to=${to} width=${size.width} isChosen=${bar.name === chosen} onChoose=${onChoose} />`)}
+        ${bars
+          .slice(first, last)
+          .map(
+            (bar, at) => html`
+              <${Row}
+                key=${bar.name}
+                bar=${bar}
+                y=${(first + at) * ROW}
+                x=${x}
+                to=${to}
+                width=${size.width}
+                isChosen=${bar.name === chosen}
+                onChoose=${onChoose}
+              />
+            `,
+          )}
         ${isLive && x(to) <= size.width && html`<i class="gantt-now" style=${{ "--x": `${x(to)}px` }}></i>`}
       </div>
-    </div>`;
+    </div>
+  `;
 }
 
 const bounded = (at, k) => Math.max(0, Math.min(1 - 1 / k, at));
@@ -59,14 +118,19 @@ function zoomedAt(now, by, share) {
   return { k, at: bounded(now.at + share / now.k - share / k, k) };
 }
 
-/** With Ctrl, or two fingers brought together, the wheel zooms; sideways it moves in time; otherwise it scrolls the rows. */
+/**
+ * With Ctrl, or two fingers brought together, the wheel zooms; sideways it moves in time; otherwise it scrolls the
+ * rows.
+ */
 function wheels(element, setZoom) {
   const wheel = (event) => {
     const axis = element.querySelector(".gantt-axis").getBoundingClientRect();
     const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
-    if (event.ctrlKey || event.metaKey) setZoom((now) => zoomedAt(now, Math.exp(-event.deltaY * 0.004), (event.clientX - axis.left) / axis.width));
-    else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) setZoom((now) => ({ ...now, at: bounded(now.at + sideways / axis.width / now.k, now.k) }));
-    else return;
+    if (event.ctrlKey || event.metaKey) {
+      setZoom((now) => zoomedAt(now, Math.exp(-event.deltaY * 0.004), (event.clientX - axis.left) / axis.width));
+    } else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
+      setZoom((now) => ({ ...now, at: bounded(now.at + sideways / axis.width / now.k, now.k) }));
+    } else return;
     event.preventDefault();
   };
   element.addEventListener("wheel", wheel, { passive: false });
@@ -95,15 +159,47 @@ function Row({ bar, y, x, to, width, isChosen, onChoose }) {
   const tries = bar.attempts > 1 ? `, ${bar.attempts} tries` : "";
   const said = `${bar.name}: ${wordOf(bar.state)}${took ? `, ran ${took}` : ""}${waited > 0.001 ? `, waited ${duration(waited)} before` : ""}${tries}${bar.isCritical ? ", on the critical path" : ""}`;
   const labelAt = runs ? runs.left + runs.width + 6 : waits ? waits.left + waits.width + 6 : 0;
-  return html`<button class="gantt-row" style=${{ "--y": `${y}px` }} data-tone=${quietToneOf(bar.state)} data-state=${bar.state} aria-pressed=${isChosen} data-faded=${bar.isFaded} title=${said} onClick=${() => onChoose(bar.name)}>
-    <span class="gantt-name"><${Sign} state=${bar.state} /><span class="clip">${bar.name}</span>${bar.total > 0 && html`<small class="dim num">×${bar.total}</small>`}</span>
-    <span class="gantt-lane">
-      ${waits && html`<i class="waits" data-retried=${bar.attempts > 1} style=${{ left: `${waits.left}px`, width: `${waits.width}px` }}></i>`}
-      ${runs && html`<i class="runs" data-critical=${bar.isCritical} style=${{ left: `${runs.left}px`, width: `${Math.max(2, runs.width)}px` }}></i>`}
-      <span class="hidden-label">${said}</span>
-      ${took && labelAt > 0 && labelAt < width - (bar.attempts > 1 ? LONG_LABEL : LABEL) && html`<small class="took num" style=${{ left: `${labelAt}px` }}>${took}${bar.attempts > 1 ? ` · ${bar.attempts} tries` : ""}</small>`}
-    </span>
-  </button>`;
+  return html`
+    <button
+      class="gantt-row"
+      style=${{ "--y": `${y}px` }}
+      data-tone=${quietToneOf(bar.state)}
+      data-state=${bar.state}
+      aria-pressed=${isChosen}
+      data-faded=${bar.isFaded}
+      title=${said}
+      onClick=${() => onChoose(bar.name)}
+    >
+      <span class="gantt-name">
+        <${Sign} state=${bar.state} />
+        <span class="clip">${bar.name}</span>
+        ${bar.total > 0 && html`<small class="dim num">×${bar.total}</small>`}
+      </span>
+      <span class="gantt-lane">
+        ${waits && html`
+          <i
+            class="waits"
+            data-retried=${bar.attempts > 1}
+            style=${{ left: `${waits.left}px`, width: `${waits.width}px` }}
+          ></i>
+        `}
+        ${runs && html`
+          <i
+            class="runs"
+            data-critical=${bar.isCritical}
+            style=${{ left: `${runs.left}px`, width: `${Math.max(2, runs.width)}px` }}
+          ></i>
+        `}
+        <span class="hidden-label">${said}</span>
+        ${took && labelAt > 0 && labelAt < width - (bar.attempts > 1 ? LONG_LABEL : LABEL) && html`
+          <small class="took num" style=${{ left: `${labelAt}px` }}>
+            ${took}
+            ${bar.attempts > 1 ? ` · ${bar.attempts} tries` : ""}
+          </small>
+        `}
+      </span>
+    </button>
+  `;
 }
 
 /** The part of a bar that is in view, with a little over its ends. */

@@ -1,4 +1,5 @@
-// The graph of a dag or of a run: steps from left to right, each a button. Dragged, zoomed, searched; groups open and close.
+// The graph of a dag or of a run: steps from left to right, each a button. Dragged, zoomed, searched; groups open and
+// close.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/core.js";
 import { fitted, MARGIN, useCamera } from "../lib/camera.js";
@@ -17,18 +18,29 @@ const PAN = 90;
 
 /** @typedef {{state: string, line?: string, counts?: [string, number][], total?: number}} Look */
 
-/** @param {{data: import("../lib/graph.js").GraphData, look: (box: import("../lib/graph.js").Box) => Look | null, chosen?: string | null, onChoose: (name: string) => void,
- *   isMatch?: ((name: string, state: string | undefined) => boolean) | null, label: string, seek?: number}} props
- * `look` says how a box stands (null: a dag without a run). `isMatch`: others fade. `seek` counts how often the next match was asked for. */
+/**
+ * @param {{data: import("../lib/graph.js").GraphData, look: (box: import("../lib/graph.js").Box) => Look | null,
+ *   chosen?: string | null, onChoose: (name: string) => void, isMatch?: ((name: string, state: string | undefined) =>
+ *   boolean) | null, label: string, seek?: number}} props `look` says how a box stands (null: a dag without a run).
+ *   `isMatch`: others fade. `seek` counts how often the next match was asked for.
+ */
 export function Graph({ data, look, chosen, onChoose, isMatch, label, seek = 0 }) {
-  const [closed, setClosed] = useState(() => new Set(data.nodes.length > MANY ? groupsOf(data).filter((one) => !one.includes(".")) : []));
+  const [closed, setClosed] = useState(
+    () => new Set(data.nodes.length > MANY ? groupsOf(data).filter((one) => !one.includes(".")) : []),
+  );
   const drawing = useMemo(() => drawn(data, closed), [data.structure || data, closed]);
   const looks = useMemo(() => new Map([...drawing.boxes.values()].map((box) => [box.id, look(box)])), [drawing, look]);
   const camera = useCamera(drawing, (width, height) => begin(drawing, looks, chosen, width, height));
   const [active, setActive] = useState(/** @type {string | null} */ (null));
   const focused = useRef(false);
   const at = drawing.boxes.has(active) ? active : boxOf(drawing, chosen) || drawing.order[0];
-  const matches = useMemo(() => (isMatch ? drawing.order.filter((id) => drawing.boxes.get(id).steps.some((name) => isMatch(name, looks.get(id)?.state))) : null), [drawing, looks, isMatch]);
+  const matches = useMemo(
+    () =>
+      isMatch
+        ? drawing.order.filter((id) => drawing.boxes.get(id).steps.some((name) => isMatch(name, looks.get(id)?.state)))
+        : null,
+    [drawing, looks, isMatch],
+  );
 
   const held = useRef(/** @type {{group: string, place: any} | null} */ (null));
   const toggle = (group) => {
@@ -46,7 +58,11 @@ export function Graph({ data, look, chosen, onChoose, isMatch, label, seek = 0 }
     focused.current = true;
   };
   useEffect(() => {
-    if (focused.current) /** @type {HTMLElement | null} */ (camera.box.current.querySelector('[data-active="true"]'))?.focus({ preventScroll: true });
+    if (focused.current) {
+      /** @type {HTMLElement | null} */
+      const active = camera.box.current.querySelector('[data-active="true"]');
+      active?.focus({ preventScroll: true });
+    }
     focused.current = false;
   });
   useEffect(() => {
@@ -71,16 +87,46 @@ export function Graph({ data, look, chosen, onChoose, isMatch, label, seek = 0 }
     if (done) (event.preventDefault(), event.stopPropagation());
   };
   const groups = useMemo(() => groupsOf(data), [data.structure || data]);
-  return html`<div class="graph" role="group" aria-label=${label} tabindex="0" ref=${camera.box} onKeyDown=${press} style=${{ "--wanted": `${Math.round(drawing.height) + ROOM}px` }}>
-    <${Paper} camera=${camera} drawing=${drawing} looks=${looks} matches=${matches} chosen=${boxOf(drawing, chosen)} active=${at} onOpen=${(id) => (setActive(id), open(id))} onClose=${toggle} />
-    <div class="graph-tools">
-      ${groups.length > 0 && html`<button onClick=${() => setClosed(new Set(closed.size ? [] : groups))}>${closed.size ? "Open groups" : "Close groups"}</button>`}
-      <button aria-label="Smaller" title="Smaller (-)" onClick=${() => camera.zoom(1 / 1.3)}><${Icon} name="zoom-out" /></button>
-      <button aria-label="Larger" title="Larger (+)" onClick=${() => camera.zoom(1.3)}><${Icon} name="zoom-in" /></button>
-      <button aria-label="All of it" title="All of it (0)" onClick=${camera.fit}><${Icon} name="maximize" /></button>
+  return html`
+    <div
+      class="graph"
+      role="group"
+      aria-label=${label}
+      tabindex="0"
+      ref=${camera.box}
+      onKeyDown=${press}
+      style=${{ "--wanted": `${Math.round(drawing.height) + ROOM}px` }}
+    >
+      <${Paper}
+        camera=${camera}
+        drawing=${drawing}
+        looks=${looks}
+        matches=${matches}
+        chosen=${boxOf(drawing, chosen)}
+        active=${at}
+        onOpen=${(id) => {
+          setActive(id);
+          open(id);
+        }}
+        onClose=${toggle}
+      />
+      <div class="graph-tools">
+        ${groups.length > 0 && html`
+          <button onClick=${() => setClosed(new Set(closed.size ? [] : groups))}>
+            ${closed.size ? "Open groups" : "Close groups"}
+          </button>
+        `}
+        <button aria-label="Smaller" title="Smaller (-)" onClick=${() => camera.zoom(1 / 1.3)}>
+          <${Icon} name="zoom-out" />
+        </button>
+        <button aria-label="Larger" title="Larger (+)" onClick=${() => camera.zoom(1.3)}>
+          <${Icon} name="zoom-in" />
+        </button>
+        <button aria-label="All of it" title="All of it (0)" onClick=${camera.fit}><${Icon} name="maximize" /></button>
+      </div>
+      ${drawing.boxes.size > MAPPED && html`<${Minimap} drawing=${drawing} looks=${looks} camera=${camera} />`}
     </div>
-    ${drawing.boxes.size > MAPPED && html`<${Minimap} drawing=${drawing} looks=${looks} camera=${camera} />`}
-  </div>`;
+  `;
 }
 
 /** The box that a step is in: its own, or that of a closed group around it. */
@@ -91,9 +137,12 @@ function boxOf(drawing, name) {
 }
 
 /** Where a group is, open or closed. */
-const placeOf = (drawing, group) => drawing.places.get(closedId(group)) || drawing.groups.find((one) => one.id === group);
+const placeOf = (drawing, group) =>
+  drawing.places.get(closedId(group)) || drawing.groups.find((one) => one.id === group);
 
-/** The first view: everything if it can be read; otherwise what was chosen, what failed, what runs, or the beginning. */
+/**
+ * The first view: everything if it can be read; otherwise what was chosen, what failed, what runs, or the beginning.
+ */
 function begin(drawing, looks, chosen, width, height) {
   const whole = fitted(drawing, width, height);
   if (whole.k >= FITS) return { view: whole, isWhole: true };
@@ -102,7 +151,11 @@ function begin(drawing, looks, chosen, width, height) {
   const k = Math.max(READABLE, Math.min(0.85, (height - 72) / drawing.height));
   if (!id) return { view: { ...fitted(drawing, width, height, k), k }, isWhole: false };
   const place = drawing.places.get(id);
-  const view = { k, x: place.x + place.width / 2 - width / k / 2, y: drawing.height * k < height ? drawing.height / 2 - height / k / 2 : place.y + place.height / 2 - height / k / 2 };
+  const view = {
+    k,
+    x: place.x + place.width / 2 - width / k / 2,
+    y: drawing.height * k < height ? drawing.height / 2 - height / k / 2 : place.y + place.height / 2 - height / k / 2,
+  };
   return { view, isWhole: false };
 }
 
@@ -112,8 +165,13 @@ function Paper({ camera, drawing, looks, matches, chosen, active, onOpen, onClos
   const inView = seen ? drawing.order.filter((id) => touches(drawing.places.get(id), window)) : [];
   const isSimple = Boolean(seen) && (seen.view.k < SIMPLE_BELOW || inView.length > SIMPLE_OVER);
   const shining = useMemo(() => (matches ? new Set(matches) : null), [matches]);
-  const full = isSimple ? [active, chosen].filter((id, at, all) => id && all.indexOf(id) === at) : [...new Set([...inView, active].filter(Boolean))];
-  const wires = useMemo(() => strands(drawing, isSimple ? null : window, chosen), [drawing, isSimple, isSimple || JSON.stringify(window), chosen]);
+  const full = isSimple
+    ? [active, chosen].filter((id, at, all) => id && all.indexOf(id) === at)
+    : [...new Set([...inView, active].filter(Boolean))];
+  const wires = useMemo(
+    () => strands(drawing, isSimple ? null : window, chosen),
+    [drawing, isSimple, isSimple || JSON.stringify(window), chosen],
+  );
   const find = (event) => {
     if (!isSimple) return;
     const box = camera.box.current.getBoundingClientRect();
@@ -122,15 +180,42 @@ function Paper({ camera, drawing, looks, matches, chosen, active, onOpen, onClos
     const id = drawing.order.find((one) => touches(drawing.places.get(one), { x: px, y: py, width: 0, height: 0 }));
     if (id) onOpen(id);
   };
-  const style = seen ? { left: `${-MARGIN * 100}%`, top: `${-MARGIN * 100}%`, width: `${(1 + MARGIN * 2) * 100}%`, height: `${(1 + MARGIN * 2) * 100}%` } : undefined;
+  const style = seen
+    ? {
+        left: `${-MARGIN * 100}%`,
+        top: `${-MARGIN * 100}%`,
+        width: `${(1 + MARGIN * 2) * 100}%`,
+        height: `${(1 + MARGIN * 2) * 100}%`,
+      }
+    : undefined;
   // What is shifted is the element around the drawing: browsers would paint a shifted drawing anew in every frame.
-  return html`<div class="paper" ref=${camera.paper} style=${style} data-simple=${isSimple}><svg viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find}>
-    ${drawing.groups.filter((group) => touches(group, window)).map((group) => html`<${GroupMark} key=${group.id} group=${group} onClose=${onClose} isSimple=${isSimple} />`)}
-    ${wires.map((one) => html`<path key=${one.kind} class="wire ${one.kind}" d=${one.path} />`)}
-    ${isSimple && html`<${Plain} drawing=${drawing} looks=${looks} shining=${shining} />`}
-    ${full.map((id) => html`<${BoxMark} key=${id} box=${drawing.boxes.get(id)} place=${drawing.places.get(id)} look=${looks.get(id)} isChosen=${id === chosen} isActive=${id === active}
-      isFaded=${Boolean(shining && !shining.has(id))} onOpen=${onOpen} />`)}
-  </svg></div>`;
+  return html`
+    <div class="paper" ref=${camera.paper} style=${style} data-simple=${isSimple}>
+      <svg viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find}>
+        ${drawing.groups
+          .filter((group) => touches(group, window))
+          .map(
+            (group) => html`<${GroupMark} key=${group.id} group=${group} onClose=${onClose} isSimple=${isSimple} />`,
+          )}
+        ${wires.map((one) => html`<path key=${one.kind} class="wire ${one.kind}" d=${one.path} />`)}
+        ${isSimple && html`<${Plain} drawing=${drawing} looks=${looks} shining=${shining} />`}
+        ${full.map(
+          (id) => html`
+            <${BoxMark}
+              key=${id}
+              box=${drawing.boxes.get(id)}
+              place=${drawing.places.get(id)}
+              look=${looks.get(id)}
+              isChosen=${id === chosen}
+              isActive=${id === active}
+              isFaded=${Boolean(shining && !shining.has(id))}
+              onOpen=${onOpen}
+            />
+          `,
+        )}
+      </svg>
+    </div>
+  `;
 }
 
 function windowOf({ view, width, height }) {
@@ -138,22 +223,38 @@ function windowOf({ view, width, height }) {
   return { x: view.x - w * MARGIN, y: view.y - h * MARGIN, width: w * (1 + MARGIN * 2), height: h * (1 + MARGIN * 2) };
 }
 
-const touches = (one, other) => one.x <= other.x + other.width && one.x + one.width >= other.x && one.y <= other.y + other.height && one.y + one.height >= other.y;
+const touches = (one, other) =>
+  one.x <= other.x + other.width &&
+  one.x + one.width >= other.x &&
+  one.y <= other.y + other.height &&
+  one.y + one.height >= other.y;
 
 /** Lines as few paths: the plain ones, those of order alone, those of the chosen step. */
 function strands(drawing, window, chosen) {
   const found = { data: "", order: "", near: "" };
   for (const wire of drawing.wires) {
-    if (window && (wire.left > window.x + window.width || wire.right < window.x || wire.top > window.y + window.height || wire.bottom < window.y)) continue;
+    if (
+      window &&
+      (wire.left > window.x + window.width ||
+        wire.right < window.x ||
+        wire.top > window.y + window.height ||
+        wire.bottom < window.y)
+    ) {
+      continue;
+    }
     const kind = wire.from === chosen || wire.to === chosen ? "near" : wire.kind;
     found[kind] += wire.path;
   }
-  return Object.entries(found).filter(([, one]) => one).map(([kind, one]) => ({ kind, path: one }));
+  return Object.entries(found)
+    .filter(([, one]) => one)
+    .map(([kind, one]) => ({ kind, path: one }));
 }
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** What a key does: on a step, arrows go along its lines or up and down; elsewhere, or with Shift, they move the view. */
+/**
+ * What a key does: on a step, arrows go along its lines or up and down; elsewhere, or with Shift, they move the view.
+ */
 function keyed(event, { camera, drawing, at, focus, open, isOnBox }) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("button, input")) return false;
   const arrow = ARROWS[event.key];

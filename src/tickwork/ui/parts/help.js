@@ -7,8 +7,31 @@ import { Dialog } from "./dialog.js";
 /** @param {{onClose: () => void}} props */
 export function Help({ onClose }) {
   const [known] = useState(() => [...new Map(bindings().map((one) => [one.keys, one])).values()]);
-  const groups = [["Go", known.filter((one) => one.keys.startsWith("g "))], ["Here", known.filter((one) => !one.keys.startsWith("g "))]];
-  return html`<${Dialog} title="Keys" onClose=${onClose} wide>
-    <div class="keys">${groups.map(([title, all]) => html`<section><h3>${title}</h3><dl>${/** @type {any[]} */ (all).map((one) => html`<div><dt>${one.keys.split(" ").map((key) => html`<kbd>${key.replace("Ctrl+k", "Ctrl K")}</kbd>`)}</dt><dd>${one.does}</dd></div>`)}</dl></section>`)}</div>
-  </${Dialog}>`;
+  const groups = [
+    ["Go", known.filter((one) => one.keys.startsWith("g "))],
+    ["Here", known.filter((one) => !one.keys.startsWith("g "))],
+  ];
+  return html`
+    <${Dialog} title="Keys" onClose=${onClose} wide>
+      <div class="keys">
+        ${groups.map(
+          ([title, all]) => html`
+            <section>
+              <h3>${title}</h3>
+              <dl>
+                ${/** @type {any[]} */ (all).map(
+                  (one) => html`
+                    <div>
+                      <dt>${one.keys.split(" ").map((key) => html`<kbd>${key.replace("Ctrl+k", "Ctrl K")}</kbd>`)}</dt>
+                      <dd>${one.does}</dd>
+                    </div>
+                  `,
+                )}
+              </dl>
+            </section>
+          `,
+        )}
+      </div>
+    </${Dialog}>
+  `;
 }

@@ -6,7 +6,14 @@ const SPRITE = new URL("../vendor/icons.svg", import.meta.url).pathname;
 
 /** @param {{name: string, label?: string, class?: string}} props */
 export function Icon({ name, label, class: more = "" }) {
-  return html`<svg class="icon ${more}" aria-hidden=${label ? undefined : "true"} role=${label ? "img" : undefined} aria-label=${label}>
-    <use href="${SPRITE}#${name}" />
-  </svg>`;
+  return html`
+    <svg
+      class="icon ${more}"
+      aria-hidden=${label ? undefined : "true"}
+      role=${label ? "img" : undefined}
+      aria-label=${label}
+    >
+      <use href="${SPRITE}#${name}" />
+    </svg>
+  `;
 }

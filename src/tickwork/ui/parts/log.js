@@ -8,7 +8,12 @@ const ROW = 19; // pixels; the same in jobs.css
 const AROUND = 12; // rows that are drawn above and below what is seen
 const NEAR = 200; // rows from the end, at which more is asked for
 
-/** How many rows come before each line when long ones go on in the next. @param {any} lines @param {number[] | null} which @param {number} columns */
+/**
+ * How many rows come before each line when long ones go on in the next.
+ * @param {any} lines
+ * @param {number[] | null} which
+ * @param {number} columns
+ */
 function folded(lines, which, columns) {
   const size = which ? which.length : lines.length;
   const before = new Uint32Array(size + 1);
@@ -31,19 +36,27 @@ function lineAt(before, row) {
   return low;
 }
 
-/** @param {{lines: import("../lib/lines.js").Lines, version: number, which: number[] | null, wraps: boolean, follows: boolean, onFollow: (yes: boolean) => void,
- *   needle: string, goal: number | null, onNearEnd: () => void, label: string}} props */
+/**
+ * @param {{lines: import("../lib/lines.js").Lines, version: number, which: number[] | null, wraps: boolean, follows:
+ *   boolean, onFollow: (yes: boolean) => void, needle: string, goal: number | null, onNearEnd: () => void, label:
+ *   string}} props
+ */
 export function Log({ lines, version, which, wraps, follows, onFollow, needle, goal, onNearEnd, label }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [seen, setSeen] = useState({ top: 0, height: 600, columns: 120 });
   const own = useRef(-1); // where we scrolled to ourselves
   const size = which ? which.length : lines.length;
-  const before = useMemo(() => (wraps ? folded(lines, which, seen.columns) : null), [wraps, which, wraps && version, wraps && seen.columns]);
+  const before = useMemo(
+    () => (wraps ? folded(lines, which, seen.columns) : null),
+    [wraps, which, wraps && version, wraps && seen.columns],
+  );
   const rows = before ? before[size] : size;
 
   useEffect(() => {
     const log = box.current;
-    const measured = new ResizeObserver(() => setSeen((now) => ({ ...now, height: log.clientHeight, columns: columnsOf(log) })));
+    const measured = new ResizeObserver(() =>
+      setSeen((now) => ({ ...now, height: log.clientHeight, columns: columnsOf(log) })),
+    );
     measured.observe(log);
     return () => measured.disconnect();
   }, []);
@@ -71,16 +84,38 @@ export function Log({ lines, version, which, wraps, follows, onFollow, needle, g
   const first = Math.max(0, Math.floor(seen.top / ROW) - AROUND);
   const last = Math.min(rows, Math.ceil((seen.top + seen.height) / ROW) + AROUND);
   const shown = [];
-  for (let row = first; row < last; ) {
+  for (let row = first; row < last;) {
     const place = before ? lineAt(before, row) : row;
     const index = which ? which[place] : place;
     const from = before ? before[place] : row;
-    shown.push(html`<${Line} key=${index} lines=${lines} index=${index} text=${lines.texts[index]} top=${from * ROW} columns=${before ? seen.columns : 0} needle=${needle} isGoal=${place === goal} isFirst=${index === 0 || lines.attempts[index] !== lines.attempts[index - 1]} />`);
+    shown.push(html`
+      <${Line}
+        key=${index}
+        lines=${lines}
+        index=${index}
+        text=${lines.texts[index]}
+        top=${from * ROW}
+        columns=${before ? seen.columns : 0}
+        needle=${needle}
+        isGoal=${place === goal}
+        isFirst=${index === 0 || lines.attempts[index] !== lines.attempts[index - 1]}
+      />
+    `);
     row = before ? before[place + 1] : row + 1;
   }
-  return html`<div class="log ${wraps ? "wraps" : ""}" ref=${box} tabindex="0" role="log" aria-live="off" aria-label=${label} onScroll=${scrolled}>
-    <div class="log-all" style=${{ height: `${rows * ROW}px` }}>${shown}</div>
-  </div>`;
+  return html`
+    <div
+      class="log ${wraps ? "wraps" : ""}"
+      ref=${box}
+      tabindex="0"
+      role="log"
+      aria-live="off"
+      aria-label=${label}
+      onScroll=${scrolled}
+    >
+      <div class="log-all" style=${{ height: `${rows * ROW}px` }}>${shown}</div>
+    </div>
+  `;
 }
 
 /** How many characters fit beside the gutter. */
@@ -90,16 +125,33 @@ function columnsOf(box) {
   const style = getComputedStyle(probe);
   const canvas = document.createElement("canvas").getContext("2d");
   canvas.font = `${style.fontSize} ${style.fontFamily}`;
-  return Math.max(20, Math.floor(probe.clientWidth / canvas.measureText("0".repeat(100)).width * 100) - 1);
+  return Math.max(20, Math.floor((probe.clientWidth / canvas.measureText("0".repeat(100)).width) * 100) - 1);
 }
 
 function Line({ lines, index, text, top, columns, needle, isGoal, isFirst }) {
   const at = lines.ats[index];
   const drawn = pieces(text, lines.styles[index]).pieces;
-  return html`<div class="log-line" data-rank=${lines.ranks[index] || undefined} data-goal=${isGoal || undefined} data-first=${isFirst && index > 0 ? "true" : undefined} style=${{ transform: `translateY(${top}px)` }}>
-    <span class="log-gutter"><span class="log-number">${lines.attempts[index] > 1 || isFirst ? `#${lines.attempts[index]}` : ""}</span><time>${exactClock(at)}</time></span>
-    <span class="log-text">${(columns ? cut(drawn, columns) : [drawn]).map((row) => html`<span class="log-row">${row.map((piece) => html`<${Piece} piece=${piece} needle=${needle} />`)}</span>`)}</span>
-  </div>`;
+  return html`
+    <div
+      class="log-line"
+      data-rank=${lines.ranks[index] || undefined}
+      data-goal=${isGoal || undefined}
+      data-first=${isFirst && index > 0 ? "true" : undefined}
+      style=${{ transform: `translateY(${top}px)` }}
+    >
+      <span class="log-gutter">
+        <span class="log-number">${lines.attempts[index] > 1 || isFirst ? `#${lines.attempts[index]}` : ""}</span>
+        <time>${exactClock(at)}</time>
+      </span>
+      <span class="log-text">
+        ${(columns ? cut(drawn, columns) : [drawn]).map(
+          (row) => html`
+            <span class="log-row">${row.map((piece) => html`<${Piece} piece=${piece} needle=${needle} />`)}</span>
+          `,
+        )}
+      </span>
+    </div>
+  `;
 }
 
 /** Pieces in rows of so many characters. */
@@ -107,7 +159,7 @@ function cut(drawn, columns) {
   const rows = [[]];
   let room = columns;
   for (const piece of drawn) {
-    for (let rest = piece.text; rest; ) {
+    for (let rest = piece.text; rest;) {
       if (!room) {
         rows.push([]);
         room = columns;

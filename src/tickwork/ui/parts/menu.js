@@ -3,7 +3,10 @@
 import { html, useEffect, useId, useRef, useState } from "../vendor/core.js";
 import { Icon } from "./icon.js";
 
-/** @typedef {{label: string, icon?: string, run?: () => void, href?: string, isBad?: boolean, hint?: string, isOn?: boolean} | "line" | null | false} Item */
+/**
+ * @typedef {{label: string, icon?: string, run?: () => void, href?: string, isBad?: boolean, hint?: string, isOn?:
+ *   boolean} | "line" | null | false} Item
+ */
 
 /** @param {{label: any, icon?: string, items: Item[], title?: string, class?: string, align?: "left"|"right"}} props */
 export function Menu({ label, icon, items, title, class: more = "", align = "left" }) {
@@ -34,12 +37,28 @@ export function Menu({ label, icon, items, title, class: more = "", align = "lef
     event.preventDefault();
     event.stopPropagation();
   };
-  return html`<span class="menu ${more}" ref=${box} onKeyDown=${isOpen ? onKeyDown : undefined}>
-    <button type="button" aria-haspopup="menu" aria-expanded=${isOpen} aria-controls=${isOpen ? id : undefined} title=${title} aria-label=${label ? undefined : title} onClick=${() => setOpen(!isOpen)}>
-      ${icon && html`<${Icon} name=${icon} />`}${label}${label && html`<${Icon} name="chevron-down" class="small" />`}
-    </button>
-    ${isOpen && html`<div id=${id} class="items" role="menu" popover="manual">${items.filter(Boolean).map((item) => html`<${One} item=${item} close=${leave} />`)}</div>`}
-  </span>`;
+  return html`
+    <span class="menu ${more}" ref=${box} onKeyDown=${isOpen ? onKeyDown : undefined}>
+      <button
+        type="button"
+        aria-haspopup="menu"
+        aria-expanded=${isOpen}
+        aria-controls=${isOpen ? id : undefined}
+        title=${title}
+        aria-label=${label ? undefined : title}
+        onClick=${() => setOpen(!isOpen)}
+      >
+        ${icon && html`<${Icon} name=${icon} />`}
+        ${label}
+        ${label && html`<${Icon} name="chevron-down" class="small" />`}
+      </button>
+      ${isOpen && html`
+        <div id=${id} class="items" role="menu" popover="manual">
+          ${items.filter(Boolean).map((item) => html`<${One} item=${item} close=${leave} />`)}
+        </div>
+      `}
+    </span>
+  `;
 }
 
 const GAP = 4;
@@ -55,8 +74,25 @@ function put(items, button, align) {
 
 function One({ item, close }) {
   if (item === "line") return html`<hr role="separator" />`;
-  const inner = html`${item.icon && html`<${Icon} name=${item.icon} />`}<span>${item.label}</span>
-    ${item.isOn && html`<${Icon} name="check" class="end" />`}${item.hint && html`<kbd class="end">${item.hint}</kbd>`}`;
+  const inner = html`
+    ${item.icon && html`<${Icon} name=${item.icon} />`}
+    <span>${item.label}</span>
+    ${item.isOn && html`<${Icon} name="check" class="end" />`}
+    ${item.hint && html`<kbd class="end">${item.hint}</kbd>`}
+  `;
   if (item.href) return html`<a role="menuitem" tabindex="-1" href=${item.href} onClick=${close}>${inner}</a>`;
-  return html`<button type="button" role="menuitem" tabindex="-1" class=${item.isBad ? "bad-text" : ""} onClick=${() => (close(), item.run())}>${inner}</button>`;
+  return html`
+    <button
+      type="button"
+      role="menuitem"
+      tabindex="-1"
+      class=${item.isBad ? "bad-text" : ""}
+      onClick=${() => {
+        close();
+        item.run();
+      }}
+    >
+      ${inner}
+    </button>
+  `;
 }

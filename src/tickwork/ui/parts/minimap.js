@@ -29,13 +29,26 @@ export function Minimap({ drawing, looks, camera }) {
     const box = event.currentTarget.getBoundingClientRect();
     const point = new DOMPoint(event.clientX - box.left, event.clientY - box.top);
     const view = camera.now();
-    const [x, y] = [(point.x - box.width / 2) / k + drawing.width / 2, (point.y - box.height / 2) / k + drawing.height / 2];
+    const [x, y] = [
+      (point.x - box.width / 2) / k + drawing.width / 2,
+      (point.y - box.height / 2) / k + drawing.height / 2,
+    ];
     camera.to({ ...view, x: x - seen.width / view.k / 2, y: y - seen.height / view.k / 2 });
   };
-  return html`<svg class="minimap" width=${WIDTH} height=${HEIGHT} viewBox="${-pad} ${-pad} ${drawing.width + pad * 2} ${drawing.height + pad * 2}" aria-hidden="true" onPointerDown=${go} onPointerMove=${go}>
-    ${paths.map((one) => html`<path key=${one.key} class="block" data-tone=${one.tone} d=${one.path} />`)}
-    <rect ref=${frame} class="view" vector-effect="non-scaling-stroke" />
-  </svg>`;
+  return html`
+    <svg
+      class="minimap"
+      width=${WIDTH}
+      height=${HEIGHT}
+      viewBox="${-pad} ${-pad} ${drawing.width + pad * 2} ${drawing.height + pad * 2}"
+      aria-hidden="true"
+      onPointerDown=${go}
+      onPointerMove=${go}
+    >
+      ${paths.map((one) => html`<path key=${one.key} class="block" data-tone=${one.tone} d=${one.path} />`)}
+      <rect ref=${frame} class="view" vector-effect="non-scaling-stroke" />
+    </svg>
+  `;
 }
 
 function put(rect, view, camera) {

@@ -22,11 +22,24 @@ export function Operation({ id, total, onEnd, onClose }) {
   }, [data?.ended_at]);
   if (!data) return null;
   const share = isOver ? 1 : total ? Math.min(1, data.looked / total) : 0;
-  const cancel = () => attempt(() => post(`/operations/${part(id)}/cancel`).then(refresh), "It ends after what it is at. What was changed stays.");
-  return html`<div class="operation" role="status" data-tone=${data.state === "failed" ? "bad" : isOver ? "good" : "run"}>
-    <div class="row spread"><span><b>${data.action}</b> ${isOver ? DONE[data.state] || data.state : "goes on"}: ${many(data.changed, "job")} changed, ${count(data.looked)} looked at${total && !isOver ? ` of ${count(total)}` : ""}</span>
-      ${isOver ? onClose && html`<button class="bare" aria-label="Close" onClick=${onClose}><${Icon} name="x" /></button>` : may("operate") && html`<button onClick=${cancel}>Stop it</button>`}</div>
-    <div class="bar-track"><i style=${{ width: `${Math.max(2, share * 100)}%` }}></i></div>
-    ${data.error && html`<p class="bad-text">${data.error}</p>`}
-  </div>`;
+  const cancel = () =>
+    attempt(
+      () => post(`/operations/${part(id)}/cancel`).then(refresh),
+      "It ends after what it is at. What was changed stays.",
+    );
+  return html`
+    <div class="operation" role="status" data-tone=${data.state === "failed" ? "bad" : isOver ? "good" : "run"}>
+      <div class="row spread">
+        <span>
+          <b>${data.action}</b> ${isOver ? DONE[data.state] || data.state : "goes on"}: ${many(data.changed, "job")}${" "}
+          changed, ${count(data.looked)} looked at${total && !isOver ? ` of ${count(total)}` : ""}
+        </span>
+        ${isOver
+          ? onClose && html`<button class="bare" aria-label="Close" onClick=${onClose}><${Icon} name="x" /></button>`
+          : may("operate") && html`<button onClick=${cancel}>Stop it</button>`}
+      </div>
+      <div class="bar-track"><i style=${{ width: `${Math.max(2, share * 100)}%` }}></i></div>
+      ${data.error && html`<p class="bad-text">${data.error}</p>`}
+    </div>
+  `;
 }

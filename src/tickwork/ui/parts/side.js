@@ -17,8 +17,13 @@ export function SidePanel({ title, onClose, children }) {
   }, []);
   useKeys([{ keys: "Escape", does: "close what is beside the page", run: onClose }]);
   if (!isWide) return html`<${Dialog} title=${title} onClose=${onClose} drawer>${children}</${Dialog}>`;
-  return html`<aside class="side-panel" aria-label=${title}>
-    <header><h2 class="clip" title=${title}>${title}</h2><button class="bare" aria-label="Close" onClick=${onClose}><${Icon} name="x" /></button></header>
-    <div class="body">${children}</div>
-  </aside>`;
+  return html`
+    <aside class="side-panel" aria-label=${title}>
+      <header>
+        <h2 class="clip" title=${title}>${title}</h2>
+        <button class="bare" aria-label="Close" onClick=${onClose}><${Icon} name="x" /></button>
+      </header>
+      <div class="body">${children}</div>
+    </aside>
+  `;
 }

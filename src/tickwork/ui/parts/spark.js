@@ -10,11 +10,30 @@ export function Spark({ points, label, tone = "run" }) {
   const most = Math.max(1, ...points.map((one) => one ?? 0));
   const y = (value) => (HEIGHT - (value / most) * (HEIGHT - 2) - 0.5).toFixed(2);
   const stretches = known(points);
-  return html`<svg class="spark" data-tone=${tone} role="img" aria-label=${label} viewBox="0 0 ${Math.max(1, points.length - 1)} ${HEIGHT}" preserveAspectRatio="none">
-    <title>${label}</title>
-    ${stretches.map((all) => html`<path class="ground" d="M${all[0].at},${HEIGHT} ${all.map((one) => `L${one.at},${y(one.value)}`).join(" ")} L${all.at(-1).at},${HEIGHT} Z" />`)}
-    ${stretches.map((all) => html`<path class="line" d="M${all.map((one) => `${one.at},${y(one.value)}`).join(" L")}" />`)}
-  </svg>`;
+  return html`
+    <svg
+      class="spark"
+      data-tone=${tone}
+      role="img"
+      aria-label=${label}
+      viewBox="0 0 ${Math.max(1, points.length - 1)} ${HEIGHT}"
+      preserveAspectRatio="none"
+    >
+      <title>${label}</title>
+      ${stretches.map(
+        (all) => html`
+          <path
+            class="ground"
+            d="M${all[0].at},${HEIGHT} ${all.map((one) => `L${one.at},${y(one.value)}`).join(" ")} L${all.at(-1)
+              .at},${HEIGHT} Z"
+          />
+        `,
+      )}
+      ${stretches.map(
+        (all) => html`<path class="line" d="M${all.map((one) => `${one.at},${y(one.value)}`).join(" L")}" />`,
+      )}
+    </svg>
+  `;
 }
 
 /** The stretches of points that are known, without those between.

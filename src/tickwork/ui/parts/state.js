@@ -61,14 +61,19 @@ export function stateOf(job, at) {
 
 /** @param {{state: string, text?: string, quiet?: boolean}} props */
 export function State({ state, text, quiet = false }) {
-  return html`<span class="state ${quiet ? "plain" : ""}" data-tone=${toneOf(state)} data-state=${state}>
-    <${Icon} name=${signOf(state)} /><span>${text || wordOf(state)}</span>
-  </span>`;
+  return html`
+    <span class="state ${quiet ? "plain" : ""}" data-tone=${toneOf(state)} data-state=${state}>
+      <${Icon} name=${signOf(state)} />
+      <span>${text || wordOf(state)}</span>
+    </span>
+  `;
 }
 
 /** Only the sign, where there is no room: its word is its label. @param {{state: string, label?: string}} props */
 export function Sign({ state, label }) {
-  return html`<span class="sign" data-tone=${toneOf(state)} data-state=${state} title=${label || wordOf(state)}>
-    <${Icon} name=${signOf(state)} label=${label || wordOf(state)} />
-  </span>`;
+  return html`
+    <span class="sign" data-tone=${toneOf(state)} data-state=${state} title=${label || wordOf(state)}>
+      <${Icon} name=${signOf(state)} label=${label || wordOf(state)} />
+    </span>
+  `;
 }

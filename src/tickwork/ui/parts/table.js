@@ -3,7 +3,10 @@
 import { html, useEffect, useRef, useState } from "../vendor/core.js";
 import { useKeys } from "../lib/keys.js";
 
-/** @typedef {{id: string, title: any, cell: (row: any) => any, align?: "right", width?: string, from?: "phone"|"tablet"|"desk", label?: string}} Column */
+/**
+ * @typedef {{id: string, title: any, cell: (row: any) => any, align?: "right", width?: string, from?:
+ *   "phone"|"tablet"|"desk", label?: string}} Column
+ */
 
 /** Which rows are chosen: those in `ids`, or all that match (`isAll`). */
 export function useSelection() {
@@ -38,10 +41,24 @@ function kept(chosen, shown) {
   return ids.length === chosen.ids.size ? chosen : { ...chosen, ids: new Set(ids) };
 }
 
-/** @param {{columns: Column[], rows: any[], idOf?: (row: any) => string, hrefOf?: (row: any) => string | null, onOpen?: (row: any) => void,
- *   selection?: ReturnType<typeof useSelection>, label: string, keys?: import("../lib/keys.js").Binding[], onKey?: (name: string, row: any) => void,
- *   rowKeys?: {keys: string, does: string, run: (row: any) => void}[], toneOf?: (row: any) => string | undefined, children?: any}} props */
-export function Table({ columns, rows, idOf = (row) => row.id, hrefOf, onOpen, selection, label, rowKeys = [], toneOf, children }) {
+/**
+ * @param {{columns: Column[], rows: any[], idOf?: (row: any) => string, hrefOf?: (row: any) => string | null,
+ *   onOpen?: (row: any) => void, selection?: ReturnType<typeof useSelection>, label: string, keys?:
+ *   import("../lib/keys.js").Binding[], onKey?: (name: string, row: any) => void, rowKeys?: {keys: string, does:
+ *   string, run: (row: any) => void}[], toneOf?: (row: any) => string | undefined, children?: any}} props
+ */
+export function Table({
+  columns,
+  rows,
+  idOf = (row) => row.id,
+  hrefOf,
+  onOpen,
+  selection,
+  label,
+  rowKeys = [],
+  toneOf,
+  children,
+}) {
   const [focus, setFocus] = useState(/** @type {string | null} */ (null)); // which row keys are for, wherever it moves to
   const last = useRef(-1);
   const body = useRef(/** @type {HTMLTableSectionElement | null} */ (null));
@@ -62,8 +79,18 @@ export function Table({ columns, rows, idOf = (row) => row.id, hrefOf, onOpen, s
     { keys: "j", does: "next row", run: () => step(1) },
     { keys: "k", does: "row before", run: () => step(-1) },
     ...(onOpen || hrefOf ? [{ keys: "Enter", does: "open the row", run: withRow(open) }] : []),
-    ...(selection ? [{ keys: "x", does: "choose the row", run: withRow((row) => selection.toggle(idOf(row), order)) }] : []),
-    ...(selection ? [{ keys: "Shift+X", does: "choose all rows up to here", run: withRow((row) => selection.toggle(idOf(row), order, true)) }] : []),
+    ...(selection
+      ? [{ keys: "x", does: "choose the row", run: withRow((row) => selection.toggle(idOf(row), order)) }]
+      : []),
+    ...(selection
+      ? [
+          {
+            keys: "Shift+X",
+            does: "choose all rows up to here",
+            run: withRow((row) => selection.toggle(idOf(row), order, true)),
+          },
+        ]
+      : []),
     ...rowKeys.map((one) => ({ ...one, run: withRow(one.run) })),
   ]);
   const isAllShown = selection && rows.length > 0 && order.every((id) => selection.isAll || selection.ids.has(id));
@@ -72,23 +99,76 @@ export function Table({ columns, rows, idOf = (row) => row.id, hrefOf, onOpen, s
     if (event.ctrlKey || event.metaKey) window.open(hrefOf?.(row) || "", "_blank");
     else open(row);
   };
-  return html`<div class="table-box"><table class="table" aria-label=${label}>
-    <thead><tr>
-      ${selection && html`<th class="pick"><input type="checkbox" aria-label="Choose all rows that are shown" checked=${isAllShown} onChange=${() => (isAllShown ? selection.clear() : selection.set(order))} /></th>`}
-      ${columns.map((column) => html`<th key=${column.id} scope="col" data-align=${column.align} data-from=${column.from} style=${column.width ? { width: column.width } : undefined}>${column.title}</th>`)}
-    </tr></thead>
-    <tbody ref=${body}>
-      ${rows.map((row, index) => {
-        const id = idOf(row);
-        const isChosen = selection && (selection.isAll || selection.ids.has(id));
-        return html`<tr key=${id} data-id=${id} tabindex="-1" class=${index === at ? "at" : ""} data-tone=${toneOf?.(row)} aria-selected=${selection ? isChosen : undefined}
-            onClick=${hrefOf || onOpen ? (event) => click(event, row) : undefined} data-opens=${Boolean(hrefOf || onOpen)}>
-          ${selection && html`<td class="pick"><input type="checkbox" aria-label="Choose this row" checked=${isChosen} onClick=${(event) => selection.toggle(id, order, event.shiftKey)} /></td>`}
-          ${columns.map((column) => html`<td key=${column.id} data-align=${column.align} data-from=${column.from} data-column=${column.id}>${column.cell(row)}</td>`)}
-        </tr>`;
-      })}
-    </tbody>
-  </table>${children}</div>`;
+  return html`
+    <div class="table-box">
+      <table class="table" aria-label=${label}>
+        <thead>
+          <tr>
+            ${selection && html`
+              <th class="pick">
+                <input
+                  type="checkbox"
+                  aria-label="Choose all rows that are shown"
+                  checked=${isAllShown}
+                  onChange=${() => (isAllShown ? selection.clear() : selection.set(order))}
+                />
+              </th>
+            `}
+            ${columns.map(
+              (column) => html`
+                <th
+                  key=${column.id}
+                  scope="col"
+                  data-align=${column.align}
+                  data-from=${column.from}
+                  style=${column.width ? { width: column.width } : undefined}
+                >
+                  ${column.title}
+                </th>
+              `,
+            )}
+          </tr>
+        </thead>
+        <tbody ref=${body}>
+          ${rows.map((row, index) => {
+            const id = idOf(row);
+            const isChosen = selection && (selection.isAll || selection.ids.has(id));
+            return html`
+              <tr
+                key=${id}
+                data-id=${id}
+                tabindex="-1"
+                class=${index === at ? "at" : ""}
+                data-tone=${toneOf?.(row)}
+                aria-selected=${selection ? isChosen : undefined}
+                onClick=${hrefOf || onOpen ? (event) => click(event, row) : undefined}
+                data-opens=${Boolean(hrefOf || onOpen)}
+              >
+                ${selection && html`
+                  <td class="pick">
+                    <input
+                      type="checkbox"
+                      aria-label="Choose this row"
+                      checked=${isChosen}
+                      onClick=${(event) => selection.toggle(id, order, event.shiftKey)}
+                    />
+                  </td>
+                `}
+                ${columns.map(
+                  (column) => html`
+                    <td key=${column.id} data-align=${column.align} data-from=${column.from} data-column=${column.id}>
+                      ${column.cell(row)}
+                    </td>
+                  `,
+                )}
+              </tr>
+            `;
+          })}
+        </tbody>
+      </table>
+      ${children}
+    </div>
+  `;
 }
 
 /** The end of a list that goes on by itself as it is scrolled to, unless a long look found nothing: then when asked.
@@ -97,9 +177,19 @@ export function More({ list }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (!list.hasMore) return undefined;
-    const seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && list.more(), { rootMargin: "400px" });
+    const seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && list.more(), {
+      rootMargin: "400px",
+    });
     seen.observe(box.current);
     return () => seen.disconnect();
   }, [list.hasMore, list.items.length]);
-  return html`<div class="more" ref=${box}>${list.hasMore && html`<button class="link" onClick=${list.more}>${list.items.length ? "Older" : "Nothing so far; look further back"}</button>`}</div>`;
+  return html`
+    <div class="more" ref=${box}>
+      ${list.hasMore && html`
+        <button class="link" onClick=${list.more}>
+          ${list.items.length ? "Older" : "Nothing so far; look further back"}
+        </button>
+      `}
+    </div>
+  `;
 }

@@ -14,13 +14,25 @@ export function Tabs({ tabs, name = "tab", label = "Parts of this page" }) {
     setQuery({ [name]: next === tabs[0].id ? undefined : next });
     event.currentTarget.querySelector(`[data-tab="${next}"]`).focus();
   };
-  return html`<div class="tabs" role="tablist" aria-label=${label} onKeyDown=${move}>
-    ${tabs.map(
-      (tab) => html`<button key=${tab.id} role="tab" data-tab=${tab.id} aria-selected=${tab.id === chosen} tabindex=${tab.id === chosen ? 0 : -1}
-        onClick=${() => setQuery({ [name]: tab.id === tabs[0].id ? undefined : tab.id }, { push: true })}>
-        ${tab.label}${tab.count !== undefined && html`<span class="count">${tab.count}</span>`}</button>`,
-    )}
-  </div>`;
+  return html`
+    <div class="tabs" role="tablist" aria-label=${label} onKeyDown=${move}>
+      ${tabs.map(
+        (tab) => html`
+          <button
+            key=${tab.id}
+            role="tab"
+            data-tab=${tab.id}
+            aria-selected=${tab.id === chosen}
+            tabindex=${tab.id === chosen ? 0 : -1}
+            onClick=${() => setQuery({ [name]: tab.id === tabs[0].id ? undefined : tab.id }, { push: true })}
+          >
+            ${tab.label}
+            ${tab.count !== undefined && html`<span class="count">${tab.count}</span>`}
+          </button>
+        `,
+      )}
+    </div>
+  `;
 }
 
 /** The tab that is chosen. @param {{id: string}[]} tabs @param {string} [name] */

@@ -16,8 +16,13 @@ export function say(text, { tone = "good", action } = {}) {
   setTimeout(() => hide(id), tone === "bad" ? LASTS_MS * 2 : LASTS_MS);
 }
 
-/** Do something that may be refused, and say so. Gives what it gave, or undefined.
- * @template T @param {() => Promise<T>} action @param {string | ((done: T) => string)} [done] @returns {Promise<T | undefined>} */
+/**
+ * Do something that may be refused, and say so. Gives what it gave, or undefined.
+ * @template T
+ * @param {() => Promise<T>} action
+ * @param {string | ((done: T) => string)} [done]
+ * @returns {Promise<T | undefined>}
+ */
 export async function attempt(action, done) {
   try {
     const result = await action();
@@ -33,13 +38,30 @@ const hide = (id) => (shown.value = shown.value.filter((one) => one.id !== id));
 const SIGNS = { good: "circle-check", bad: "circle-x", warn: "triangle-alert", run: "info" };
 
 export function Toasts() {
-  return html`<div class="toasts" role="status" aria-live="polite">
-    ${shown.value.map(
-      (one) => html`<div key=${one.id} class="toast" data-tone=${one.tone}>
-        <${Icon} name=${SIGNS[one.tone]} /><span>${one.text}</span>
-        ${one.action && html`<button class="link" onClick=${() => (one.action.run(), hide(one.id))}>${one.action.label}</button>`}
-        <button class="bare" aria-label="Close this message" onClick=${() => hide(one.id)}><${Icon} name="x" /></button>
-      </div>`,
-    )}
-  </div>`;
+  return html`
+    <div class="toasts" role="status" aria-live="polite">
+      ${shown.value.map(
+        (one) => html`
+          <div key=${one.id} class="toast" data-tone=${one.tone}>
+            <${Icon} name=${SIGNS[one.tone]} />
+            <span>${one.text}</span>
+            ${one.action && html`
+              <button
+                class="link"
+                onClick=${() => {
+                  one.action.run();
+                  hide(one.id);
+                }}
+              >
+                ${one.action.label}
+              </button>
+            `}
+            <button class="bare" aria-label="Close this message" onClick=${() => hide(one.id)}>
+              <${Icon} name="x" />
+            </button>
+          </div>
+        `,
+      )}
+    </div>
+  `;
 }

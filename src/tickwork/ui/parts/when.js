@@ -10,13 +10,19 @@ export function When({ at, zone, none = "" }) {
   return html`<time datetime=${at} title=${explained(at, zone)}>${relative(at)}</time>`;
 }
 
-/** The same as a time of the day, with the relative one in the tooltip. @param {{at: string | null | undefined, zone?: string}} props */
+/**
+ * The same as a time of the day, with the relative one in the tooltip.
+ * @param {{at: string | null | undefined, zone?: string}} props
+ */
 export function Moment({ at, zone }) {
   if (!at) return null;
   return html`<time datetime=${at} title=${`${relative(at)}\n${explained(at, zone)}`}>${moment(at)}</time>`;
 }
 
-/** How long something took, or takes until now. @param {{from: string | null, to?: string | null, none?: string}} props */
+/**
+ * How long something took, or takes until now.
+ * @param {{from: string | null, to?: string | null, none?: string}} props
+ */
 export function Took({ from, to, none = "" }) {
   if (!from) return html`<span class="dim">${none}</span>`;
   if (!to) now.value;
