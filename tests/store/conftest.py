@@ -16,7 +16,7 @@ from tests.store.interleaving import wipe
 from tests.store.pooler import Pooler
 from tests.store.stepping import Make, SteppedStore, Stepper, meet
 from tickwork.store.base import Store
-from tickwork.store.claim import bulk_park, limited, sparse_scan
+from tickwork.store.claim import bulk_park, choose, sparse_scan
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.claim import round as postgres_ground
 from tickwork.store.sqlite import SqliteStore
@@ -212,9 +212,9 @@ def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) ->
 @pytest.fixture
 def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jobs of a kind that are held are a mass, and little is looked at behind them."""
-    for module in (bulk_park, limited):
+    for module in (bulk_park, choose):
         monkeypatch.setattr(module, "MANY", 2)
-    monkeypatch.setattr(bulk_park, "SCOUTED", 2)
+    monkeypatch.setattr(bulk_park, "FOUND_MOST", 2)
     for module in (bulk_park, sparse_scan):
         monkeypatch.setattr(module, "WALK", 3)
     for ground in (postgres_ground, sqlite_ground):

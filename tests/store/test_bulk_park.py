@@ -138,8 +138,8 @@ def test_a_claim_of_other_tasks_does_not_look_past_what_is_behind_a_mass(store: 
 
 def test_a_claim_that_took_long_hands_over_what_it_has_and_is_to_be_repeated() -> None:
     times = iter([0.0, 0.01, 0.5])
-    played = [limited_claims.RoundResult(wants_more=True) for _ in range(3)]
-    asked = limited_claims.ClaimRequest(["default"], ("t",), 10, LimitedCapacity(10))
-    again = limited_claims.run_rounds(lambda asked, hurry: played.pop(), asked, lambda: next(times))
+    results = [limited_claims.RoundResult(wants_more=True) for _ in range(3)]
+    request = limited_claims.ClaimRequest(["default"], ("t",), 10, LimitedCapacity(10))
+    again = limited_claims.run_rounds(lambda request, after_parking: results.pop(), request, lambda: next(times))
     assert again == ClaimResult(0.0)
-    assert len(played) == 1
+    assert len(results) == 1

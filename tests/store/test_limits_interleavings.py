@@ -23,7 +23,7 @@ from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
 from tickwork.store.base import Exchange
-from tickwork.store.claim.limited import ClaimMemory
+from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 

@@ -252,7 +252,7 @@ def test_what_a_round_found_that_was_rolled_back_is_found_by_the_next(
     worker = register(store)
     assert steps(store, worker, 2) == []
     with monkeypatch.context() as broken:
-        broken.setattr(limited_claims, "plan_round", _fails)
+        broken.setattr(limited_claims, "admit_candidates", _fails)
         with pytest.raises(ZeroDivisionError):
             step(store, worker)
     assert steps(store, worker, 1) == [wanted]

@@ -1,9 +1,10 @@
-"""Decide which picked jobs of a claim round may start, and what happens to the others (see limited.py)."""
+"""The third step of a round: decide which candidates start, and what happens to the others (see limited.py)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tickwork.core.ids import JobId
 from tickwork.core.limits.admit import AdmitRequest, admit
@@ -20,66 +21,82 @@ from tickwork.store.claim.types import (
     ClaimTx,
     LimitState,
     Snapshot,
-    Wanting,
+    Start,
     gate_key,
 )
 from tickwork.store.limits import LimitedCapacity
 
 
-def plan_round(
-    claim_tx: ClaimTx, snapshot: Snapshot, asked: ClaimRequest, candidates: Sequence[Candidate]
-) -> tuple[ClaimPlan, list[JobId]]:
-    """Lock the limits of the picked jobs and decide what the round does with each job. Also return the jobs to drop.
+def admit_candidates(
+    claim_tx: ClaimTx, snapshot: Snapshot, request: ClaimRequest, candidates: Sequence[Candidate]
+) -> ClaimPlan:
+    """Lock the limits that the picked jobs use, and decide what the round does with each job.
 
-    A gate is checked first: it drops, diverts or pauses a job, or adds a use of its own rate limit. The limits of the
-    other jobs are then locked in one call, so that they are all read under their locks and in the same order
-    everywhere. Jobs of a sequence that a gate takes out of the order are locked too, because `_mark` stores a marker in
-    their limits.
+    Invariant: all limits are locked in one call, in the same order everywhere, and their states are read under the
+    locks. So claims cannot deadlock, and no limit is exceeded.
     """
     plan = ClaimPlan()
-    dropped: list[JobId] = []
-    paused: list[tuple[Candidate, Gate]] = []
-    wanting: list[Wanting] = []
-    gates: dict[LimitKey, Gate] = {}
-    for candidate in candidates:
-        gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us) if snapshot.gates else None
-        slots = candidate.job_limits.slots if candidate.job_limits else ()
-        if gate is None:
-            wanting.append((candidate, slots))
-        elif gate.kind == "drop":
-            dropped.append(candidate.job_id)
-            _passes_on(plan, gate)
-        elif gate.kind == "divert":
-            plan.diverts.append((candidate, gate.to or ""))
-            _passes_on(plan, gate)
-        else:
-            gates[gate_key(gate)] = gate
-            if gate.kind == "pause":
-                paused.append((candidate, gate))
-            else:
-                wanting.append((candidate, (*slots, LimitUse(*gate_key(gate), 1))))
+    gated = _pass_gates(plan, snapshot, candidates)
     held = [_lane(one).held_by for one in candidates if one.lane.startswith(":")]
     picked = Counter(limit_key for limit_key in held if limit_key is not None)
     # Open keys that hold nothing are locked, too, so that `_close` can close them.
     picked.update(dict.fromkeys(snapshot.empty, 0))
-    aside = [one for one, _ in [*paused, *plan.diverts] if one.job_limits and one.job_limits.sequence]
-    in_order = [slot for one in aside if one.job_limits for slot in one.job_limits.slots]
-    asked_of = [*in_order, *(slot for _, slots in wanting for slot in slots)]
-    limit_keys = {slot.limit_key for slot in asked_of}
-    locked_limits = claim_tx.lock({*limit_keys, *picked, *gates}, picked, gates)
-    for candidate, gate in paused:
+    # Jobs of a sequence that a gate takes out of the order: `_mark` stores a marker in their limits.
+    out_of_order = [one for one in gated.aside if one.job_limits and one.job_limits.sequence]
+    used = [slot for one in out_of_order if one.job_limits for slot in one.job_limits.slots]
+    used += [slot for _, slots in gated.starts for slot in slots]
+    locked_limits = claim_tx.lock({*(slot.limit_key for slot in used), *picked, *gated.gates}, picked, gated.gates)
+    for candidate, gate in gated.paused:
         # A gate that is missing here was lifted before it was locked; its jobs stay queued for the next round.
         if gate_key(gate) in locked_limits:
             _park(plan, candidate, gate_key(gate), gate.until_us, locked_limits)
     # These jobs leave their sequence for another reason; later jobs must not start before them.
-    for candidate in aside:
+    for candidate in out_of_order:
         _mark(plan, candidate, None, locked_limits)
-    room = _WorkerCapacity(asked, _fitting(wanting, asked.reach), locked_limits, claim_tx.now_us)
-    if asked.reach.prefetch:
-        room.share_prefetch(_others_due(snapshot, candidates))
-    _admit(plan, claim_tx.now_us, room, locked_limits)
+    starts = _fitting(gated.starts, request.capacity)
+    capacity = _WorkerCapacity(request, starts, locked_limits, claim_tx.now_us)
+    if request.capacity.prefetch:
+        capacity.share_prefetch(_others_due(snapshot, candidates))
+    _start(plan, claim_tx.now_us, capacity, locked_limits)
     _close(plan, picked, locked_limits)
-    return plan, dropped
+    return plan
+
+
+class _Gated(NamedTuple):
+    """The picked jobs that gates have let pass or have paused.
+
+    `aside` are those that a gate pauses or diverts. `gates` are the gates to lock.
+    """
+
+    starts: list[Start]
+    paused: list[tuple[Candidate, Gate]]
+    aside: list[Candidate]
+    gates: dict[LimitKey, Gate]
+
+
+def _pass_gates(plan: ClaimPlan, snapshot: Snapshot, candidates: Sequence[Candidate]) -> _Gated:
+    """Apply the gates: each drops, diverts or pauses a job, or adds a use of its own rate limit."""
+    gated = _Gated([], [], [], {})
+    for candidate in candidates:
+        gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us) if snapshot.gates else None
+        slots = candidate.job_limits.slots if candidate.job_limits else ()
+        if gate is None:
+            gated.starts.append((candidate, slots))
+        elif gate.kind in ("drop", "divert"):
+            plan.passed_on[gate.name] = plan.passed_on.get(gate.name, 0) + 1
+            if gate.kind == "drop":
+                plan.drops.append(candidate.job_id)
+            else:
+                plan.diverts.append((candidate, gate.to or ""))
+                gated.aside.append(candidate)
+        else:
+            gated.gates[gate_key(gate)] = gate
+            if gate.kind == "pause":
+                gated.paused.append((candidate, gate))
+                gated.aside.append(candidate)
+            else:
+                gated.starts.append((candidate, (*slots, LimitUse(*gate_key(gate), 1))))
+    return gated
 
 
 def _others_due(snapshot: Snapshot, candidates: Sequence[Candidate]) -> int:
@@ -89,7 +106,7 @@ def _others_due(snapshot: Snapshot, candidates: Sequence[Candidate]) -> int:
     return len(held - picked)
 
 
-def _admit(plan: ClaimPlan, now_us: int, room: _WorkerCapacity, locked_limits: dict[LimitKey, LimitState]) -> None:
+def _start(plan: ClaimPlan, now_us: int, capacity: _WorkerCapacity, locked_limits: dict[LimitKey, LimitState]) -> None:
     """Start jobs that limits, breakers and the worker's capacity permit; park jobs that a limit or breaker refuses.
 
     A job that only the worker has no slot for is neither started nor parked.
@@ -97,9 +114,9 @@ def _admit(plan: ClaimPlan, now_us: int, room: _WorkerCapacity, locked_limits: d
     limit_snapshots = {
         name: one for name, locked_limit in locked_limits.items() if (one := locked_limit.limit_snapshot) is not None
     }
-    by_id = room.by_id
+    by_id = capacity.by_id
     requests = [AdmitRequest(candidate.job_id, slots, candidate.run_at_us) for candidate, slots in by_id.values()]
-    admission = admit(requests, limit_snapshots, now_us, room.takes)
+    admission = admit(requests, limit_snapshots, now_us, capacity.takes)
     for job_id in admission.admitted:
         candidate, _ = by_id[job_id]
         # A job uses a key also where no limit exists now, because one may be declared before the job ends.
@@ -107,9 +124,9 @@ def _admit(plan: ClaimPlan, now_us: int, room: _WorkerCapacity, locked_limits: d
     plan.on_retry = {
         name: how for name, locked_limit in locked_limits.items() if (how := locked_limit.on_retry) is not None
     }
-    plan.probes |= room.breakers.probes
-    plan.states |= {**admission.arrivals, **room.breakers.changed}
-    for candidate, held in room.broken:
+    plan.probes |= capacity.breakers.probes
+    plan.states |= {**admission.arrivals, **capacity.breakers.changed}
+    for candidate, held in capacity.broken:
         _park(plan, candidate, *held, locked_limits)
     live = _live_after(plan, locked_limits) if admission.refused else Counter()
     for refusal in admission.refused:
@@ -147,18 +164,18 @@ class _WorkerCapacity:
 
     A worker may ask for more jobs than it has free slots. Beyond its free slots, limited jobs are admitted only
     where that takes little from other workers: under keys where nothing runs or that stay at most half full, and not
-    under a rate limit or with needs. Jobs of a tenant are admitted early only as part of `prefetch`. With a `prefetch`
+    under a rate limit or with needs. Jobs of a tenant are prefetched only as part of `prefetch`. With a `prefetch`
     (the jobs are long), half of the limited jobs that could start is left to other workers. Once a job needed a free
     slot and found none, nothing more is prefetched, because the next free slot belongs to that job.
     """
 
     def __init__(
-        self, asked: ClaimRequest, wanting: Sequence[Wanting], locked_limits: Mapping[LimitKey, LimitState], now_us: int
+        self, request: ClaimRequest, starts: Sequence[Start], locked_limits: Mapping[LimitKey, LimitState], now_us: int
     ) -> None:
-        self.by_id = {candidate.job_id: (candidate, slots) for candidate, slots in wanting}
-        self._left = asked.room
-        self._slots = asked.reach.slots
-        self._prefetch = asked.reach.prefetch
+        self.by_id = {candidate.job_id: (candidate, slots) for candidate, slots in starts}
+        self._left = request.most
+        self._slots = request.capacity.slots
+        self._prefetch = request.capacity.prefetch
         self._locked_limits = locked_limits
         self._taken: dict[LimitKey, int] = {}
         self._limited_prefetch = 0
@@ -178,7 +195,7 @@ class _WorkerCapacity:
             return False
         if self._left <= 0:
             return False
-        if job_limits is not None and self._slots <= 0 and not self._may_be_early(job_limits, slots):
+        if job_limits is not None and self._slots <= 0 and not self._may_be_prefetched(job_limits, slots):
             if self._prefetch:
                 self._left = 0
             return False
@@ -191,15 +208,15 @@ class _WorkerCapacity:
                 self._taken[limit_key] = self._taken.get(limit_key, 0) + slot.weight
         return True
 
-    def _may_be_early(self, job_limits: JobLimits, slots: Sequence[LimitUse]) -> bool:
+    def _may_be_prefetched(self, job_limits: JobLimits, slots: Sequence[LimitUse]) -> bool:
         """Return whether a limited job may be taken although no slot is free."""
         if job_limits.needs or (job_limits.tenant is not None and self._slots + self._prefetch <= 0):
             return False
         if self._prefetch and job_limits.slots and self._slots + self._limited_prefetch <= 0:
             return False
-        return self._leaves_room(slots, self._taken)
+        return self._leaves_half(slots, self._taken)
 
-    def _leaves_room(self, slots: Sequence[LimitUse], taken: Mapping[LimitKey, int]) -> bool:
+    def _leaves_half(self, slots: Sequence[LimitUse], taken: Mapping[LimitKey, int]) -> bool:
         """Return whether all these keys are unused, or at most half full, once these uses are added to `taken`.
 
         A key under a rate limit never qualifies.
@@ -224,7 +241,7 @@ class _WorkerCapacity:
         startable = others
         taken: dict[LimitKey, int] = {}
         for candidate, slots in self.by_id.values():
-            if candidate.job_limits is not None and candidate.job_limits.slots and self._leaves_room(slots, taken):
+            if candidate.job_limits is not None and candidate.job_limits.slots and self._leaves_half(slots, taken):
                 startable += 1
                 for slot in slots:
                     taken[slot.limit_key] = taken.get(slot.limit_key, 0) + slot.weight
@@ -270,15 +287,13 @@ class _BreakerAdmission:
         return [one for slot in slots if (one := slot.limit_key) in self._rules]
 
 
-def _fitting(
-    wanting: Sequence[tuple[Candidate, tuple[LimitUse, ...]]], reach: LimitedCapacity
-) -> Sequence[tuple[Candidate, tuple[LimitUse, ...]]]:
+def _fitting(starts: Sequence[Start], capacity: LimitedCapacity) -> Sequence[Start]:
     """Return the jobs whose needs the worker can meet together. The others stay queued where they are."""
-    needs = [candidate.job_limits.needs if candidate.job_limits else "" for candidate, _ in wanting]
+    needs = [candidate.job_limits.needs if candidate.job_limits else "" for candidate, _ in starts]
     if not any(needs):
-        return wanting
-    fits = take_in_order(reach.offer, needs)
-    return [one for one, does in zip(wanting, fits, strict=True) if does]
+        return starts
+    fits = take_in_order(capacity.offer, needs)
+    return [one for one, does in zip(starts, fits, strict=True) if does]
 
 
 def _park(
@@ -338,11 +353,6 @@ def _close(plan: ClaimPlan, picked: Mapping[LimitKey, int], locked_limits: Mappi
             plan.opens[limit_key] = None
             if locked_limit.live:
                 plan.full[limit_key] = live[limit_key]
-
-
-def _passes_on(plan: ClaimPlan, gate: Gate) -> None:
-    """Count a job that a gate has dropped or diverted."""
-    plan.passed_on[gate.name] = plan.passed_on.get(gate.name, 0) + 1
 
 
 def job_facts(candidate: Candidate) -> JobFacts:

@@ -19,13 +19,13 @@ from tickwork.store.claim.scan_cursor import ScanCursors, ScanTask
 from tickwork.store.claim.types import Candidate, ClaimPlan, ClaimTx, Park, Place
 
 MANY = 64  # At least this many parked jobs of one kind in a round start a bulk park.
-_MASSES = 4  # Kinds parked in bulk in one round.
+_KINDS = 4  # Kinds parked in bulk in one round.
 WALK = 4000  # Rows that a scan cursor reads in one round.
-SCOUTED = 64  # Jobs that a scan cursor picks in one round.
+FOUND_MOST = 64  # Jobs that a scan cursor picks in one round.
 
 
-def _masses_of(parks: Sequence[Park]) -> list[Park]:
-    """Return the last parked job of each kind that was parked at least MANY times: the _MASSES most frequent kinds.
+def _kinds_to_park(parks: Sequence[Park]) -> list[Park]:
+    """Return the last parked job of each kind that was parked at least MANY times: the _KINDS most frequent kinds.
 
     Jobs of a sequence are left out, because each has its own place in the order, and so are jobs that were already
     held.
@@ -40,18 +40,18 @@ def _masses_of(parks: Sequence[Park]) -> list[Park]:
             kind = candidate.kind
             counts[kind] += 1
             last[kind] = park
-    return [last[kind] for kind, count in counts.most_common(_MASSES) if count >= MANY]
+    return [last[kind] for kind, count in counts.most_common(_KINDS) if count >= MANY]
 
 
 @dataclass(slots=True)
 class BulkPark:
     """The bulk parks of a worker's last round, and the scan cursors that look behind them."""
 
-    _lane_scans: ScanCursors = field(default_factory=ScanCursors)
+    _cursors: ScanCursors = field(default_factory=ScanCursors)
     _waits: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self._lane_scans)
+        return bool(self._cursors)
 
     def to_move(self, plan: ClaimPlan) -> list[Park]:
         """Return the kinds to park in bulk in this round.
@@ -59,28 +59,28 @@ class BulkPark:
         If jobs start in the round while cursors are active, every other round skips the bulk park, so that those starts
         do not wait for it.
         """
-        self._waits = bool(plan.starts and self._lane_scans) and not self._waits
-        return [] if self._waits else _masses_of(plan.parks)
+        self._waits = bool(plan.starts and self._cursors) and not self._waits
+        return [] if self._waits else _kinds_to_park(plan.parks)
 
-    def moved(self, masses: Sequence[Park], count: int, graces_us: Mapping[Place, int], now_us: int) -> None:
+    def moved(self, parked: Sequence[Park], count: int, graces_us: Mapping[Place, int], now_us: int) -> None:
         """Note how many jobs a round parked in bulk.
 
         Fewer than MANY means that none of the kinds is left, and the scan ends.
         """
         if not self._waits:
-            self._met(masses if count >= MANY else (), graces_us, now_us)
+            self._send_cursors(parked if count >= MANY else (), graces_us, now_us)
 
-    def _met(self, masses: Sequence[Park], graces_us: Mapping[Place, int], now_us: int) -> None:
+    def _send_cursors(self, parked: Sequence[Park], graces_us: Mapping[Place, int], now_us: int) -> None:
         """Send scan cursors behind the last parked job of each place, for jobs of other kinds than those parked."""
         kinds: dict[Place, tuple[Candidate, ...]] = {}
-        for candidate, _ in masses:
+        for candidate, _ in parked:
             kinds[candidate.place] = (*kinds.get(candidate.place, ()), candidate)
         scan_tasks = {
-            place: ScanTask((alike[-1].run_at_us, alike[-1].job_id), alike, graces_us.get(place, 0), SCOUTED, WALK)
+            place: ScanTask((alike[-1].run_at_us, alike[-1].job_id), alike, graces_us.get(place, 0), FOUND_MOST, WALK)
             for place, alike in kinds.items()
         }
-        self._lane_scans.send(scan_tasks, now_us)
+        self._cursors.send(scan_tasks, now_us)
 
     def look_behind(self, claim_tx: ClaimTx, now_us: int) -> list[Candidate]:
         """Advance the scan cursors and return the jobs of other kinds that they find."""
-        return self._lane_scans.walk(claim_tx, now_us)
+        return self._cursors.walk(claim_tx, now_us)

@@ -24,23 +24,23 @@ class SparseScan:
     """The progress of one worker's scan for one set of tasks."""
 
     def __init__(self) -> None:
-        self._lane_scans = ScanCursors()
+        self._cursors = ScanCursors()
         self._found: list[Candidate] = []
 
     @property
     def is_near(self) -> bool:
         """Return whether the jobs can be found quickly without a sparse scan."""
-        return self._lane_scans.is_near
+        return self._cursors.is_near
 
     @property
     def lags(self) -> bool:
         """Return whether jobs have arrived at the end of a place that the scan has not read yet."""
-        return self._lane_scans.lags
+        return self._cursors.lags
 
     def pick(
-        self, claim_tx: ClaimTx, pick_requests: Sequence[PickRequest], room: int, now_us: int, *, ends_only: bool
+        self, claim_tx: ClaimTx, pick_requests: Sequence[PickRequest], most: int, now_us: int, *, ends_only: bool
     ) -> list[Candidate]:
-        """Pick up to `room` jobs as `ClaimTx.pick` does, but only jobs that the scan has not seen yet.
+        """Pick up to `most` jobs as `ClaimTx.pick` does, but only jobs that the scan has not seen yet.
 
         `ends_only`: only jobs that have just arrived.
         """
@@ -50,23 +50,23 @@ class SparseScan:
         picked = claim_tx.pick(near) if near else []
         walk = max(LEAST, WALK // max(1, len(far)))
         # Of two requests for a place the second covers the younger jobs, and its grace time is the shorter one.
-        scan_tasks = {one.place: ScanTask(_FRONT, (), one.grace_us, min(one.most, room), walk) for one in far}
-        self._lane_scans.send(scan_tasks, now_us)
-        self._found = self._lane_scans.walk(claim_tx, now_us, ends_only=ends_only)
-        return _wanted([*picked, *self._found], pick_requests, now_us)[:room]
+        scan_tasks = {one.place: ScanTask(_FRONT, (), one.grace_us, min(one.most, most), walk) for one in far}
+        self._cursors.send(scan_tasks, now_us)
+        self._found = self._cursors.walk(claim_tx, now_us, ends_only=ends_only)
+        return _wanted([*picked, *self._found], pick_requests, now_us)[:most]
 
     def next_us(self, now_us: int) -> int:
         """Return when another step may find something."""
-        return self._lane_scans.next_us(now_us)
+        return self._cursors.next_us(now_us)
 
     def took(self, gone: Set[JobId]) -> None:
         """Note which of the picked jobs have left their place; the next step finds the others again."""
-        self._lane_scans.hold_back(one for one in self._found if one.job_id not in gone)
+        self._cursors.hold_back(one for one in self._found if one.job_id not in gone)
         self._found = []
 
 
 def _wanted(found: Sequence[Candidate], pick_requests: Sequence[PickRequest], now_us: int) -> list[Candidate]:
-    """Return the found jobs that the requests have room for, in the order of the requests."""
+    """Return the found jobs that the requests ask for, in the order of the requests."""
     by_place: dict[Place, list[int]] = {}
     for rank, pick_request in enumerate(pick_requests):
         by_place.setdefault(pick_request.place, []).append(rank)

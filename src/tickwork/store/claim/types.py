@@ -20,6 +20,7 @@ from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store import row_codec
 from tickwork.store.limits import LimitedCapacity, Rule
 
+OPEN_KEYS = 256  # Open limit keys that a round reads.
 BULK_WALK = 1000  # Jobs that the store reads behind each bulk-parked job, for others of its kind.
 _NONE = "\x1e"  # Stands for NULL in `PickedRow.kind_text`.
 
@@ -72,7 +73,7 @@ class Snapshot:
 class PickRequest(NamedTuple):
     """A request to pick up to `most` due jobs of a place, and up to `of_group` from all places of its group.
 
-    Only jobs with `after_us` < run_at <= now - `grace_us`.
+    It covers only jobs with `after_us` < run_at <= now - `grace_us`.
     """
 
     group: int
@@ -214,7 +215,8 @@ class Candidate(NamedTuple):
         return (self.lane, self.priority, self.task, self.queue, self.collection, self.labels, self.job_limits)
 
 
-Wanting = tuple[Candidate, tuple[LimitUse, ...]]
+Start = tuple[Candidate, tuple[LimitUse, ...]]
+"""A job to start, and the limits that it uses."""
 Park = tuple[Candidate, str]
 """A job and the lane that it is parked in."""
 
@@ -301,17 +303,18 @@ class LimitState(NamedTuple):
 class ClaimPlan:
     """The changes that a round writes.
 
-    `parks` are jobs to move to lanes of limits. For each of `masses`, a part of `parks`, the store also parks the jobs
-    of the same kind behind it. `states` are new states of limit keys and `opens` when they open (None: when a lease
-    ends). `full` are keys that refused a job until a lease ends, with their live weight: if that has dropped after the
-    commit, the caller opens them. `on_retry` tells under which keys a started job keeps its place while it waits for
-    another attempt.
+    `drops` are jobs that the caller ends after the round. `parks` are jobs to move to lanes of limits. For each of
+    `bulk_parks`, a part of `parks`, the store also parks the jobs of the same kind behind it. `states` are new states
+    of limit keys and `opens` when they open (None: when a lease ends). `full` are keys that refused a job until a lease
+    ends, with their live weight: if that has dropped after the commit, the caller opens them. `on_retry` tells under
+    which keys a started job keeps its place while it waits for another attempt.
     """
 
-    starts: list[Wanting] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
     probes: set[JobId] = field(default_factory=set)
+    drops: list[JobId] = field(default_factory=list)
     parks: list[Park] = field(default_factory=list)
-    masses: list[Park] = field(default_factory=list)
+    bulk_parks: list[Park] = field(default_factory=list)
     diverts: list[tuple[Candidate, str]] = field(default_factory=list)
     states: dict[LimitKey, State] = field(default_factory=dict)
     opens: dict[LimitKey, int | None] = field(default_factory=dict)
@@ -319,6 +322,10 @@ class ClaimPlan:
     passed_on: dict[str, int] = field(default_factory=dict)
     full: dict[LimitKey, int] = field(default_factory=dict)
     on_retry: dict[LimitKey, OnRetry] = field(default_factory=dict)
+
+    @property
+    def started(self) -> list[Candidate]:
+        return [one for one, _ in self.starts]
 
     @property
     def put_aside(self) -> list[Candidate]:
@@ -340,7 +347,7 @@ class ClaimTx(Protocol):
     def snapshot(self) -> Snapshot:
         """Read where jobs are due, and which gates and limits are open."""
 
-    def neighbours(self) -> list[ClaimingWorker]:
+    def claiming_workers(self) -> list[ClaimingWorker]:
         """Return the workers that claim jobs now."""
 
     def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
@@ -364,25 +371,25 @@ class ClaimTx(Protocol):
     def apply(self, plan: ClaimPlan) -> int:
         """Write the plan; return how many jobs were parked in bulk.
 
-        For each bulk-parked job, MASS due jobs behind it are read.
+        For each bulk-parked job, BULK_WALK due jobs behind it are read.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """A worker's request: queues in their order, tasks, how many jobs, and its capacity for limited jobs."""
+    """A worker's request: queues in their order, tasks, how many jobs at most, and its capacity for limited jobs."""
 
     queues: Sequence[str]
     tasks: tuple[str, ...]
-    room: int
-    reach: LimitedCapacity
+    most: int
+    capacity: LimitedCapacity
 
     def after(self, started: Sequence[Candidate]) -> ClaimRequest:
         """Return the request that is left after these jobs have started."""
         limited = [one.job_limits for one in started if one.job_limits is not None]
-        left = free(self.reach.offer, [needs_of(one.needs) for one in limited if one.needs])
-        reach = msgspec.structs.replace(self.reach, slots=self.reach.slots - len(limited), offer=left)
-        return ClaimRequest(self.queues, self.tasks, self.room - len(started), reach)
+        left = free(self.capacity.offer, [needs_of(one.needs) for one in limited if one.needs])
+        capacity = msgspec.structs.replace(self.capacity, slots=self.capacity.slots - len(limited), offer=left)
+        return ClaimRequest(self.queues, self.tasks, self.most - len(started), capacity)
 
 
 def gate_key(gate: Gate) -> LimitKey:

@@ -19,8 +19,10 @@ from tickwork.core.limits.lanes import held_prefix, lane_range, limit_key_text, 
 from tickwork.core.limits.limits import LimitKey
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
-from tickwork.store.claim import limit_state, limited
-from tickwork.store.claim.limited import ClaimForecast, ClaimMemory, HeldPage, RoundResult
+from tickwork.store.claim import held_jobs, limit_state, limited
+from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace
+from tickwork.store.claim.limited import RoundResult
+from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.claim.types import ClaimRequest, gate_key
 from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
 from tickwork.store.postgres import params
@@ -85,14 +87,14 @@ class PostgresLimits(PostgresDags):
         claim.again_s = sooner(played.again_s, self._bounds_of(worker, asked.tasks).again_s())
         return claim
 
-    def _play_inside(self, session: Session, claim: LimitedClaim, asked: ClaimRequest, hurry: bool) -> PlayedOn:
+    def _play_inside(self, session: Session, claim: LimitedClaim, asked: ClaimRequest, after_parking: bool) -> PlayedOn:
         """Run one round inside a transaction; return the transaction's state with the result."""
         turns = self._turns_of(claim.worker)
         finishing = claim.finishing(session.now) if claim.finishing else []
         reached = self._bounds_of(claim.worker, asked.tasks).begin()
         about = (claim.worker, asked.queues, asked.tasks, self._now, self._overs, reached, finishing)
         claim_tx = PostgresClaimTx(session, self._sql, *about, claim=claim.claim)
-        return claim_tx, limited.run_round(claim_tx, asked, turns, hurry=hurry)
+        return claim_tx, limited.run_round(claim_tx, asked, turns, after_parking=after_parking)
 
     def _turns_of(self, worker: WorkerId) -> ClaimMemory:
         return self._turns.setdefault(worker, ClaimMemory())
@@ -183,12 +185,12 @@ class PostgresLimits(PostgresDags):
         self._perform(put, single=False)
         if gate.kind == "drop":
             drop = partial(self._drop_for, gate.name)
-            self._here.after_commit(partial(limited.sweep, gate, self._held_page, drop))
+            self._here.after_commit(partial(held_jobs.sweep, gate, self._held_page, drop))
         self._notifier.call()
 
-    def _held_page(self, after: limited.HeldPlace) -> HeldPage:
+    def _held_page(self, after: HeldPlace) -> HeldPage:
         place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
-        rows = self._perform(lambda session: session.run("held_page", **place, limit=limited.PAGE))
+        rows = self._perform(lambda session: session.run("held_page", **place, limit=held_jobs.PAGE))
         return HeldPage.of(rows)
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
@@ -286,7 +288,7 @@ class PostgresLimits(PostgresDags):
         about = (WorkerId(""), queues, tasks, self._now, ReleasedHolds(self._monotonic))
         unlocked = self._sql | {name: self._sql[instead] for name, instead in _FORECAST.items()}
         claim_tx = PostgresClaimTx(session, unlocked, *about)
-        return limited.foresee(claim_tx, queues, job_id, held_by)
+        return held_jobs.foresee(claim_tx, queues, job_id, held_by)
 
     # -- breakers
 
@@ -333,11 +335,13 @@ class LimitedClaim:
         self.again_s: float | None = None
         self.is_near = False
 
-    def run_round(self, asked: ClaimRequest, hurry: bool) -> RoundResult:
+    def run_round(self, asked: ClaimRequest, after_parking: bool) -> RoundResult:
         """Run one round in a transaction, then act on its commit: update the cursors, open limits, end dropped jobs."""
         limits = self._limits
         try:
-            claim_tx, played = limits._perform(lambda one: limits._play_inside(one, self, asked, hurry), single=False)
+            claim_tx, played = limits._perform(
+                lambda one: limits._play_inside(one, self, asked, after_parking), single=False
+            )
         except LeaseLost:
             if self._is_stored:
                 return RoundResult()  # The jobs claimed so far stay claimed, until they are reclaimed.

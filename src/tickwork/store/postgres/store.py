@@ -60,7 +60,7 @@ from tickwork.store.base import (
     WorkerRegistration,
     new_claim,
 )
-from tickwork.store.claim.limited import ClaimMemory
+from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import ClaimRequest
 from tickwork.store.limits import LimitedCapacity

@@ -29,10 +29,11 @@ from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store import row_codec
 from tickwork.store.base import NO_CLAIM
-from tickwork.store.claim import limit_state, limited
-from tickwork.store.claim.limited import ClaimForecast, HeldPage
+from tickwork.store.claim import held_jobs, limit_state
+from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace
 from tickwork.store.claim.types import (
     BULK_WALK,
+    OPEN_KEYS,
     Candidate,
     ClaimPlan,
     LaneHead,
@@ -94,7 +95,7 @@ class SqliteClaimTx:
         for queue in self._queues:
             heads += [LaneHead(*head[:3]) for head in _heads(transaction, f"{queue}:")]
         is_empty: dict[str, bool] = {}
-        held = transaction.run("open_heads", {"now": now, "limit": limited.OPEN_LIMIT})
+        held = transaction.run("open_heads", {"now": now, "limit": OPEN_KEYS})
         for name, rule, lane, priority, run_at in held:
             is_empty[name] = lane is None and is_empty.get(name, True)
             if lane is not None and read_lane(lane).queue in self._queues:
@@ -112,7 +113,7 @@ class SqliteClaimTx:
             heads += [LaneHead(*row[:3]) for row in rows]
         return heads
 
-    def neighbours(self) -> list[ClaimingWorker]:
+    def claiming_workers(self) -> list[ClaimingWorker]:
         return [row_codec.neighbour(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
 
     def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
@@ -237,7 +238,7 @@ class SqliteClaimTx:
             )
             for one, _ in plan.starts
         ]
-        return sum(self._park_alike(one, lane) for one, lane in plan.masses)
+        return sum(self._park_alike(one, lane) for one, lane in plan.bulk_parks)
 
     def _park_alike(self, one: Candidate, lane: str) -> int:
         """Park jobs of the same kind behind a job; return how many."""
@@ -338,13 +339,12 @@ class SqliteLimits:
                 transaction.run("open_bound", {"bound": limit_key.limit, "now": transaction.now})
         if gate.kind == "drop":
             drop = partial(self._drop_for, gate.name)
-            self._here.after_commit(partial(limited.sweep, gate, self._held_page, drop))
+            self._here.after_commit(partial(held_jobs.sweep, gate, self._held_page, drop))
         self._wake()
 
-    def _held_page(self, after: limited.HeldPlace) -> HeldPage:
-        place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
+    def _held_page(self, after: HeldPlace) -> HeldPage:
         with self._read() as transaction:
-            return HeldPage.of(transaction.run("held_page", {**place, "limit": limited.PAGE}))
+            return HeldPage.of(transaction.run("held_page", {**after._asdict(), "limit": held_jobs.PAGE}))
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
         with self._write() as transaction:
@@ -475,7 +475,7 @@ def _fate(
     standing = transaction.run("standing", {"now": now})
     tasks = sorted({task for task, _ in standing})
     queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
-    return limited.foresee(SqliteClaimTx(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
+    return held_jobs.foresee(SqliteClaimTx(transaction, WorkerId(""), queues, tasks), queues, job_id, held_by)
 
 
 def _standing(transaction: Transaction, names: Mapping[str, LimitKey]) -> tuple[dict[str, str], dict[str, Rule | None]]:

@@ -50,7 +50,8 @@ from tickwork.store.base import (
     new_claim,
 )
 from tickwork.store.claim import limited
-from tickwork.store.claim.limited import ClaimMemory, RoundResult
+from tickwork.store.claim.limited import RoundResult
+from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import ClaimRequest
 from tickwork.store.limits import LimitedCapacity
@@ -370,17 +371,17 @@ class SqliteStore(
             )
             return self._arranged(transaction, claims)
         claim_tx = SqliteClaimTx(transaction, worker, queues, tasks, self._new_claim())
-        turns = self._turns.setdefault(worker, ClaimMemory())
+        memory = self._turns.setdefault(worker, ClaimMemory())
 
-        def run_round(asked: ClaimRequest, hurry: bool) -> RoundResult:
-            played = limited.run_round(claim_tx, asked, turns, hurry=hurry)
-            dropped = [job_id for job_id in played.dropped if transitions.drop(transaction, job_id)]
+        def run_round(request: ClaimRequest, after_parking: bool) -> RoundResult:
+            result = limited.run_round(claim_tx, request, memory, after_parking=after_parking)
+            dropped = [job_id for job_id in result.dropped if transitions.drop(transaction, job_id)]
             advance(transaction, self._graphs, dropped)
-            return played
+            return result
 
-        asked = ClaimRequest(queues, tuple(tasks), limit, reach)
-        played = limited.run_rounds(run_round, asked, self._clock.monotonic)
-        return self._arranged(transaction, Claims(claim_tx.claimed, None, played.again_s, played.is_near))
+        request = ClaimRequest(queues, tuple(tasks), limit, reach)
+        result = limited.run_rounds(run_round, request, self._clock.monotonic)
+        return self._arranged(transaction, Claims(claim_tx.claimed, None, result.again_s, result.is_near))
 
     def _arranged(self, transaction: Transaction, claims: Claims) -> Claims:
         """Begin the claimed runs and return the other claims. The first steps of the runs can be claimed at once."""

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tickwork.core.limits.lanes import read_lane
-from tickwork.store.claim.limited import OPEN_LIMIT
 from tickwork.store.claim.positions import places_of, ranges_of
-from tickwork.store.claim.types import LaneHead, PickRequest, Place
+from tickwork.store.claim.types import OPEN_KEYS, LaneHead, PickRequest, Place
 from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition
 from tickwork.store.postgres.params import array, text_array
 
@@ -26,7 +25,7 @@ def asked_for(queues: Sequence[str], reached: Mapping[Place, CursorPosition] = _
     """Return the parameters of `surroundings` and `heads`, with the positions to begin at."""
     lanes = _lanes(queues, reached)
     places = places_of([*queues, *lanes])
-    about = {"queues": text_array(queues), "limit": str(OPEN_LIMIT)}
+    about = {"queues": text_array(queues), "limit": str(OPEN_KEYS)}
     return {**about, **placed(places, reached), **_spans(queues, lanes)}
 
 

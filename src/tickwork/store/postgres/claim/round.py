@@ -120,7 +120,7 @@ class PostgresClaimTx:
             opens_at_us,
         )
 
-    def neighbours(self) -> list[ClaimingWorker]:
+    def claiming_workers(self) -> list[ClaimingWorker]:
         (rows,) = self._together(("neighbours", {}))
         return [row_codec.neighbour(*row) for row in rows]
 
@@ -302,7 +302,7 @@ class PostgresClaimTx:
 
         Inside a transaction that several verbs share, the commit comes later.
         """
-        wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in plan.masses]
+        wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in plan.bulk_parks]
         if plan.starts:
             places = _places(one for one, _ in plan.starts)
             wanted.append(
@@ -343,7 +343,7 @@ class PostgresClaimTx:
             )
             for one, _ in plan.starts
         ]
-        return sum(count for ((count,),) in found[: len(plan.masses)])
+        return sum(count for ((count,),) in found[: len(plan.bulk_parks)])
 
 
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
