@@ -1,14 +1,17 @@
-"""What all tests share: a PostgreSQL of their own, and the rule that its tests are never skipped."""
+"""Fixtures for all tests: a PostgreSQL server, empty stores, an app on a store. PostgreSQL tests are never skipped."""
 
 import os
 import uuid
 from collections.abc import Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from sim.start import seeds_of_commit
-from tests.postgres_server import GivenPostgres, Postgres, PostgresServer
+from tests.postgres_server import GivenPostgres, Postgres, PostgresServer, delete_rows
+from tickwork import Tickwork
 
 # On a loaded machine one slow example says nothing about the code; pytest-timeout bounds the whole test.
 settings.register_profile("tickwork", deadline=None, print_blob=True)
@@ -40,6 +43,35 @@ def postgres_url(postgres_server: Postgres) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex}"
     yield postgres_server.create_database(name)
     postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: Postgres) -> str:
+    """One database with our schema for all tests; each finds it empty, which is quicker than to make another."""
+    url = postgres_server.create_database(f"workers_{uuid.uuid4().hex}")
+    app = Tickwork(url, upgrade=True)
+    app.store.now()
+    app.close()
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store: a new SQLite file, and a PostgreSQL database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/tickwork.db"
+    url: str = request.getfixturevalue("postgres_database")
+    delete_rows(url)
+    return url
+
+
+@pytest.fixture
+def app(store_url: str) -> Iterator[Tickwork]:
+    """An app of the test's own on that store."""
+    app = Tickwork(store_url)
+    yield app
+    with suppress(Exception):  # a test may have closed it, or broken its store
+        app.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -319,3 +319,11 @@ def wait_for(condition: Callable[[], bool], limit_s: float) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def delete_rows(url: str) -> None:
+    """Delete all rows of a PostgreSQL store, except the record of its migrations."""
+    with psycopg.connect(url) as connection:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = 'tickwork' AND tablename <> 'migrations'"
+        for (table,) in connection.execute(query).fetchall():
+            connection.execute(f'DELETE FROM tickwork."{table}"')  # type: ignore[arg-type]

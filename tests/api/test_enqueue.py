@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, JobFailed, JobNotFound, Tickwork, current_job
 from tickwork.errors import InvalidArguments, StoreUnreachable
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import JobCancelled, JobFailed, Tickwork, TickworkError, WaitTimeout
 from tickwork.core.job import JobState
 from tickwork.errors import InvalidOption, JobEnded

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, breaker, concurrency, debounce, every, rate, throttle
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, JobExpired, JobFailed, Tickwork, current_job
 from tickwork.core.job import JobView
 from tickwork.errors import InvalidOption, KeyTaken

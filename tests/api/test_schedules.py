@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, after, at, calendar, cron, current_job, every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption, ScheduleNotFound

@@ -14,7 +14,8 @@ import pytest
 import sqlalchemy
 from sqlalchemy.orm import Session
 
-from tests.worker.fixtures import eventually, output_of, supersede
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of, supersede
 from tickwork import Job, JobFailed, Tickwork, current_job
 from tickwork.errors import InvalidInput, LeaseLost, MixedDrivers
 

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.worker.fixtures import app, postgres_database, store_url
 from tickwork import Fatal, Job, Tickwork
 from tickwork.cli.main import main
-
-__all__ = ["app", "postgres_database", "store_url"]
 
 
 class Cli:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 
 class Program:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Cli, Shop
 from tests.cli.programs import program
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.core.access.scopes import read_token
 from tickwork.http import server as http_server
 from tickwork.http.server import ServerOptions

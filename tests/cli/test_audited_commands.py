@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Cli, Shop
 from tests.store.contents import contents
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import every
 from tickwork.cli.audit_rows import by
 from tickwork.cli.main import main

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.declare.test_dags import BAD, EXAMPLE
+from tests.declare.dag_texts import BAD, EXAMPLE
 
 CODE = """
 from tickwork import InvalidInput, Tickwork

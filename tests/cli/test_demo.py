@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from tests.cli.programs import gone, program
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.cli.demo.screen import fair_share, line, screen
 from tickwork.cli.demo.watch import DemoSnapshot, NotableJob
 from tickwork.core.job import QueueView, WorkerView

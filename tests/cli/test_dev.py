@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import gone, program
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.cli.processes.dev import fingerprint, folder_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Cli
 from tests.cli.programs import program
 from tests.importers.traces import montage_trace
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, every
 from tickwork.core.yaml_loader import read_yaml
 from tickwork.declare.export_yaml import specs_as_yaml

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests.cli.conftest import Cli, Shop
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Cancelled, decide

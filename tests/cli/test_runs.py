@@ -10,7 +10,7 @@ from click.testing import Result
 
 from tests.cli.conftest import Cli
 from tests.cli.dag_shop import WAIT_S, DagShop
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, every
 from tickwork.cli.dags.run_page import choose
 from tickwork.core.dag.overview import StepLine

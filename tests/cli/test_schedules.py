@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Cli, Shop
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import after, cron, every
 
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from tests.cli.conftest import Cli, Shop
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.cli.admin import doctor
 from tickwork.cli.command import shown_url

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Cli
 from tests.cli.programs import gone, program
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 
 SHOP = """

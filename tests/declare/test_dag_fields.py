@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.declare.test_dags import BAD, EXAMPLE
+from tests.declare.dag_texts import BAD, EXAMPLE
 from tickwork.core.schedule.policy import POLICIES
 from tickwork.core.yaml_loader import read_documents
 from tickwork.declare.dag_fields import CalendarFields, ScheduleFields, TaskScheduleFields, file_schema

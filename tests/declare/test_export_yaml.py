@@ -1,7 +1,7 @@
 """What `--yaml` prints is what `tickwork apply` reads: the same schedules, by either way."""
 
-from tests.importers.test_cronjob import FULL, cronjob, read
-from tests.importers.test_crontab import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FEDORA, LARAVEL, MDADM, PHP
+from tests.importers.cronjob_texts import FULL, cronjob, read
+from tests.importers.crontab_texts import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FEDORA, LARAVEL, MDADM, PHP
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.declare.documents import read_declared
 from tickwork.declare.export_yaml import specs_as_yaml

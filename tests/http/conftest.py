@@ -6,7 +6,6 @@ from random import Random
 import pytest
 from starlette.testclient import TestClient
 
-from tests.worker.fixtures import app, postgres_database, store_url
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.http.asgi import asgi
@@ -14,8 +13,6 @@ from tickwork.http.auth.access import StoreAccess, TokenAccess
 from tickwork.http.routes import ROUTES
 from tickwork.http.server_context import ServerContext, build_context
 from tickwork.security import credentials
-
-__all__ = ["app", "postgres_database", "store_url"]
 
 TOKEN = "a-token-of-tests"
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.store.hammer import at_once
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, every
 from tickwork.core.job import JobFilter
 from tickwork.errors import StoreError

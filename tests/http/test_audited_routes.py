@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.http.conftest import TOKEN
 from tests.store.builders import a_worker
 from tests.store.contents import contents
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, every
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError

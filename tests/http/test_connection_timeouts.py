@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.http.connections import timeouts
 from tickwork.http.connections.acceptor import BoundedServer
 from tickwork.http.connections.limits import ConnectionLimits, Connections

@@ -23,7 +23,6 @@ from starlette.testclient import TestClient
 
 from tests.http.conftest import TOKEN
 from tests.http.edges import spiced
-from tests.http.test_hostile import DAG
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.access.scopes import ROLES
@@ -38,6 +37,13 @@ EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "4"))
 CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
 CALLERS = ("admin", "viewer", "enqueuer", "nobody")
 IDS = {"jobs": "job", "dags/name/runs": "run"}  # what makes a thing whose id routes are about
+DAG = """
+dags:
+  name:
+    params: {a: {type: string, default: x}}
+    steps:
+      a: {task: a, args: {a: "${params.a}"}}
+"""
 
 
 class Tried(NamedTuple):

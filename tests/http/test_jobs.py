@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail, succeed
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, debounce, every
 from tickwork.blobs import LocalBlobs
 from tickwork.core.arguments.payload import RESULT_LIMIT

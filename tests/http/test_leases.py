@@ -12,7 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.store.builders import claim_one
-from tests.worker.fixtures import eventually, output_of, supersede
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of, supersede
 from tickwork import Job, Tickwork, at, concurrency, every
 from tickwork.clock import SystemClock
 from tickwork.config import load_settings

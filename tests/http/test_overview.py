@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import claimed, fail, succeed
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, cron, every
 from tickwork.clock import SystemClock
 from tickwork.errors import Fatal

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import WORKER, claimed, fail, register, succeed
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, breaker, concurrency, every
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition

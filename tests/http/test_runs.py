@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, every
 from tickwork.errors import Fatal
 

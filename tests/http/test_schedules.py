@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.http.work import claimed, succeed
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, calendar, current_job, every
 from tickwork.core.yaml_loader import write_yaml
 from tickwork.declare.documents import read_declared

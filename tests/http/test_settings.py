@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from starlette.testclient import TestClient
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.config import SETTINGS, find_settings

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from tests.certificates import self_signed
 from tests.cli.programs import program
-from tests.worker.tasks.test_smtp import certificate
 from tickwork import Tickwork
 from tickwork.config import load_settings
 from tickwork.errors import InvalidInput
@@ -20,10 +20,14 @@ from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import add_user
 from tickwork.store.admin.access import AuditFilter
 
-__all__ = ["certificate"]
 SESSION = "/api/v1/session"
 LOGIN = {"user": "ada", "password": "correct horse"}
 FORWARDED = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return self_signed(tmp_path_factory.mktemp("tls"), "localhost")
 
 
 def client_from(app: Tickwork, parts: ServerContext, address: str, trusted: str | None = None) -> TestClient:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.errors import InvalidInput
 

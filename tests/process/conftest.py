@@ -1,3 +1,5 @@
+"""Workers as processes, on a store of each kind; tests that fail show what the workers wrote."""
+
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -6,10 +8,7 @@ import pytest
 from tests.postgres_server import PostgresServer
 from tests.process.harness import Workers
 from tests.process.ledger import Ledger
-from tests.worker.fixtures import app, postgres_database, store_url
 from tickwork import Tickwork
-
-__all__ = ["app", "postgres_database", "store_url"]
 
 _LOGS_SHOWN = 20  # of the workers of a test that failed
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.process.witness import Event, Witness
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, Tickwork
 from tickwork.worker.process.fork_server_main import CHILD_NAME, NAME
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.cli.programs import program
-from tests.worker.fixtures import eventually, output_of
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork import Job, Tickwork
 
 pytestmark = pytest.mark.process

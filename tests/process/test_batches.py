@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.process.harness import Workers, consistent, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job
 
 pytestmark = pytest.mark.process

@@ -24,7 +24,7 @@ from psycopg.conninfo import make_conninfo
 from tests.cli.programs import Program, program
 from tests.ui.browsing import ARGUMENTS, chromium
 from tests.ui.places import patterns
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.http.routes import ROUTES
 from tickwork.security.credentials import create_key

@@ -9,7 +9,7 @@ import pytest
 
 from tests.postgres_server import PostgresServer
 from tests.process.harness import Workers, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

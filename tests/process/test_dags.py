@@ -23,7 +23,7 @@ from tests.process.dag_tasks import ETL_PARENTS, LATTICE_JOBS, LATTICE_PARENTS, 
 from tests.process.harness import Workers
 from tests.process.ledger import Ledger, sqlite_connection
 from tests.process.storm import LEASE_S, Storm
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.api.runs import Run
 from tickwork.config import load_settings
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.process.harness import Workers, consistent, gone, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.process
 

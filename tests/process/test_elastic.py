@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.process.harness import Workers, gone, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 

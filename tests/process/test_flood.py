@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.process.harness import PATH, die_with_the_tests
-from tests.process.test_server_under_fire import Server, serving
-from tests.worker.fixtures import eventually
+from tests.process.server_process import Server, serving
+from tests.waiting import eventually
 from tickwork import Tickwork
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

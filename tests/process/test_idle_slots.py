@@ -8,7 +8,7 @@ import pytest
 
 from tests.process.harness import Workers
 from tests.process.witness import Event
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.process
 

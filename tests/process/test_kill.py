@@ -9,7 +9,7 @@ import pytest
 
 from tests.process.harness import WorkerProcess, Workers, consistent, gone, settled
 from tests.process.witness import Event
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job
 
 pytestmark = pytest.mark.process

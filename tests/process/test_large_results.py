@@ -7,7 +7,7 @@ import pytest
 
 from tests.process import large_results
 from tests.process.harness import Workers
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.api.runs import Run
 

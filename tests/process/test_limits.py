@@ -18,7 +18,7 @@ from tests.postgres_server import PostgresServer
 from tests.process.harness import WorkerProcess, Workers
 from tests.process.ledger import Ledger, Observer, Step
 from tests.process.storm import LEASE_S, Storm
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.errors import StoreError
 
 pytestmark = pytest.mark.process

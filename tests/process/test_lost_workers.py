@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.harness import PATH, Workers, die_with_the_tests
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, Tickwork
 
 pytestmark = pytest.mark.process

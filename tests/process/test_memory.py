@@ -3,7 +3,7 @@
 import pytest
 
 from tests.process.harness import Workers, gone, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import JobFailed
 
 pytestmark = pytest.mark.process

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import program
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tests.worker.listeners import says, web
 from tickwork import Tickwork
 

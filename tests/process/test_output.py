@@ -9,7 +9,8 @@ import pytest
 
 from tests.process.forging_tasks import WAYS
 from tests.process.harness import Workers, gone, settled
-from tests.worker.fixtures import eventually, output_of
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork.worker.run.capture import LOG_LIMIT
 
 pytestmark = pytest.mark.process

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tests.process.harness import WorkerProcess, Workers, consistent, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.process
 

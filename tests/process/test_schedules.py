@@ -21,7 +21,7 @@ import pytest
 
 from tests.process.harness import die_with_the_tests
 from tests.process.ledger import sqlite_connection
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import every

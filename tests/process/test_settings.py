@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.process.harness import Workers, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.process
 

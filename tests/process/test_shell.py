@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.programs import Program, gone, program
 from tests.process.harness import children_of, name_of, pids, read, state_of
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.worker.process.fork_server_main import CHILD_NAME
 

@@ -13,7 +13,7 @@ import pytest
 from tests.postgres_server import PostgresServer
 from tests.process.harness import WorkerProcess, Workers, settled
 from tests.silent_proxy import Mode, SilentProxy
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, Tickwork, current_job
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

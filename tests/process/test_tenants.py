@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.process.harness import Workers
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.process
 

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from tests.process.harness import Workers, consistent, gone, settled
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job
 
 pytestmark = pytest.mark.process

@@ -1,3 +1,5 @@
+"""The stores and the clock of tests/store, for services."""
+
 from tests.store.conftest import (
     clock,
     kind,

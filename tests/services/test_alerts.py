@@ -1,6 +1,5 @@
 """The notifier on both stores, in virtual time: a case is told once, a storm in one message, by whoever looks first."""
 
-import json
 import logging
 from datetime import timedelta
 from random import Random
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.services.builders import a_notifier, messages
 from tests.store.builders import (
     HOUR,
     MINUTE,
@@ -43,11 +43,6 @@ from tickwork.testing import VirtualClock
 TICK = timedelta(seconds=INTERVAL_S)
 
 
-def a_notifier(store: Store, clock: VirtualClock, seed: int = 1) -> Alerts:
-    ids = IdMaker(lambda: clock.wall_us() // 1000, Random(seed).getrandbits)
-    return Alerts(store, ids, clock, "https://tick.example")
-
-
 @pytest.fixture
 def notifier(store: Store, clock: VirtualClock) -> Alerts:
     store.put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
@@ -64,12 +59,6 @@ def go_on(notifier: Alerts, clock: VirtualClock, duration: timedelta = 3 * LAG) 
     while clock.now() < until:
         wait = timedelta(seconds=notifier.tick(clock.monotonic()))
         clock.advance(max(wait, least) if wait else timedelta(microseconds=1))
-
-
-def messages(store: Store) -> list[dict[str, Any]]:
-    """The bodies of all messages that were enqueued, the first one first."""
-    found = store.list_jobs(JobFilter(collection=OWN), 1000)
-    return [json.loads(view.args)["json"] for view in reversed(found)]
 
 
 def texts(store: Store) -> list[str]:

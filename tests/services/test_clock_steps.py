@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.test_alerts import a_notifier, messages
-from tests.services.test_scheduler import a_scheduler, fires, put
+from tests.services.builders import a_notifier, a_scheduler, fires, messages, put
 from tests.store.builders import (
     DAY,
     HOUR,
@@ -28,7 +27,7 @@ from tests.store.builders import (
 )
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tests.store.test_limits import limited
+from tests.store.limits_helpers import limited
 from tickwork.core.job import Policy
 from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.limits import LimitKey, rate

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tests.services.builders import SECONDS, a_scheduler, fires, put
 from tests.store.builders import (
     HOUR,
     MINUTE,
@@ -36,23 +37,13 @@ from tickwork.core.schedule.spec import new_spec
 from tickwork.errors import InvalidOption, StoreUnreachable, check
 from tickwork.services.scheduler import POLL_S, Scheduler
 from tickwork.store.base import Store
-from tickwork.store.schedules import FireView, ScheduleMove
+from tickwork.store.schedules import ScheduleMove
 from tickwork.testing import VirtualClock
-
-SECONDS = every("1s")
-
-
-def a_scheduler(store: Store, clock: VirtualClock, seed: int = 1) -> Scheduler:
-    return Scheduler(store, IdMaker(lambda: clock.wall_us() // 1000, Random(seed).getrandbits), clock)
 
 
 @pytest.fixture
 def scheduler(store: Store, clock: VirtualClock) -> Scheduler:
     return a_scheduler(store, clock)
-
-
-def put(store: Store, rule: Any = SECONDS, name: str = "s", **given: Any) -> None:
-    store.put_schedules([new_spec(name, "t", rule, **given)])
 
 
 def go_on(scheduler: Scheduler, clock: VirtualClock, duration: timedelta) -> None:
@@ -64,10 +55,6 @@ def go_on(scheduler: Scheduler, clock: VirtualClock, duration: timedelta) -> Non
             clock.advance(until - clock.now())
             return
         clock.advance(max(wait, timedelta(microseconds=1)))
-
-
-def fires(store: Store, name: str = "s") -> list[FireView]:
-    return list(reversed(store.fires(name, 1000)))
 
 
 def dues(store: Store, name: str = "s") -> list[datetime]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import NewJob, Policy, TaskDefinition
+from tests.worker.mock_pools import TASK, Pools, SlowStore, insert
+from tickwork.core.ids import WorkerId
 from tickwork.store import base
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
@@ -23,32 +21,6 @@ from tickwork.worker.process.children import Child, ChildLimits, ChildPool
 from tickwork.worker.process.console import PassedOnOutput
 from tickwork.worker.process.output_attribution import OutputAttribution
 from tickwork.worker.worker import Worker
-
-TASK = TaskDefinition("t", "default", 5, Policy(), b"{}")
-
-
-class Pools(Mock):
-    """Runs nothing by itself; `news` is what is said next."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: list[Assignment] = []
-        self.news: list[tuple[object, object]] = []
-        self.stalled.return_value = False
-
-    def submit(self, assignments: Sequence[Assignment], alone: bool) -> None:
-        self.given += assignments
-
-    def poll(self) -> list[tuple[object, object]]:
-        news, self.news = self.news, []
-        return news
-
-    def _get_child_mock(self, /, **given: object) -> Mock:
-        return Mock(**given)
-
-
-def insert(store: Any, number: int, **how: Any) -> None:
-    store.insert_jobs([NewJob(JobId(f"019a8f3e-1c2d-7abc-8def-{number:012x}"), "t", b"{}", **how)])
 
 
 def test_a_worker_without_a_free_slot_does_not_ask_without_end_for_what_is_due_soon() -> None:
@@ -71,22 +43,6 @@ def test_a_worker_without_a_free_slot_does_not_ask_without_end_for_what_is_due_s
     insert(store, 1001, delay=timedelta(milliseconds=100))
     worker.called = True
     assert worker.tick(clock.monotonic()) == pytest.approx(0.1)
-
-
-class SlowStore:
-    """A store whose claims take a while."""
-
-    def __init__(self, store: SqliteStore, clock: VirtualClock) -> None:
-        self._store = store
-        self._clock = clock
-        self.takes = timedelta(0)
-
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self._store, verb)
-
-    def exchange(self, *given: Any) -> Any:
-        self._clock.advance(self.takes)
-        return self._store.exchange(*given)
 
 
 def test_a_lease_that_ends_during_a_tick_stops_handlers_at_the_next_one() -> None:

@@ -6,6 +6,7 @@ from itertools import count
 from random import Random, SystemRandom
 from typing import Any
 
+from tickwork.core.hooks.hook import Delivery, Hook
 from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import AskingAttempt, AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
 from tickwork.core.outcome import Abandoned, Ending, Failed, Succeeded, Transition, decide
@@ -147,3 +148,12 @@ def asking(claimed: Claimed) -> AskingAttempt:
 
 def with_retries(retries: int) -> Policy:
     return Policy(retry=RetryPolicy(retries=retries))
+
+
+def a_hook(name: str = "pushed", **given: object) -> Hook:
+    return Hook(**{"name": name, "style": "github", "secret": "GITHUB", "target": "build", **given})  # type: ignore[arg-type]
+
+
+def a_delivery(hook: str = "pushed", **given: object) -> Delivery:
+    what = {"id": an_id(), "hook": hook, "is_genuine": True, "outcome": "accepted", "size": 12}
+    return Delivery(**{**what, **given})  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import Any
 from tests.store.builders import HOUR, SECOND, a_job, again, failed, reap, register, succeeded, with_retries
 from tests.store.dag_graphs import DECIDES_AFTER, EXPIRES, TASKS, VALUES, encoded, some_params
 from tests.store.dag_model import LIVE, Job, Model, Place
-from tests.store.test_limits import gate
+from tests.store.limits_helpers import gate
 from tickwork.core.dag.graph import Graph
 from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobState

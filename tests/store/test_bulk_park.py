@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.store.builders import SECOND, a_job, insert_one, register, state_of, succeeded
-from tests.store.test_limits import gate, ids, in_order, limited, take
+from tests.store.limits_helpers import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.limits.limits import concurrency, sequence

@@ -8,6 +8,7 @@ from tests.store.builders import (
     MINUTE,
     SECOND,
     a_definition,
+    a_hook,
     a_job,
     a_worker,
     again,
@@ -22,7 +23,6 @@ from tests.store.builders import (
     succeeded,
 )
 from tests.store.dags import a_graph, a_step, begin_run
-from tests.store.test_hooks import a_hook
 from tickwork.core.bulk_operation import BulkAction, BulkChange
 from tickwork.core.ids import IdMaker, JobId, created_at
 from tickwork.core.job import JobFilter

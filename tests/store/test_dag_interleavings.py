@@ -28,8 +28,8 @@ from tests.store.dags import (
     take,
 )
 from tests.store.interleaving import wipe
+from tests.store.limits_helpers import gate
 from tests.store.stepping import Make, SteppedStore, Stepper, Verb
-from tests.store.test_limits import gate
 from tickwork.core.dag.graph import ApprovalStep, Graph, JsonTemplate, Placeholder, Result
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, Policy

@@ -39,7 +39,7 @@ from tests.store.dags import (
     steps_of,
     take,
 )
-from tests.store.test_limits import gate
+from tests.store.limits_helpers import gate
 from tickwork.core.dag.graph import (
     ApprovalStep,
     Condition,

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
 
-import msgspec
 import pytest
 
 from tests.store.builders import (
-    DAY,
     HOUR,
     MINUTE,
     SECOND,
-    a_job,
     again,
     failed,
     reap,
@@ -22,45 +18,11 @@ from tests.store.builders import (
     state_of,
     succeeded,
 )
-from tickwork.core.ids import JobId, WorkerId
-from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
-from tickwork.core.job_limits import JobStamper, TaskLimits, rules_of
-from tickwork.core.limits.debounce import Debounce, Throttle, debounce, throttle
+from tests.store.debounce_task import WAIT, Task, number
+from tickwork.core.job import JobState
+from tickwork.core.limits.debounce import debounce, throttle
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
-
-WAIT = 5 * SECOND
-
-
-class Task:
-    """A task with a habit, as a store sees it: `call` is what an enqueue stores."""
-
-    def __init__(self, store: Store, habit: Debounce | Throttle) -> None:
-        job_limits = TaskLimits(habit=habit)
-        self.store = store
-        self.stamp = JobStamper("t", job_limits, "default", None, (), "")
-        store.declare_limits(dict(rules_of("t", job_limits)))
-        self.worker = register(store, lease=DAY)
-
-    def job(self, n: int) -> NewJob:
-        return self.stamp.on(a_job(args=msgspec.json.encode({"account": "a", "n": n})))
-
-    def call(self, *numbers: int, tx: Any = None) -> list[JobId]:
-        return [job_id for n in numbers for job_id in self.store.insert_jobs([self.job(n)], tx=tx)]
-
-    def claim(self, worker: WorkerId | None = None) -> list[Claimed]:
-        return self.store.claim_jobs(worker or self.worker, ["default"], ["t"], 100).jobs
-
-    def start(self, worker: WorkerId | None = None) -> Claimed:
-        (one,) = self.claim(worker)
-        return one
-
-    def lives(self) -> int:
-        return sum(not view.state.ended for view in self.store.list_jobs(JobFilter(), 100))
-
-
-def number(claimed: Claimed) -> int:
-    return int(msgspec.json.decode(claimed.args)["n"])
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.store.builders import HOUR, again, register, succeeded
+from tests.store.debounce_task import WAIT, Task, number
 from tests.store.stepping import Verb
-from tests.store.test_debounce import WAIT, Task, number
 from tickwork.core.job import Claimed
 from tickwork.core.limits.debounce import debounce
 from tickwork.store.postgres import PostgresStore

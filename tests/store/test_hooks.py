@@ -3,20 +3,10 @@
 import msgspec
 import pytest
 
-from tests.store.builders import SECOND, an_id
-from tickwork.core.hooks.hook import Delivery, Hook
+from tests.store.builders import SECOND, a_delivery, a_hook, an_id
 from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
-
-
-def a_hook(name: str = "pushed", **given: object) -> Hook:
-    return Hook(**{"name": name, "style": "github", "secret": "GITHUB", "target": "build", **given})  # type: ignore[arg-type]
-
-
-def a_delivery(hook: str = "pushed", **given: object) -> Delivery:
-    what = {"id": an_id(), "hook": hook, "is_genuine": True, "outcome": "accepted", "size": 12}
-    return Delivery(**{**what, **given})  # type: ignore[arg-type]
 
 
 def test_a_hook_is_given_back_as_it_was_put(store: Store, clock: VirtualClock) -> None:

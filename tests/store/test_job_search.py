@@ -19,7 +19,7 @@ from tests.store.builders import (
     register,
     running,
 )
-from tests.store.test_limits import limited, take
+from tests.store.limits_helpers import limited, take
 from tickwork.core.ids import JobId, WorkerId, created_at
 from tickwork.core.job import JobFilter, JobState, JobView, QueuedReason
 from tickwork.core.limits.lanes import JobLimits

@@ -29,60 +29,22 @@ from tests.store.builders import (
     states_of,
     succeeded,
 )
+from tests.store.limits_helpers import claims, gate, ids, in_order, limited, needing, of_tenant, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.limits.breaker import breaker
-from tickwork.core.limits.gates import read_gate
 from tickwork.core.limits.lanes import JobLimits, home_lane
 from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
-from tickwork.core.placement.needs import Offer, read_needs, read_offer
+from tickwork.core.placement.needs import Offer, read_offer
 from tickwork.core.placement.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
 from tickwork.core.why import RUNNABLE, explain, runnable
-from tickwork.store.base import Claims, Store, WorkerRegistration
+from tickwork.store.base import Store, WorkerRegistration
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.row_codec import to_us
 from tickwork.testing import VirtualClock
 
 SECOND = timedelta(seconds=1)
-
-
-def limited(key: str = "", limit: str = "two", weight: int = 1, **changes: Any) -> NewJob:
-    return a_job(job_limits=JobLimits(slots=(LimitUse(limit, key, weight),)), **changes)
-
-
-def in_order(key: str, **changes: Any) -> NewJob:
-    return a_job(job_limits=JobLimits(slots=(LimitUse("line", key, 1),), sequence=True), **changes)
-
-
-def of_tenant(tenant: str, **changes: Any) -> NewJob:
-    return a_job(job_limits=JobLimits(tenant=tenant), **changes)
-
-
-def needing(**needs: Any) -> NewJob:
-    return a_job(job_limits=JobLimits(needs=read_needs(needs).text))
-
-
-def claims(
-    store: Store,
-    worker: WorkerId,
-    limit: int = 100,
-    reach: LimitedCapacity | None = None,
-    queues: tuple[str, ...] = ("default",),
-) -> Claims:
-    return store.claim_jobs(worker, list(queues), ["t", "other"], limit, reach=reach)
-
-
-def take(store: Store, worker: WorkerId, limit: int = 100, **how: Any) -> list[Claimed]:
-    return claims(store, worker, limit, **how).jobs
-
-
-def ids(claimed: list[Claimed]) -> list[JobId]:
-    return [one.job_id for one in claimed]
-
-
-def gate(store: Store, kind: str, **given: Any) -> None:
-    store.put_gate(read_gate(kind, given, to_us(store.now())))
 
 
 # -- tenants, of whom some have nothing that the worker can run

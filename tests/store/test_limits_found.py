@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.store.builders import HOUR, SECOND, a_job, again, register, states_of, succeeded
-from tests.store.test_limits import gate, ids, limited, take
+from tests.store.limits_helpers import gate, ids, limited, take
 from tickwork.core.job import JobState
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence

@@ -15,8 +15,8 @@ import pytest
 
 from tests.store.builders import HOUR, MINUTE, NOTHING, a_job, again, insert_one, reap, register, succeeded
 from tests.store.interleaving import wipe
+from tests.store.limits_helpers import gate, ids, in_order, limited, take
 from tests.store.stepping import SteppedStore, Stepper, Verb, meet
-from tests.store.test_limits import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.lanes import JobLimits

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.store.builders import HOUR, SECOND, a_job, again, failed, reap, register, succeeded
+from tests.store.limits_helpers import gate
 from tests.store.limits_model import Job, Model
-from tests.store.test_limits import gate
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
 from tickwork.core.limits.lanes import JobLimits

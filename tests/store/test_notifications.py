@@ -163,7 +163,7 @@ def test_many_waiting_jobs_cost_no_more_than_those_that_are_new(store: Store, cl
 
 
 def test_occurrences_that_were_missed_are_seen(store: Store, clock: VirtualClock) -> None:
-    from tests.services.test_scheduler import a_scheduler
+    from tests.services.builders import a_scheduler
 
     store.put_schedules([new_spec("s", "t", every("1h"), catchup="latest")])
     began = clock.now()

@@ -22,7 +22,7 @@ from tests.store.builders import (
     running,
     state_of,
 )
-from tests.store.test_limits import in_order, limited, take
+from tests.store.limits_helpers import in_order, limited, take
 from tickwork.core.bulk_operation import BulkAction, BulkChange, BulkOperation, OperationState
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, Policy

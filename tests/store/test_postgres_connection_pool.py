@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.store.builders import MINUTE, insert_one, register
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.errors import StoreUnreachable
 from tickwork.store.base import PoolSizes
 from tickwork.store.postgres import PostgresStore

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.silent_proxy import Mode, SilentProxy
 from tests.store.builders import MINUTE, a_job, claim, claim_one, insert_one, register, running, state_of, succeeded
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.core.job import JobState
 from tickwork.errors import StoreUnreachable
 from tickwork.store.postgres import PostgresStore

@@ -21,7 +21,7 @@ from tests.store.builders import (
     register,
     succeeded,
 )
-from tests.store.test_limits import gate, ids, in_order, limited, take
+from tests.store.limits_helpers import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState, Policy
 from tickwork.core.limits.lanes import JobLimits

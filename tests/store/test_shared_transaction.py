@@ -7,7 +7,7 @@ import pytest
 from tests.store.builders import a_job, claim, insert_one, jobs, register, running, state_of, succeeded
 from tests.store.conftest import OpensStore
 from tests.store.dags import a_graph, a_step, begin_run, take
-from tests.store.test_limits import limited
+from tests.store.limits_helpers import limited
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import KeyTaken

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.store.builders import HOUR, SECOND, a_job, again, insert_one, jobs, register, states_of, succeeded
-from tests.store.test_limits import gate, ids, in_order, limited
+from tests.store.limits_helpers import gate, ids, in_order, limited
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.limits.lanes import JobLimits

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx2
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork
 
 HERE = Path(__file__).parent

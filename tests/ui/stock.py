@@ -9,7 +9,7 @@ import httpx2
 
 from tests.ui.hostile import HOSTILE, MAIL
 from tests.ui.serving import PASSWORD, VIEWER, Served
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job
 
 SECRET = "a secret of a hook"

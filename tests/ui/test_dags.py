@@ -12,7 +12,7 @@ from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter
 from tests.ui.hostile import HOSTILE
 from tests.ui.serving import Served
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 
 RUN_S = 60.0
 FIRST = """

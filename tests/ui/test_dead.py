@@ -7,9 +7,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter
+from tests.ui.pages import show
 from tests.ui.serving import Served
-from tests.ui.test_walk import show
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job
 from tickwork.core.job import JobState
 

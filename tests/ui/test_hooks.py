@@ -6,9 +6,9 @@ import subprocess
 
 from playwright.sync_api import Page, expect
 
+from tests.ui.pages import show
 from tests.ui.serving import Served
 from tests.ui.stock import SECRET, deliver
-from tests.ui.test_walk import show
 
 
 def test_deliveries_are_shown_as_they_are_recorded(page: Page, served: Served) -> None:

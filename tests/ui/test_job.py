@@ -11,7 +11,7 @@ from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter
 from tests.ui.serving import Served
 from tests.ui.shop import HOSTILE, MAIL
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job
 
 LINES = 100_000

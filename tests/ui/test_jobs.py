@@ -10,7 +10,7 @@ from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter
 from tests.ui.serving import Served
 from tests.ui.shop import HOSTILE
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job
 
 PHONE = {"width": 390, "height": 844}

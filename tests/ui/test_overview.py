@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter
 from tests.ui.serving import Served
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.core.job import JobFilter, JobState
 
 SETTLE_S = 30

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.hostile import HOSTILE
+from tests.ui.pages import show
 from tests.ui.serving import Served
-from tests.ui.test_walk import show
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import breaker, concurrency
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.limits.limits import LimitKey

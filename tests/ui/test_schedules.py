@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.ui.pages import show
 from tests.ui.serving import Served
-from tests.ui.test_walk import show
 
 
 def test_the_list_tells_each_schedule_with_its_rule_and_what_it_last_did(page: Page, served: Served) -> None:

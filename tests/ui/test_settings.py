@@ -6,8 +6,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ui.browsing import watched_page
 from tests.ui.hostile import HOSTILE
+from tests.ui.pages import show
 from tests.ui.serving import PASSWORD, VIEWER, Served
-from tests.ui.test_walk import show
 
 
 def row(page: Page, table: str, name: str) -> Locator:

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter, enter_as_viewer
+from tests.ui.pages import show
 from tests.ui.places import UI, example, patterns
 from tests.ui.proxy import proxied
 from tests.ui.serving import TOKEN, Served
@@ -24,13 +25,6 @@ SMALL = {"width": 320, "height": 568}  # also a screen of 1280 px at four times 
 TROUBLE = "#content .empty[role=alert]"
 LEAVES = [pattern for pattern in patterns() if "/:" not in pattern]
 FOR_ADMINS = {f"/settings?part={part}" for part in ("keys", "users", "secrets", "audit", "configuration")}
-
-
-def show(page: Page, address: str, path: str) -> None:
-    """Go to a page of the UI and wait until it shows itself, and not that it loads."""
-    page.goto(f"{address}/#{path}")
-    expect(page.locator("#content h1, #content .empty h2").first).to_be_visible()
-    expect(page.locator("#content .loading")).to_have_count(0)
 
 
 def arrive(page: Page, address: str, path: str) -> None:

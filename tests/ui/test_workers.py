@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.ui.pages import show
 from tests.ui.serving import Served
-from tests.ui.test_walk import show
 from tickwork.core.ids import WorkerId
 from tickwork.core.placement.needs import read_offer
 from tickwork.store.base import WorkerRegistration

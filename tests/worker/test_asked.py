@@ -1,6 +1,6 @@
 """A worker does what somebody asks of it through the store."""
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.errors import WaitTimeout

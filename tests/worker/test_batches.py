@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.worker.fixtures import eventually, output_of
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork import (
     Cancel,
     Fatal,

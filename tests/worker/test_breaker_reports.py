@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.store.builders import a_job, jobs
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tests.worker.quiet import QuietPools, a_worker
 from tickwork import Tickwork, breaker, concurrency
 from tickwork.clock import SystemClock

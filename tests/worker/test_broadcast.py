@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from tests.store.builders import MINUTE, a_worker, register
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, Tickwork, current_job, debounce
 from tickwork.core.ids import WorkerId
 from tickwork.errors import InvalidOption

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.test_found import TASK, Pools, SlowStore, insert
+from tests.worker.mock_pools import TASK, Pools, SlowStore, insert
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions

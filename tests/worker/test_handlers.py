@@ -7,7 +7,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from tests.worker.fixtures import eventually, supersede
+from tests.waiting import eventually
+from tests.worker.job_helpers import supersede
 from tickwork import (
     Cancel,
     Fatal,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Tickwork, current_job
 from tickwork.clock import SystemClock
 from tickwork.core.ids import WorkerId

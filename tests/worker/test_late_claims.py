@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.test_found import TASK, Pools, insert
+from tests.worker.mock_pools import TASK, Pools, insert
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
 from tickwork.errors import StoreUnreachable

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from tests.worker.fixtures import eventually
-from tests.worker.process.test_children import Pool, assignment, pool
+from tests.waiting import eventually
+from tests.worker.process.child_pool import Pool, assignment
 from tickwork.core.ids import WorkerId
 from tickwork.worker.heartbeat import Lease
 from tickwork.worker.ipc.protocol import AttemptsEnded, ChildDied, Returned
 from tickwork.worker.lease_watch import LeaseWatch
-
-__all__ = ["pool"]
 
 LENGTH_S = 30.0
 SLEEPS = '{"seconds": 1000}'

@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from tests.worker.fixtures import eventually, output_of
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork import Tickwork, current_job
 from tickwork.worker.run.capture import LOG_LIMIT, OutputSink
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.store.builders import SECOND, a_job, insert_one, jobs
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tests.worker.quiet import a_worker
 from tickwork import Tickwork, concurrency, current_job
 from tickwork.core.job import NewJob

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually, output_of
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork import JobCancelled, JobFailed, Tickwork
 from tickwork.errors import InvalidInput
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import Program, program
-from tests.worker.fixtures import eventually, output_of
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork import Job, JobFailed, Tickwork, current_job
 from tickwork.api.apply import ApplyPlan
 from tickwork.core.access.secret_policy import SecretUse, secret_variables

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Job, Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.ids import WorkerId

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import Interrupted, JobFailed, Tickwork, current_job
 
 LIMIT = {"timeout": "150ms", "retries": 0}

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import empty, eventually, output_of
+from tests.postgres_server import delete_rows
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork import Interrupted, JobFailed, Tickwork, current_job
 from tickwork.errors import StoreUnreachable
 from tickwork.services.reaper import Reaper
@@ -156,7 +158,7 @@ def test_a_worker_that_cannot_renew_stops_its_handlers_before_the_lease_is_over(
 
 
 def test_handlers_that_hold_all_connections_cost_no_lease(postgres_database: str) -> None:
-    empty(postgres_database)
+    delete_rows(postgres_database)
     app = Tickwork(postgres_database)
 
     @app.task

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import Program, descendants, program
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork import JobFailed, Tickwork
 from tickwork.errors import InvalidInput
 from tickwork.security.vault import KEY

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.clock import SystemClock
 from tickwork.worker.ipc.protocol import FrameReader
 from tickwork.worker.process.child import ChildOptions

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.certificates import self_signed
+from tests.waiting import eventually
 from tests.worker.listeners import Answer, Came, listener, says, web
 from tickwork import Job, JobFailed, Tickwork, every
 from tickwork.clock import SystemClock
@@ -353,13 +353,7 @@ def test_proxies_and_netrc_of_the_environment_are_not_used(monkeypatch: pytest.M
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for tls.example, with its key, that signs itself."""
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=tls.example"
-    names = ["-addext", "subjectAltName=DNS:tls.example", "-keyout", str(path), "-out", f"{path}.crt"]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    path.write_text(path.read_text() + Path(f"{path}.crt").read_text())
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"), "tls.example")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.worker.fixtures import eventually
+from tests.waiting import eventually
 from tickwork.worker.tasks.orphan_killer import OrphanKiller
 
 

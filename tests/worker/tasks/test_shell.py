@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.programs import Program, descendants, program
-from tests.worker.fixtures import eventually, output_of
+from tests.waiting import eventually
+from tests.worker.job_helpers import output_of
 from tickwork import Job, JobFailed, Tickwork
 from tickwork.worker.tasks.command import _GATE, _OPEN, RunningCommand
 

@@ -2,7 +2,6 @@
 
 import socketserver
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import self_signed
 from tests.worker.listeners import listener
 from tickwork import Job, JobFailed, Tickwork
 from tickwork.errors import InvalidArguments
@@ -91,13 +91,7 @@ def post(tls: ssl.SSLContext | None = None, **refuses: str) -> Iterator[Post]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost, with its key, that signs itself."""
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(path), "-out", f"{path}.crt"]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    path.write_text(path.read_text() + Path(f"{path}.crt").read_text())
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"), "localhost")
 
 
 @pytest.fixture

@@ -1,0 +1,30 @@
+"""What the tests of workers share: a store of each kind, an app on it, and waiting for a condition."""
+
+from itertools import groupby
+from random import Random
+
+from tickwork import Job
+from tickwork.core.ids import WorkerId
+from tickwork.core.outcome import Abandoned, decide
+from tickwork.store.base import Finish
+from tickwork.worker.run.capture import STRIDE
+
+
+def output_of(job: Job, attempt: int | None = None) -> str:
+    """What the handlers of a job wrote, in one piece, or one attempt of it."""
+    chunks = job.logs()
+    while more := job.logs(after=(chunks[-1].attempt, chunks[-1].seq) if chunks else (0, -1)):
+        chunks += more
+    for number, group in groupby(chunks, key=lambda chunk: chunk.attempt):
+        own = [chunk.seq // STRIDE for chunk in group if chunk.seq % STRIDE == 0]  # the others came by a descriptor
+        first = 0 if own[:1] == [0] else 1  # over REST chunks are counted from 0
+        assert own == list(range(first, first + len(own))), f"a piece of attempt {number} is missing"
+    return "".join(chunk.text for chunk in chunks if attempt in (None, chunk.attempt))
+
+
+def supersede(job: Job) -> None:
+    """Take a running job away from its worker, as the reaper does when a lease ran out."""
+    view, store = job.view, job._client.store
+    (held,) = [one for one in store.open_attempts(WorkerId(str(view.worker))) if one.job_id == job.id]
+    lost = decide(view.policy, view.failures, view.crashes, view.alone, Abandoned(), Random(1), view.losses)
+    assert store.finish_attempts([Finish(view.id, view.attempt, held.claim, lost)]) == {view.id}
