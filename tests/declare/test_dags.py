@@ -123,7 +123,7 @@ def test_what_a_step_does_not_say_it_has_from_its_task() -> None:
     first, second = steps["a"].job, steps["b"].job
     assert first is not None
     assert second is not None
-    assert (first.queue, first.policy, first.tenant, first.needs, first.job_limits) == (
+    assert (first.queue, first.policy, first.tenant, first.needs, first.task_limits) == (
         "mail",
         policy,
         "acme",

@@ -52,7 +52,7 @@ def test_limits_of_queues_reach_steps_that_were_traced_before() -> None:
     before = letters.graph
     other.queue("mail", limits=[concurrency(2)])
     assert before.steps[0].job != letters.graph.steps[0].job
-    assert "mail" in letters.job_limits.queues
+    assert "mail" in letters.task_limits.queues
 
 
 def test_parameters_are_checked_and_defaults_filled_in_as_a_run_is_made(made: Made) -> None:
@@ -97,7 +97,7 @@ def test_a_dag_has_options_and_assets(made: Made) -> None:
     assert (dag.defaults.priority, dag.defaults.retries, dag.graph.description) == (8, 0, "mine")
     assert (dag.graph.on, dag.graph.produce) == ((("a",), ("b", "c")), ("d",))
     assert dag.graph.steps[0].produce == ("sent", "told")
-    assert len(dag.job_limits.limits) == 1
+    assert len(dag.task_limits.limits) == 1
     assert made(etl, on="a", retries=2).on == (("a",),)
 
 

@@ -29,15 +29,15 @@ def test_a_step_has_the_options_of_its_task_and_its_own_over_them(made: Made) ->
     assert second is not None
     assert (first.task, first.queue, first.priority, first.tenant, first.needs) == ("send", "mail", None, None, "gpu")
     assert (first.policy.retry.retries, first.policy.timeout) == (7, timedelta(seconds=5))
-    assert (first.labels, decode_task_limits(first.job_limits)) == (("red",), send.job_limits)
-    assert (second.queue, second.priority, second.tenant, second.job_limits) == ("slow", 2, "acme", first.job_limits)
+    assert (first.labels, decode_task_limits(first.task_limits)) == (("red",), send.task_limits)
+    assert (second.queue, second.priority, second.tenant, second.task_limits) == ("slow", 2, "acme", first.task_limits)
     assert (second.policy.retry.retries, second.policy.expires) == (0, timedelta(hours=1))
 
 
 def test_a_task_without_options_is_a_plain_template(made: Made) -> None:
     (step,) = made(lambda: tell("x")).graph.steps
     assert step.job is not None
-    assert (step.job.queue, step.job.priority, step.job.job_limits, step.job.policy.timeout) == (
+    assert (step.job.queue, step.job.priority, step.job.task_limits, step.job.policy.timeout) == (
         "default",
         None,
         None,

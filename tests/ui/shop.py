@@ -20,7 +20,7 @@ def send_email(to: str, subject: str = "Hello") -> str:
 
 @app.task(name=MAIL, queue=f"queue {HOSTILE}", retries=0)
 def hostile(text: str) -> dict[str, str]:
-    """Every text of this task is somebody's attack."""
+    """Print, report and return a hostile text."""
     print(f"\x1b[31m{text}\x1b[0m")
     current_job().progress(0.5, text)
     return {text: text}
