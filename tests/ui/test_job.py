@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.ui.browsing import watched_page
 from tests.ui.conftest import enter
-from tests.ui.serving import Served
 from tests.ui.hostile import HOSTILE, MAIL
+from tests.ui.serving import Served
 from tests.waiting import eventually
 from tickwork import Job
 
