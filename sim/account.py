@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sim.mirror import Change, FinishedRow, Mirror, QueueRow, RunningRow
 from tickwork.core.job import Policy
 from tickwork.services.runner import LAST_BACKOFF_S
-from tickwork.store.sqlite import SqliteStore
+from tickwork.store.base import Store
 from tickwork.store.sqlite.file.clock import DRIFT_US
 from tickwork.worker.ipc.protocol import AttemptEnd
 
@@ -55,7 +55,8 @@ class Call:
 @cache
 def _parameters(verb: str) -> dict[str, tuple[int, Any]]:
     """Return the parameters of a verb: name -> (position, default)."""
-    _, *parameters = inspect.signature(getattr(SqliteStore, verb)).parameters.values()
+    subject = next(one for one in (Store, *get_type_hints(Store).values()) if hasattr(one, verb))
+    _, *parameters = inspect.signature(getattr(subject, verb)).parameters.values()
     return {one.name: (place, one.default) for place, one in enumerate(parameters)}
 
 

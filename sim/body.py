@@ -22,7 +22,7 @@ from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import AskingAttempt, Policy
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.errors import LeaseLost
-from tickwork.store.base import Finish, NewLog
+from tickwork.store.attempts import Finish, NewLog
 from tickwork.worker.ipc.protocol import (
     Ask,
     AskReply,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sim.restore import Snapshot
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.errors import LeaseLost, StoreUnreachable, TickworkError
-from tickwork.store.base import Exchange, Finish, NewLog
+from tickwork.store.attempts import Exchange, Finish, NewLog
+from tickwork.store.base import Store
 from tickwork.store.postgres.connection.connector import ANSWER_S, LEAST_ANSWER_S
 
 if TYPE_CHECKING:
@@ -262,6 +263,23 @@ class Faults:
         return self.active and self._rng.random() < self._plan.deadly_starts
 
 
+_GROUPS = frozenset(Store.__annotations__) - {"url", "blobs"}
+
+
+class FaultyGroup:
+    """A group of verbs of the store, as a process sees it."""
+
+    def __init__(self, world: World, actor: Actor, group: str) -> None:
+        self._world = world
+        self._actor = actor
+        self._group = group
+
+    def __getattr__(self, verb: str) -> Any:
+        call = partial(self._world.call, self._actor, verb, getattr(getattr(self._world.store, self._group), verb))
+        setattr(self, verb, call)  # cached for the next lookup
+        return call
+
+
 class FaultyStore:
     """The store as a process sees it: every call goes through the world, which may inject faults."""
 
@@ -272,7 +290,11 @@ class FaultyStore:
         self.blobs = world.store.blobs
 
     def __getattr__(self, verb: str) -> Any:
-        call = partial(self._world.call, self._actor, verb, getattr(self._world.store, verb))
+        call: Any
+        if verb in _GROUPS:
+            call = FaultyGroup(self._world, self._actor, verb)
+        else:
+            call = partial(self._world.call, self._actor, verb, getattr(self._world.store, verb))
         setattr(self, verb, call)  # cached for the next lookup
         return call
 

@@ -27,7 +27,7 @@ from tickwork.core.job import AttemptState, Claimed, JobState, Policy
 from tickwork.core.outcome import Released, Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
-from tickwork.store.base import Finish
+from tickwork.store.attempts import Finish
 from tickwork.store.claim.types import PickedRow
 from tickwork.store.row_codec import duration_us
 from tickwork.store.sqlite import SqliteStore, transitions

@@ -121,12 +121,12 @@ class World:
             if self.ticks:
                 specs = self.ticks.specs()
                 self._carry_out(
-                    self.clients[0], "put_schedules", partial(self.store.put_schedules, specs), (specs,), {}
+                    self.clients[0], "put_schedules", partial(self.store.schedules.put_schedules, specs), (specs,), {}
                 )
             if self.lines:
                 rules = self.lines.rules()
                 self._carry_out(
-                    self.clients[0], "declare_limits", partial(self.store.declare_limits, rules), (rules,), {}
+                    self.clients[0], "declare_limits", partial(self.store.limits.declare_limits, rules), (rules,), {}
                 )
             for index in range(len(self.config.workers)):
                 self.start_worker(index)

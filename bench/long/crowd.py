@@ -21,7 +21,8 @@ from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN
 from tickwork.core.outcome import Ending, Failed, Succeeded, decide
-from tickwork.store.base import Finish, WorkerRegistration
+from tickwork.store.attempts import Finish
+from tickwork.store.base import WorkerRegistration
 from tickwork.store.remote_leases import LeaseGrant
 
 QUIET = "quiet"  # the queue of half of the delayed jobs; the others, and all due jobs, are in `default`
@@ -226,7 +227,7 @@ def _leased(app: Tickwork, count: int, made: Span) -> Kind:
     grant = LeaseGrant(
         claimed.job_id, claimed.claim, lease, "remote", "bench", ("default",), ("noop",), _TEMPLATE_LEASE
     )
-    app.store.grant_leases(WORKER, [grant])
+    app.store.remote.grant_leases(WORKER, [grant])
     return Kind(job.id, count, made, lease=lease)
 
 
@@ -237,7 +238,7 @@ def _a_run(app: Tickwork) -> str:
         app.tasks["forward"](app.tasks["forward"](0))
 
     dag = app.dag(name=DAG)(steps)
-    app.store.put_dag(dag.graph)
+    app.store.dags.put_dag(dag.graph)
     run = dag.enqueue()
     for _ in range(3):  # the run itself, and each of its steps
         claims = app.store.claim_jobs(WORKER, ["default"], ["forward", RUN], 100).jobs

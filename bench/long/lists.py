@@ -84,30 +84,30 @@ def _p95_ms(call: Callable[[], object], repeats: int, tell: Tell, name: str) -> 
 
 def _calls(app: Tickwork) -> Iterator[tuple[str, Callable[[], object]]]:
     store, now = app.store, app.store.now()
-    yield "queues_p95_ms", store.queues
+    yield "queues_p95_ms", store.reads.queues
     for name, which in _FILTERS.items():
-        yield f"{name}_p95_ms", lambda which=which: store.find_jobs(which, _PAGE)  # type: ignore[misc]
+        yield f"{name}_p95_ms", lambda which=which: store.reads.find_jobs(which, _PAGE)  # type: ignore[misc]
         place = _deep(store, which)
-        yield f"{name}_further_p95_ms", lambda which=which, at=place: store.find_jobs(which, _PAGE, at)  # type: ignore[misc]
+        yield f"{name}_further_p95_ms", lambda which=which, at=place: store.reads.find_jobs(which, _PAGE, at)  # type: ignore[misc]
     old = JobFilter(until=now - timedelta(days=1), label="nobody's")
-    yield "until_yesterday_p95_ms", lambda: store.find_jobs(old, _PAGE)
+    yield "until_yesterday_p95_ms", lambda: store.reads.find_jobs(old, _PAGE)
     for word in ("noop", "key-1", "broke", "nothing"):
-        yield f"search_{word}_p95_ms", lambda word=word: store.search_jobs(word, _PAGE)  # type: ignore[misc]
+        yield f"search_{word}_p95_ms", lambda word=word: store.reads.search_jobs(word, _PAGE)  # type: ignore[misc]
     for name in ("all", "task", "rare_task", "queue", "label"):
-        yield f"count_{name}_p95_ms", lambda name=name: store.count_jobs(_FILTERS[name], _COUNTED)  # type: ignore[misc]
-    yield "what_changed_p95_ms", lambda: store.happenings(store.now() - timedelta(seconds=10), 1_000)
-    yield "topics_p95_ms", store.topics
-    yield "figures_of_an_hour_p95_ms", lambda: store.rollups(1, "", "", minute_of(now) - 60)
-    yield "failed_lately_p95_ms", lambda: store.failed_lately(now - timedelta(days=1), 1_000)
+        yield f"count_{name}_p95_ms", lambda name=name: store.reads.count_jobs(_FILTERS[name], _COUNTED)  # type: ignore[misc]
+    yield "what_changed_p95_ms", lambda: store.reads.happenings(store.now() - timedelta(seconds=10), 1_000)
+    yield "topics_p95_ms", store.reads.topics
+    yield "figures_of_an_hour_p95_ms", lambda: store.stats.rollups(1, "", "", minute_of(now) - 60)
+    yield "failed_lately_p95_ms", lambda: store.reads.failed_lately(now - timedelta(days=1), 1_000)
     yield "causes_p95_ms", lambda: app.client.causes(JobFilter(dead=True), 1_000)
-    yield "workers_p95_ms", store.workers
-    yield "durations_p95_ms", store.durations
+    yield "workers_p95_ms", store.reads.workers
+    yield "durations_p95_ms", store.reads.durations
 
 
 def _deep(store: Store, which: JobFilter) -> JobId | None:
     at: JobId | None = None
     for _ in range(_DEEP):
-        page = store.find_jobs(which, _PAGE, at)
+        page = store.reads.find_jobs(which, _PAGE, at)
         if page.next is None:
             return at
         at = page.next

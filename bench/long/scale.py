@@ -21,7 +21,8 @@ from tickwork.core.job import Claimed, JobFilter, JobState
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retention import Retention
 from tickwork.errors import StoreError, check
-from tickwork.store.base import Finish, Store
+from tickwork.store.attempts import Finish
+from tickwork.store.base import Store
 
 MOST_GROWTH = 2.0
 MOST_CPU_PERCENT = 0.5
@@ -94,13 +95,13 @@ def _calls(app: Tickwork) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the calls to time, in milliseconds; calls that only read come first."""
     store, noop, keys = app.store, app.tasks["noop"], count(1)
     for name, which in _PAGES.items():
-        yield f"{name}_ms", lambda which=which: store.list_jobs(which, _PAGE)  # type: ignore[misc]
+        yield f"{name}_ms", lambda which=which: store.reads.list_jobs(which, _PAGE)  # type: ignore[misc]
     waiting = noop.options(delay="1d", key="asked why").enqueue(0)
     yield "why_ms", waiting.why
-    yield "find_key_ms", lambda: store.find_key("asked why")
-    yield "queues_ms", store.queues
-    yield "workers_ms", store.workers
-    yield "due_tasks_ms", lambda: store.due_tasks(["default"])
+    yield "find_key_ms", lambda: store.reads.find_key("asked why")
+    yield "queues_ms", store.reads.queues
+    yield "workers_ms", store.reads.workers
+    yield "due_tasks_ms", lambda: store.reads.due_tasks(["default"])
     yield "heartbeat_ms", lambda: store.renew_lease(WORKER, _LEASE)
     yield "expired_attempts_ms", lambda: store.expired_attempts(500)
     yield "expire_jobs_ms", lambda: store.expire_jobs(500)

@@ -50,7 +50,7 @@ def _timed(database: Database, steps: Callable[[Tickwork], Any], jobs: int) -> S
     """Return the time from just before `enqueue` to the end of the run, as another reader of the store sees it."""
     with serving(database) as (app, _, worker):
         dag = app.dag(name="measured")(lambda: steps(app))
-        app.store.put_dag(dag.graph)
+        app.store.dags.put_dag(dag.graph)
         before, began = database.counters(), time.monotonic()
         run = dag.enqueue()
         limit_s = START_LIMIT_S + jobs / SLOWEST
@@ -111,7 +111,7 @@ def traced(database: Database, sizes: Sizes) -> Sample:
         _, small_ms = _trace(app, "small", sizes.dag_small)
         graph, large_ms = _trace(app, "large", sizes.dag_large)
         began = time.perf_counter()
-        app.store.put_dag(graph)
+        app.store.dags.put_dag(graph)
         stored_ms = (time.perf_counter() - began) * 1000
     return Sample({"small_ms": small_ms, "large_ms": large_ms}, {"stored_ms": stored_ms})
 

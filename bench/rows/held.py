@@ -75,7 +75,7 @@ def _store(place: Place, hold: Hold, held: int, sizes: Sizes) -> Iterator[_Store
         store = _Store(database, app)
         definitions = [task.definition() for task in app.tasks.values()]
         app.store.register_worker(WorkerRegistration(_OURS, "bench", 1, "0", (), (), 1), definitions, _LEASE)
-        app.store.declare_limits(declared_rules(definitions))
+        app.store.limits.declare_limits(declared_rules(definitions))
         task, arguments = hold(app)
         store.park(task, [(-2 - number, *arguments) for number in range(held)], sizes)
         yield store

@@ -39,7 +39,7 @@ def timer_lateness(database: Database, sizes: Sizes) -> Sample:
             jobs[number] = stamp.options(delay=delay).enqueue(number)
         limit_s = sizes.timers_lead_s + sizes.timers_s + START_LIMIT_S
         wait_until(lambda: jobs.keys() <= seen().keys(), "all timers started", limit_s, worker, LOOK_S)
-        started, views = seen(), app.store.get_jobs([job.id for job in jobs.values()])
+        started, views = seen(), app.store.reads.get_jobs([job.id for job in jobs.values()])
     due_ns = {number: round(views[job.id].run_at.timestamp() * 1e6) * 1000 for number, job in jobs.items()}
     return promptness([(started[number] - due_ns[number]) / 1e6 for number in jobs])
 

@@ -207,7 +207,7 @@ class Tickwork(LimitCalls, DagRegistry):
         """Return a task by name, imported here or not, ready for `.options(...)` and `.enqueue(...)`."""
         name = task_name(_name(task))
         known = self.tasks.get(name) or self.dags.get(name)
-        return known if known is not None else _by_name(self, name, self.store.task_definition(name))
+        return known if known is not None else _by_name(self, name, self.store.reads.task_definition(name))
 
     def broadcast(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> list[Job]:
         """Run a task once on each live worker that could run it: `app.broadcast(reload_prices)`.
@@ -264,11 +264,11 @@ class Tickwork(LimitCalls, DagRegistry):
 
     def dag_versions(self, name: str | None = None) -> list[DagView]:
         """Return the newest version of every stored dag, by name; or all versions of one dag, newest first."""
-        return self.store.dags(name)
+        return self.store.dags.list_dags(name)
 
     def assets(self) -> list[AssetView]:
         """Return the assets that tasks and dags with `produce=` have updated: when, and by which job."""
-        return self.store.assets()
+        return self.store.dags.list_assets()
 
     @overload
     def jobs(self, /, *, limit: None = None, cursor: str | None = None, **which: Any) -> Pages[Job]: ...
@@ -298,7 +298,7 @@ class Tickwork(LimitCalls, DagRegistry):
 
     def begin(self, change: BulkChange, by: str) -> BulkOperation:
         """Start a bulk operation, which the services of any worker or server carry out page by page."""
-        return self.store.put_operation(self._ids.new_id(), change, by)
+        return self.store.operations.put_operation(self._ids.new_id(), change, by)
 
     def connection(self) -> AbstractContextManager[Any]:
         """Open your own transaction on the store: pass it as `tx=`.
@@ -375,16 +375,16 @@ class Tickwork(LimitCalls, DagRegistry):
 
     def put_calendar(self, name: str, value: Calendar) -> None:
         """Store a calendar under a name, for use by schedules. Editing it moves their next fires."""
-        self.store.put_calendar(calendar_name(name), value)
+        self.store.schedules.put_calendar(calendar_name(name), value)
         self._nudge()
 
     def delete_calendar(self, name: str) -> bool:
         """Delete a calendar; return False if there is none. Raises InvalidInput while a schedule uses it."""
-        return self.store.delete_calendar(name)
+        return self.store.schedules.delete_calendar(name)
 
     def calendars(self) -> dict[str, Calendar]:
         """Return the calendars of the store by name."""
-        return self.store.calendars()
+        return self.store.schedules.calendars()
 
     def _nudge(self) -> None:
         """Wake the schedulers of this process at once."""

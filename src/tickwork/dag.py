@@ -135,7 +135,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         """Store the definition if this store does not have it yet, and return its version. Raises InvalidDag."""
         store = self._registry.store
         if self._stored[0] is not store:
-            self._stored = (store, store.put_dag(self.graph))
+            self._stored = (store, store.dags.put_dag(self.graph))
         return self._stored[1]
 
     def _parameters(self) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
     def _for_each_worker(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[NewJob]:
         """Return the jobs of a broadcast."""
         meant = self if self.defaults.expires is not None else self.options(expires=EXPIRES)
-        workers = addressees(self._registry.store.workers(), meant.new_job(args, kwargs))
+        workers = addressees(self._registry.store.reads.workers(), meant.new_job(args, kwargs))
         return [addressed(meant.new_job(args, kwargs), one, n, len(workers)) for n, one in enumerate(workers)]
 
     def new_job(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NewJob:

@@ -442,7 +442,7 @@ def test_a_dag_is_started_by_its_name_and_its_parameters_are_checked(app: Tickwo
     other = Tickwork(app.url)
     with app.worker():
         eventually(app.client.workers)
-        eventually(lambda: app.store.task_definition("etl"), WAIT_S)
+        eventually(lambda: app.store.reads.task_definition("etl"), WAIT_S)
         run = other.enqueue("etl", day="x")
         assert isinstance(run, Run)
         assert run.result(timeout=WAIT_S) == 60
@@ -509,7 +509,7 @@ def test_a_changed_dag_is_a_new_version_and_runs_keep_theirs(app: Tickwork) -> N
         assert (old.version, run.version) == (1, 2)
         assert old.retry()  # now, and not in an hour
         assert old.result(timeout=WAIT_S) == "old"
-    assert [view.version for view in app.store.dags("greet")] == [2, 1]
+    assert [view.version for view in app.store.dags.list_dags("greet")] == [2, 1]
 
 
 def test_an_invalid_dag_is_refused_at_enqueue_and_stops_no_worker(app: Tickwork) -> None:
@@ -574,7 +574,7 @@ def test_assets_start_the_dags_that_wait_for_them(app: Tickwork) -> None:
         return note("made").after(fetch())
 
     with app.worker():
-        eventually(lambda: {view.name for view in app.store.dags()} == {"clean", "both", "maker"}, WAIT_S)
+        eventually(lambda: {view.name for view in app.store.dags.list_dags()} == {"clean", "both", "maker"}, WAIT_S)
         fetch.options(retries=0).enqueue(False).wait(timeout=WAIT_S)
         fetch.enqueue().result(timeout=WAIT_S)
         eventually(lambda: sorted(said) == ["both", "clean 7"], WAIT_S)

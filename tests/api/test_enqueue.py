@@ -140,7 +140,7 @@ def test_what_workers_told_of_a_task_gives_the_defaults(store_url: str, app: Tic
 
     with app.worker(queues="mail"):
         caller = Tickwork(store_url)
-        eventually(lambda: caller.store.task_definition("send"))
+        eventually(lambda: caller.store.reads.task_definition("send"))
         job = caller.enqueue("send", "ada", n=2)
         assert job.result(timeout=10) == "ada 2"
         assert job.view.policy == send.enqueue("ada").view.policy

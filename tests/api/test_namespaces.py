@@ -19,9 +19,9 @@ def test_what_is_in_one_namespace_is_not_in_another(store_url: str) -> None:
         assert [job.id for job in apps["blue"].jobs()] == [jobs["blue"].id]
         assert apps["blue"].job(jobs["red"].id) is None
         assert apps["blue"].cancel(jobs["red"].id) == 0
-        assert list(apps["blue"].store.gates()) == []
-        assert apps["blue"].store.list_schedules(10) == []
-        assert len(apps["red"].store.gates()) == 1
+        assert list(apps["blue"].store.limits.list_gates()) == []
+        assert apps["blue"].store.schedules.list_schedules(10) == []
+        assert len(apps["red"].store.limits.list_gates()) == 1
     finally:
         for app in apps.values():
             app.close()

@@ -114,7 +114,7 @@ class TestDeclaring:
         newer.task(name="other")(lambda: None)
         assert newer.schedules.undeclared() == [], "nobody runs who could declare it"
         with newer.worker():
-            eventually(lambda: any(worker.state == "running" for worker in newer.store.workers()))
+            eventually(lambda: any(worker.state == "running" for worker in newer.store.reads.workers()))
             eventually(lambda: newer.schedules.undeclared() == ["old"])
         newer.close()
 
@@ -290,7 +290,7 @@ class TestBackfill:
         schedule = app.schedule("s", load, every("1h"), paused=True, wait_for_previous=True)
         dues = [NOON - n * HOUR for n in (3, 2, 1, 0)]
         with app.worker(concurrency=4):
-            eventually(lambda: app.store.task_definition("load"))
+            eventually(lambda: app.store.reads.task_definition("load"))
             first = schedule.backfill(NOON - 3 * HOUR, NOON)
             assert [(one.due_at, one.state) for one in first] == list(
                 zip(dues, ["succeeded", "succeeded", "failed", None], strict=True)
@@ -314,7 +314,7 @@ class TestBackfill:
 
         schedule = app.schedule("s", load, every("1h"), paused=True, wait_for_previous=True)
         with app.worker():
-            eventually(lambda: app.store.task_definition("load"))
+            eventually(lambda: app.store.reads.task_definition("load"))
             failed, _ = schedule.backfill(NOON - HOUR, NOON)
             assert failed.job is not None
             app.discard(failed.job)
@@ -356,6 +356,6 @@ class TestBackfill:
 
 
 def test_a_schedule_whose_calendar_is_missing_is_shown_as_troubled_and_hides_no_other(app: Tickwork) -> None:
-    app.store.put_schedules([new_spec("s", "t", every("1m").value, calendars="nowhere")])
+    app.store.schedules.put_schedules([new_spec("s", "t", every("1m").value, calendars="nowhere")])
     assert (app.schedules["s"].state, app.schedules["s"].next(3)) == ("troubled", [])
     assert [view.name for view in app.schedules.views()] == ["s"]

@@ -111,14 +111,14 @@ def test_what_was_filled_in_by_sql_is_read_and_run_by_tickwork(crowded: tuple[Ti
     app, database = crowded
     store, size = app.store, TINY.large
 
-    by_name = {queue.name: queue for queue in store.queues()}
+    by_name = {queue.name: queue for queue in store.reads.queues()}
     assert by_name["default"].due == size.queued + 1  # the templates stand beside their copies
     assert by_name["default"].later + by_name[QUIET].later == size.delayed + 2
     assert abs(by_name[QUIET].later - size.delayed / 2) <= 1
     assert database.finished() == size.finished + 2
     assert database.unsuccessful() == size.finished // 100 + 1
     assert database.workers() == size.workers + 1
-    assert len(store.list_jobs(JobFilter(state=JobState.SUCCEEDED), 1000)) == size.finished * 99 // 100 + 1
+    assert len(store.reads.list_jobs(JobFilter(state=JobState.SUCCEEDED), 1000)) == size.finished * 99 // 100 + 1
     assert len(store.claim_jobs(WORKER, ["default"], ["noop"], 1000).jobs) == size.queued + 1
 
 
@@ -126,12 +126,12 @@ def test_a_crowd_has_leases_over_rest_and_dags_that_ran(place: Place) -> None:
     with place.fresh() as database:
         crowd(database, TINY.crowd, quiet)
         with opened(database) as app:
-            remote = [one for one in app.store.workers() if one.state == "remote"]
+            remote = [one for one in app.store.reads.workers() if one.state == "remote"]
             assert sum(one.running for one in remote) == TINY.crowd.leases + 1  # with what they are copies of
-            assert len(app.store.newest_dags(100, "")) == TINY.crowd.dags + 1
-            runs = app.store.list_jobs(JobFilter(runs=True), 100)
+            assert len(app.store.reads.newest_dags(100, "")) == TINY.crowd.dags + 1
+            runs = app.store.reads.list_jobs(JobFilter(runs=True), 100)
             assert len(runs) == TINY.crowd.dags + 1
-            assert {step.standing.state for run in runs for step in app.store.run_steps(run.id)} == {"succeeded"}
+            assert {step.standing.state for run in runs for step in app.store.dags.run_steps(run.id)} == {"succeeded"}
 
 
 def test_a_crowd_spreads_its_delayed_jobs_over_400_days_and_gives_some_a_key(
@@ -139,12 +139,12 @@ def test_a_crowd_spreads_its_delayed_jobs_over_400_days_and_gives_some_a_key(
 ) -> None:
     app, _ = crowded
     delayed = [
-        one for one in app.store.list_jobs(JobFilter(state=JobState.QUEUED), 1000) if one.run_at > app.store.now()
+        one for one in app.store.reads.list_jobs(JobFilter(state=JobState.QUEUED), 1000) if one.run_at > app.store.now()
     ]
     keyed = [one for one in delayed if one.key is not None and one.key.startswith("key-")]
 
     assert len(keyed) == TINY.large.keys
-    assert all(app.store.find_key(one.key or "") == one.id for one in keyed)
+    assert all(app.store.reads.find_key(one.key or "") == one.id for one in keyed)
     assert 350 < (max(one.run_at for one in delayed) - app.store.now()).days < 400
 
 

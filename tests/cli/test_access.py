@@ -46,7 +46,7 @@ class TestKeys:
     def test_a_key_expires_after_90_days_unless_it_is_said_otherwise(self, cli: Cli, shop: Shop) -> None:
         def lasts(name: str, *options: str) -> float | None:
             cli.ok("keys", "create", name, "--scope", "read", *options)
-            (made,) = [key for key in shop.app.store.api_keys() if key.name == name]
+            (made,) = [key for key in shop.app.store.access.list_api_keys() if key.name == name]
             return None if made.expires_at is None else (made.expires_at - made.created_at) / timedelta(days=1)
 
         assert [lasts("a"), lasts("b", "--expires", "12h"), lasts("c", "--never")] == [90, 0.5, None]
@@ -74,7 +74,7 @@ class TestKeys:
     )
     def test_a_mistake_makes_no_key(self, cli: Cli, shop: Shop, arguments: tuple[str, ...]) -> None:
         assert cli("keys", "create", *arguments).exit_code == 2
-        assert shop.app.store.api_keys() == []
+        assert shop.app.store.access.list_api_keys() == []
 
 
 class TestUsers:
@@ -82,7 +82,7 @@ class TestUsers:
         assert cli.ok("users", "list").startswith("No users yet.")
         said = cli.ok("users", "add", "ada", "--role", "operator", input=f"{PASSWORD}\n{PASSWORD}\n")
         assert said == "ada is an operator now.\n"
-        user = shop.app.store.get_user("ada")
+        user = shop.app.store.access.get_user("ada")
         assert user is not None
         assert is_password(PASSWORD, user.password)
         assert cli.ok("users", "list").splitlines()[1].split()[:2] == ["ada", "operator"]
@@ -93,7 +93,7 @@ class TestUsers:
         assert cli.ok("users", "passwd", "ada", "--password-stdin", input="another horse") == (
             "ada has another password now.\n"
         )
-        user = shop.app.store.get_user("ada")
+        user = shop.app.store.access.get_user("ada")
         assert user is not None
         assert is_password("another horse", user.password)
         assert PASSWORD not in cli.ok("audit", "--json")
@@ -109,7 +109,7 @@ class TestUsers:
     def test_a_bad_password_makes_no_user(self, cli: Cli, shop: Shop, typed: str) -> None:
         result = cli("users", "add", "ada", "--role", "admin", "--password-stdin", input=typed)
         assert (result.exit_code, "a password has 8 to 1024 characters" in result.stderr) == (2, True)
-        assert shop.app.store.users() == []
+        assert shop.app.store.access.list_users() == []
 
 
 class TestSecrets:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.cli.conftest import Cli, Shop
 from tickwork.errors import StoreError
-from tickwork.store.admin import access
-from tickwork.store.admin.access import AuditFilter, AuditRow
+from tickwork.store.admin import audit
+from tickwork.store.admin.audit import AuditFilter, AuditRow
 
 FILE = """\
 dags: {d: {steps: {a: {task: t}}}}
@@ -17,7 +17,10 @@ schedules: {nightly: {task: t, every: 1d}}
 
 def rows(shop: Shop) -> list[tuple[str, str]]:
     """Actions and targets, the oldest first."""
-    return [(one.change.action, one.change.target) for one in reversed(shop.app.store.changes(AuditFilter(), 100))]
+    return [
+        (one.change.action, one.change.target)
+        for one in reversed(shop.app.store.audit.list_changes(AuditFilter(), 100))
+    ]
 
 
 def test_a_command_is_told_and_a_plain_job_is_not(cli: Cli, shop: Shop) -> None:
@@ -31,7 +34,7 @@ def test_a_command_is_told_and_a_plain_job_is_not(cli: Cli, shop: Shop) -> None:
 def test_a_replacement_is_told_with_what_was_there(cli: Cli, shop: Shop) -> None:
     id = cli.ok("enqueue", "report", "--key", "k", "n=1").strip()
     cli.ok("enqueue", "report", "--key", "k", "--if-exists", "replace", "n=2")
-    (row,) = shop.app.store.changes(AuditFilter(), 10)
+    (row,) = shop.app.store.audit.list_changes(AuditFilter(), 10)
     assert row.change.target == f"job:{id}"
     assert (b'"n":1' in (row.change.before or b""), b'"n":2' in (row.change.after or b"")) == (True, True)
 
@@ -100,7 +103,7 @@ def test_apply_tells_each_change_with_before_and_after(cli: Cli, shop: Shop, tmp
         ("apply", "schedule nightly"),
     ]
     assert [action for action, _ in actions[3:]] == ["pause_schedule", "trigger_schedule", "start_run"]
-    edited = shop.app.store.changes(AuditFilter(action="apply"), 1)[0].change
+    edited = shop.app.store.audit.list_changes(AuditFilter(action="apply"), 1)[0].change
     assert (b"1d" in (edited.before or b"") or b"86400" in (edited.before or b"")) is True
     assert edited.after is not None
 
@@ -114,10 +117,10 @@ def test_apply_tells_all_that_is_said_of_what_is_new_and_of_what_is_gone(cli: Cl
         "hooks: {h: {style: github, secret: '${secret.A}', task: t}}\n"
     )
     cli.ok("apply", str(file))
-    new = {one.change.target: one.change for one in shop.app.store.changes(AuditFilter(action="apply"), 10)}
+    new = {one.change.target: one.change for one in shop.app.store.audit.list_changes(AuditFilter(action="apply"), 10)}
     file.write_text("dags: {e: {steps: {a: {task: t}}}}\n")
     cli.ok("apply", str(file), "--prune")
-    gone = {one.change.target: one.change for one in shop.app.store.changes(AuditFilter(action="apply"), 5)}
+    gone = {one.change.target: one.change for one in shop.app.store.audit.list_changes(AuditFilter(action="apply"), 5)}
     said = {
         "dag d": b'"command":"id"',
         "schedule nightly": b'"shell":"env"',
@@ -137,7 +140,7 @@ def test_without_its_row_a_command_changes_nothing(
     def refuse(change: AuditRow) -> dict[str, str | None]:
         raise StoreError("the audit log cannot be written")
 
-    monkeypatch.setattr(access, "change_row", refuse)
+    monkeypatch.setattr(audit, "change_row", refuse)
     job = shop.add.enqueue(1)
     (tmp_path / "jobs.yaml").write_text(FILE)
     commands = (
@@ -153,15 +156,20 @@ def test_without_its_row_a_command_changes_nothing(
         assert "the audit log cannot be written" in result.stderr
     store = shop.app.store
     assert job.state == "queued"
-    assert (len(shop.app.jobs(limit=10)), store.gates(), store.dags(), store.api_keys()) == (1, [], [], [])
-    assert store.list_schedules(10) == []
+    assert (
+        len(shop.app.jobs(limit=10)),
+        store.limits.list_gates(),
+        store.dags.list_dags(),
+        store.access.list_api_keys(),
+    ) == (1, [], [], [])
+    assert store.schedules.list_schedules(10) == []
 
 
 def test_verify_checks_the_chain_and_names_the_first_row_that_does_not_fit(cli: Cli, shop: Shop) -> None:
     assert cli.ok("audit", "verify") == "The audit log fits its chain: 0 rows. Head: none yet\n"
     cli.ok("tenants", "set", "acme", "3")
     cli.ok("tenants", "set", "acme", "4")
-    shop.app.store.link_changes(10)
+    shop.app.store.audit.link_changes(10)
     found = cli.json("audit", "verify")
     assert (found["fits"], found["rows"], found["head"].partition(":")[0], found["trouble"]) == (True, 2, "2", None)
     assert cli.ok("audit", "verify", "--head", found["head"]).endswith(f"Head: {found['head']}\n")

@@ -18,8 +18,8 @@ from tickwork.cli.audit_rows import by
 from tickwork.cli.main import main
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
-from tickwork.store.admin import access
-from tickwork.store.admin.access import AuditFilter, AuditRow
+from tickwork.store.admin import audit
+from tickwork.store.admin.audit import AuditFilter, AuditRow
 
 ANY = AuditFilter()
 READS = {
@@ -178,7 +178,7 @@ VERBS: dict[str, Verb] = {
         "set_limit",
         "both",
         *("queues", "limit", "q", "--concurrency", "2"),
-        first=lambda desk: desk.shop.app.store.declare_limits({"queue:q#1": concurrency(5)}),
+        first=lambda desk: desk.shop.app.store.limits.declare_limits({"queue:q#1": concurrency(5)}),
     ),
     "queues pause": verb("pause_queue", "after", "queues", "pause", "q"),
     "queues resume": verb("resume_queue", "before", "queues", "resume", "q", first=said("queues", "pause", "q")),
@@ -244,9 +244,9 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(
     monkeypatch.setenv("TICKWORK_SECRET_KEY", "11" * 32)
     verb, desk = VERBS[name], Desk(cli, shop, tmp_path)
     made = verb.first(desk)
-    known = {one.id for one in shop.app.store.changes(ANY, 100)}
+    known = {one.id for one in shop.app.store.audit.list_changes(ANY, 100)}
     cli.ok(*words_of(verb, made), input=verb.input)
-    found = [one.change for one in shop.app.store.changes(ANY, 100) if one.id not in known]
+    found = [one.change for one in shop.app.store.audit.list_changes(ANY, 100) if one.id not in known]
     assert {change.action for change in found} == {verb.action}
     (change,) = found
     assert change.who == by()
@@ -269,7 +269,7 @@ def test_without_its_row_it_changes_nothing(
     verb, desk = VERBS[name], Desk(cli, shop, tmp_path)
     words = words_of(verb, verb.first(desk))
     before = contents(shop.app.store)
-    monkeypatch.setattr(access, "change_row", refuse)
+    monkeypatch.setattr(audit, "change_row", refuse)
     result = cli(*words, input=verb.input)
     assert "the audit log cannot be written" in result.stderr
     assert contents(shop.app.store) == before

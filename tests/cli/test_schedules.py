@@ -113,7 +113,7 @@ class TestActing:
     def test_a_backfill_whose_jobs_fail_is_exit_code_1(self, cli: Cli, shop: Shop) -> None:
         shop.app.schedule("mail", shop.send, every("1h"), kwargs={"to": "ada"}, paused=True)
         with shop.app.worker(queues=["mail"]):
-            eventually(lambda: shop.app.store.task_definition("send"))
+            eventually(lambda: shop.app.store.reads.task_definition("send"))
             result = cli("schedules", "backfill", "mail", "2026-11-01", "2026-11-01")
         assert (result.exit_code, result.stdout) == (1, "1 occurrence: 1 failed.\n")
 
@@ -124,7 +124,7 @@ class TestActing:
         shop.app.schedule("mail", shop.send, rule, kwargs={"to": "ada"}, paused=True, wait_for_previous=True)
         span = ("2026-11-01", "2026-11-01T02:00")
         with shop.app.worker(queues=["mail"]):
-            eventually(lambda: shop.app.store.task_definition("send"))
+            eventually(lambda: shop.app.store.reads.task_definition("send"))
             result = cli("schedules", "backfill", "mail", *span)
             (job,) = shop.app.jobs()
             assert (result.exit_code, result.stdout) == (1, "3 occurrences: 1 failed, 2 not started.\n")
@@ -144,7 +144,7 @@ class TestActing:
 
 
 def test_one_that_code_declares_no_more_is_shown_and_warned_of(cli: Cli, shop: Shop) -> None:
-    shop.app.store.declare_schedules([shop.app.schedule("old", shop.add, every("1h"), kwargs={"a": 1}).spec])
+    shop.app.store.schedules.declare_schedules([shop.app.schedule("old", shop.add, every("1h"), kwargs={"a": 1}).spec])
     with shop.app.worker():
         eventually(shop.app.schedules.undeclared)
         result = cli("schedules", "list")

@@ -17,7 +17,8 @@ from tickwork.cli.admin import doctor
 from tickwork.cli.command import shown_url
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Succeeded, decide
-from tickwork.store.base import Finish, WorkerRegistration
+from tickwork.store.attempts import Finish
+from tickwork.store.base import WorkerRegistration
 from tickwork.store.migrate import migrations
 from tickwork.store.postgres.reads import job_search as postgres_finding
 from tickwork.store.reads import queue_counts

@@ -69,7 +69,7 @@ def people(app: Tickwork) -> dict[str, Who]:
         )
     found["wrong secret"] = Who((found["admin"].header or b"")[:-1] + b"~", None)
     revoked = key("revoked", ROLES["admin"])
-    store.revoke_api_key(next(one.id for one in store.api_keys() if one.name == "revoked"))
+    store.access.revoke_api_key(next(one.id for one in store.access.list_api_keys() if one.name == "revoked"))
     found["revoked"] = Who(b"Bearer " + revoked, None)
     found["expired"] = Who(b"Bearer " + key("expired", ROLES["admin"], timedelta(microseconds=1)), None)
     return found

@@ -10,7 +10,7 @@ from tickwork import Tickwork
 from tickwork.core.access.scopes import digest_of, read_token
 from tickwork.core.access.secret_policy import SecretUse
 from tickwork.security.credentials import hash_password, is_password
-from tickwork.store.admin.access import AuditFilter
+from tickwork.store.admin.audit import AuditFilter
 
 KEYS, USERS, SECRETS, AUDIT = (f"/api/v1/{name}" for name in ("keys", "users", "secrets", "audit"))
 CANARY = "canary-b1946ac9-value"
@@ -38,7 +38,7 @@ class TestKeys:
         (listed,) = admin.get(KEYS).json()["items"]
         assert "token" not in listed
         assert token.secret not in admin.get(KEYS).text
-        stored = app.store.get_api_key(token.id)
+        stored = app.store.access.get_api_key(token.id)
         assert stored is not None
         assert stored.digest == digest_of(token.secret.encode())
         (row,) = audit(admin, action="create_api_key")
@@ -47,9 +47,9 @@ class TestKeys:
 
     def test_a_key_expires_after_90_days_unless_it_is_said_otherwise(self, app: Tickwork, admin: TestClient) -> None:
         def lasts_days(**expires: str) -> float | None:
-            name = f"k{len(app.store.api_keys())}"
+            name = f"k{len(app.store.access.list_api_keys())}"
             admin.post(KEYS, json={"name": name, "scopes": ["read"], **expires}).raise_for_status()
-            (made,) = [key for key in app.store.api_keys() if key.name == name]
+            (made,) = [key for key in app.store.access.list_api_keys() if key.name == name]
             return None if made.expires_at is None else (made.expires_at - made.created_at) / timedelta(days=1)
 
         assert [lasts_days(), lasts_days(expires="12h"), lasts_days(expires="never")] == [90, 0.5, None]
@@ -59,7 +59,7 @@ class TestKeys:
         bearer = {"Authorization": f"Bearer {token}"}
         assert admin.post("/api/v1/jobs", json={"task": "mail"}, headers=bearer).status_code == 201
         assert admin.get(KEYS, headers=bearer).status_code == 403
-        assert app.store.api_keys()[0].used_at is not None
+        assert app.store.access.list_api_keys()[0].used_at is not None
 
     @pytest.mark.parametrize(
         "body",
@@ -76,7 +76,7 @@ class TestKeys:
     )
     def test_what_cannot_be_is_refused(self, app: Tickwork, admin: TestClient, body: dict[str, Any]) -> None:
         assert admin.post(KEYS, json=body).status_code == 422
-        assert app.store.api_keys() == []
+        assert app.store.access.list_api_keys() == []
 
     def test_a_key_is_revoked_by_name_or_id(self, admin: TestClient) -> None:
         made = [admin.post(KEYS, json={"name": name, "scopes": ["read"]}).json() for name in ("a", "b")]
@@ -93,7 +93,7 @@ class TestUsers:
         assert (made.status_code, made.json()["role"]) == (201, "viewer")
         assert admin.patch(f"{USERS}/ada", json={"role": "operator"}).json()["role"] == "operator"
         assert admin.patch(f"{USERS}/ada", json={"password": CANARY + "2"}).status_code == 200
-        user = app.store.get_user("ada")
+        user = app.store.access.get_user("ada")
         assert user is not None
         assert is_password(CANARY + "2", user.password)
         assert [one["name"] for one in admin.get(USERS).json()["items"]] == ["ada"]
@@ -116,7 +116,7 @@ class TestUsers:
     )
     def test_what_cannot_be_is_refused(self, app: Tickwork, admin: TestClient, body: dict[str, Any]) -> None:
         assert admin.post(USERS, json=body).status_code == 422
-        assert app.store.users() == []
+        assert app.store.access.list_users() == []
 
     def test_a_name_is_taken_once(self, admin: TestClient) -> None:
         body = {"name": "ada", "role": "admin", "password": CANARY}
@@ -172,7 +172,7 @@ class TestSecrets:
         monkeypatch.setenv("TICKWORK_SECRET_KEY", "no key")
         answer = admin.put(f"{SECRETS}/TOKEN", json={"value": CANARY})
         assert (answer.status_code, answer.json()["code"]) == (503, "secrets-unavailable")
-        assert app.store.secrets() == []
+        assert app.store.access.list_secrets() == []
 
 
 class TestAudit:
@@ -192,7 +192,7 @@ class TestAudit:
         admin.post(KEYS, json={"name": "", "scopes": []})
         admin.post(KEYS, json={"nam": "x"})
         admin.delete(f"{USERS}/nobody")
-        assert app.store.changes(AuditFilter(), 9) == []
+        assert app.store.audit.list_changes(AuditFilter(), 9) == []
 
     @pytest.mark.parametrize(
         "which",

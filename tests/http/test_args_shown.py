@@ -22,7 +22,7 @@ def known(admin: TestClient, app: Tickwork) -> TestClient:
         return type(x).__name__
 
     with there.worker():
-        eventually(lambda: app.store.task_definition("tell"))
+        eventually(lambda: app.store.reads.task_definition("tell"))
         yield admin
     there.close()
 

@@ -17,8 +17,8 @@ from tickwork.http.auth.refused_calls import EACH_MINUTE
 from tickwork.http.framework.route import Routes, Scope
 from tickwork.http.routes import ROUTES
 from tickwork.http.server_context import ServerContext
-from tickwork.store.admin import access
-from tickwork.store.admin.access import AuditRow
+from tickwork.store.admin import audit
+from tickwork.store.admin.audit import AuditRow
 
 JOBS, KEYS = "/api/v1/jobs", "/api/v1/keys"
 COMMAND = {"task": "shell", "args": {"command": ["id"]}}
@@ -196,12 +196,24 @@ def test_without_its_row_a_change_is_not_made(
 
     def everything() -> list[Any]:
         store = app.store
-        found = [store.list_jobs(JobFilter(), 10), store.api_keys(), store.gates(), store.limits(), store.users()]
-        return [*found, store.weights(), store.dags(), store.list_schedules(10), store.task_definitions(10)]
+        found = [
+            store.reads.list_jobs(JobFilter(), 10),
+            store.access.list_api_keys(),
+            store.limits.list_gates(),
+            store.limits.list_limits(),
+            store.access.list_users(),
+        ]
+        return [
+            *found,
+            store.limits.weights(),
+            store.dags.list_dags(),
+            store.schedules.list_schedules(10),
+            store.reads.task_definitions(10),
+        ]
 
     before = everything()
     with monkeypatch.context() as patched:
-        patched.setattr(access, "change_row", refuse)
+        patched.setattr(audit, "change_row", refuse)
         assert CHANGES[name](admin).status_code >= 500
     assert everything() == before
     assert CHANGES[name](admin).status_code < 300
@@ -302,5 +314,5 @@ class TestRefusedCalls:
         def refuse(change: AuditRow) -> dict[str, str | None]:
             raise StoreError("the audit log cannot be written")
 
-        monkeypatch.setattr(access, "change_row", refuse)
+        monkeypatch.setattr(audit, "change_row", refuse)
         assert anybody.get(KEYS).status_code == 401

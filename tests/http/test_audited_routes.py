@@ -19,8 +19,8 @@ from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
 from tickwork.http.framework.route import API
 from tickwork.http.routes import ROUTES
-from tickwork.store.admin import access
-from tickwork.store.admin.access import AuditFilter, AuditRow
+from tickwork.store.admin import audit
+from tickwork.store.admin.audit import AuditFilter, AuditRow
 
 NOT_AUDITED = {
     "explain_cron": "it changes nothing",
@@ -181,7 +181,7 @@ VERBS: dict[str, Verb] = {
         "POST",
         "/queues/q/limit",
         {"concurrency": 2},
-        lambda desk: desk.app.store.declare_limits({"queue:q#1": concurrency(5)}),
+        lambda desk: desk.app.store.limits.declare_limits({"queue:q#1": concurrency(5)}),
     ),
     "quiet_worker": of_worker("quiet"),
     "stop_worker": of_worker("stop"),
@@ -266,9 +266,9 @@ def secret_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_leaves_a_row_with_how_it_was_and_how_it_is(app: Tickwork, admin: TestClient, name: str) -> None:
     verb, desk = VERBS[name], Desk(app, admin)
     made = verb.first(desk)
-    known = {one.id for one in app.store.changes(ANY, 100)}
+    known = {one.id for one in app.store.audit.list_changes(ANY, 100)}
     verb.act(desk, made)
-    found = [one.change for one in app.store.changes(ANY, 100) if one.id not in known]
+    found = [one.change for one in app.store.audit.list_changes(ANY, 100) if one.id not in known]
     assert {change.action for change in found} == {name}
     (change,) = found
     assert change.who in ("dev", "user:ada")
@@ -293,7 +293,7 @@ def test_without_its_row_it_changes_nothing(
     verb, desk = VERBS[name], Desk(app, admin)
     made = verb.first(desk)
     before = contents(app.store, but=NOTED)
-    monkeypatch.setattr(access, "change_row", refuse)
+    monkeypatch.setattr(audit, "change_row", refuse)
     with pytest.raises(AssertionError, match="store-unavailable"):
         verb.act(desk, made)
     assert contents(app.store, but=NOTED) == before

@@ -44,7 +44,7 @@ def failed(app: Tickwork, *errors: str) -> None:
 
 def step_of(app: Tickwork, id: str) -> OperationStep:
     """A step that leaves an operation as it is."""
-    one = app.store.operation(id)
+    one = app.store.operations.get_operation(id)
     assert one is not None
     return OperationStep(one.id, one.step, one.phase, one.place, one.looked, one.changed, one.state)
 
@@ -148,7 +148,7 @@ def test_an_operation_is_cancelled_between_two_pages(admin: TestClient, app: Tic
         app.enqueue("mail")
     answer = bulk(admin, action="cancel", filter={"state": "queued"})
     service = BulkOperations(app.store)
-    leased = app.store.lease_operation(bulk_operations.LEASE)
+    leased = app.store.operations.lease_operation(bulk_operations.LEASE)
     assert leased is not None
     further = service._page(leased)
     assert further is not None
@@ -162,14 +162,14 @@ def test_an_operation_is_cancelled_between_two_pages(admin: TestClient, app: Tic
 def test_a_page_that_was_done_and_not_noted_is_done_again_without_harm(admin: TestClient, app: Tickwork) -> None:
     failed(app, *"abc")
     answer = bulk(admin, action="redrive", filter={})
-    leased = app.store.lease_operation(bulk_operations.LEASE)
+    leased = app.store.operations.lease_operation(bulk_operations.LEASE)
     assert leased is not None
     first, second = BulkOperations(app.store), BulkOperations(app.store)
     assert first._page(leased) is not None
     assert second._page(leased) is None, "the step was taken"
     found = admin.get(answer.headers["location"]).json()
     assert (found["changed"], found["state"]) == (2, "running")
-    app.store.step_operation(step_of(app, found["id"]), timedelta(0))
+    app.store.operations.step_operation(step_of(app, found["id"]), timedelta(0))
     assert carried_out(admin, app, answer)["state"] == "succeeded"
     assert states(app) == ["queued"] * 3
 

@@ -57,7 +57,7 @@ def test_what_was_begun_with_a_key_ends_with_it(
 ) -> None:
     job = app.named("mail").options(delay="1h").enqueue()
     token, key = create_key(app.store, "k", ["read", "work"], None, "test")
-    with ending_in_time(lambda: app.store.revoke_api_key(key.id)):
+    with ending_in_time(lambda: app.store.access.revoke_api_key(key.id)):
         answer = ask(anybody, job.id, Authorization=f"Bearer {token}")
     assert answer.status_code == status, answer.text
     late = app.named("mail").options(queue="q").enqueue()
@@ -75,10 +75,10 @@ def test_a_log_is_followed_no_more_when_a_login_ends(
     anybody.post(f"{API}/session", json=login).raise_for_status()
     job = app.named("mail").options(delay="1h").enqueue()
     calls: dict[str, Callable[[], Any]] = {
-        "the session": lambda: app.store.end_session(digest_of(anybody.cookies[COOKIE].encode())),
+        "the session": lambda: app.store.access.end_session(digest_of(anybody.cookies[COOKIE].encode())),
         "the user": lambda: admin.delete(f"{API}/users/ada"),
-        "the password": lambda: app.store.change_user("ada", password="another"),
-        "the role": lambda: app.store.change_user("ada", role="nothing"),
+        "the password": lambda: app.store.access.change_user("ada", password="another"),
+        "the role": lambda: app.store.access.change_user("ada", role="nothing"),
     }
     with ending_in_time(calls[how]):
         answer = follow(anybody, job.id)

@@ -328,9 +328,9 @@ def test_the_secret_is_in_no_answer_and_not_in_the_store(admin: TestClient, anyb
     put(admin, GITHUB)
     texts = [send(anybody, DATA, github(DATA)).text, send(anybody, b"{}", github(DATA)).text]
     texts += [admin.get(f"/api/v1/hooks{more}").text for more in ("", "/h", "/h/deliveries")]
-    view = app.store.get_hook("h")
+    view = app.store.hooks.get_hook("h")
     assert view is not None
-    assert SECRET not in "".join([*texts, repr(view.hook), *(repr(one) for one in app.store.deliveries("h"))])
+    assert SECRET not in "".join([*texts, repr(view.hook), *(repr(one) for one in app.store.hooks.deliveries("h"))])
 
 
 def test_hooks_are_put_listed_edited_and_deleted(admin: TestClient) -> None:
@@ -441,8 +441,14 @@ def test_a_stranger_is_answered_alike_after_the_same_work_whether_a_hook_is_ther
 
 def watch_calls(app: Tickwork, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
     """Note what takes time: the calls of the store, what is sealed or opened, and what is signed."""
-    for verb in ("get_hook", "get_secret", "now", "record_delivery"):
-        monkeypatch.setattr(app.store, verb, noting(getattr(app.store, verb), verb, done))
+    store = app.store
+    for group, verb in (
+        (store.hooks, "get_hook"),
+        (store.hooks, "record_delivery"),
+        (store.access, "get_secret"),
+        (store, "now"),
+    ):
+        monkeypatch.setattr(group, verb, noting(getattr(group, verb), verb, done))
     for verb in ("_sealed", "_opened"):
         monkeypatch.setattr(vault, verb, noting(getattr(vault, verb), "AES-GCM", done))
     monkeypatch.setattr(signature, "_digest", noting(signature._digest, "HMAC", done))

@@ -123,12 +123,12 @@ def test_answers_with_secrets_are_not_kept(app: Tickwork, admin: TestClient) -> 
     body = {"name": "deploy", "scopes": ["read"]}
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 201
     assert admin.post("/api/v1/keys", json=body, headers=KEY).status_code == 422
-    assert isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.IN_FLIGHT_LIMIT), BegunRequest), (
-        "nothing is known of it"
-    )
+    assert isinstance(
+        app.store.access.begin_answer("dev", "order-1", "d", idempotency.IN_FLIGHT_LIMIT), BegunRequest
+    ), "nothing is known of it"
 
 
 def test_other_methods_are_what_they_are_already(app: Tickwork, admin: TestClient) -> None:
     job = admin.post(JOBS, json=BODY).json()
     assert "idempotent-replayed" not in admin.get(f"{JOBS}/{job['id']}", headers=KEY).headers
-    assert not isinstance(app.store.begin_answer("dev", "order-1", "d", idempotency.IN_FLIGHT_LIMIT), KeptAnswer)
+    assert not isinstance(app.store.access.begin_answer("dev", "order-1", "d", idempotency.IN_FLIGHT_LIMIT), KeptAnswer)

@@ -464,13 +464,13 @@ def test_many_wait_with_one_look_at_the_store(
 ) -> None:
     ids = [app.enqueue("mail").id for _ in range(50)]
     looks: list[int] = []
-    real = app.store.ended_among
+    real = app.store.reads.ended_among
 
     def look(wanted: Any) -> Any:
         looks.append(len(wanted))
         return real(wanted)
 
-    monkeypatch.setattr(app.store, "ended_among", look)
+    monkeypatch.setattr(app.store.reads, "ended_among", look)
 
     async def wait() -> list[bool]:
         waits = [parts.watch.ended(app.store, one, 5.0, parts.stopping) for one in ids]
@@ -549,7 +549,7 @@ class TestRerun:
         old = admin.post("/api/v1/schedules/s/trigger").json()["id"]
         new = admin.post(f"/api/v1/jobs/{old}/rerun", json={}).json()
         assert new["schedule"] == "s"
-        views = app.store.get_jobs([old, new["id"]])
+        views = app.store.reads.get_jobs([old, new["id"]])
         assert views[old].occurrence == views[new["id"]].occurrence is not None
 
     def test_runs_and_steps_are_run_again_as_such(self, admin: TestClient, app: Tickwork) -> None:

@@ -264,7 +264,7 @@ class TestClaiming:
 
     def test_jobs_under_a_limit_come_one_after_the_other(self, admin: TestClient, app: Tickwork) -> None:
         limited = app.task(name="limited", queue="images", limits=[concurrency(1, name="one")])(_nothing)
-        app.store.declare_limits({"one": Concurrency(capacity=1)})
+        app.store.limits.declare_limits({"one": Concurrency(capacity=1)})
         first, second = limited.enqueue(), limited.enqueue()
         leased = lease_one(admin, max=10)
         assert leased["id"] == first.id
@@ -555,7 +555,7 @@ class TestEnds:
         for leased in lease(admin, max=100):
             say(admin, leased, "complete")
         assert all(job.state == "succeeded" for job in jobs)
-        assert app.store.workers() == []
+        assert app.store.reads.workers() == []
 
     @pytest.mark.parametrize(
         "result", ['"a\\u0000b"', "[" * 70 + "]" * 70, "9223372036854775808", f'"{"x" * 2**20}"'], ids=range(4)

@@ -73,7 +73,7 @@ def test_each_job_is_done_once_by_workers_that_come_and_hang_up(app: Tickwork) -
     assert {job.state for job in jobs} == {"succeeded"}
     ends = [one.state.value for job in jobs for one in job.attempts()]
     assert set(ends) <= {"succeeded", "released"}
-    assert app.store.workers() == []
+    assert app.store.reads.workers() == []
 
 
 def _pause(seconds: float) -> None:
@@ -102,7 +102,7 @@ def test_while_the_store_fails_those_who_do_not_wait_are_told_and_the_others_wai
     def due(queues: Any) -> Any:
         if broken:
             raise StoreUnreachable("the store is away")
-        return app.store.due_work(queues)
+        return app.store.remote.due_work(queues)
 
     async def all_of_it() -> None:
         nonlocal broken
@@ -132,7 +132,7 @@ def test_a_claim_whose_grant_failed_is_under_a_lease_that_nobody_renews(
         long_polls = a_hub(app)
         first = app.named("t").options(queue="q").enqueue()
         with monkeypatch.context() as patch:
-            patch.setattr(app.store, "grant_leases", fail)
+            patch.setattr(app.store.remote, "grant_leases", fail)
             with pytest.raises(StoreError):
                 await long_polls.poll(WantedJobs(("q",)), an_asker(), 0, never())
         claimed_by = first.view.worker

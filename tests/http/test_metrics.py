@@ -49,7 +49,7 @@ def test_a_scrape_counts_what_was_enqueued_and_what_ended_once(app: Tickwork, ad
     with app.worker():
         send.enqueue(ok=True).wait(10)
         send.options(retries=0).enqueue(ok=False).wait(10)
-    StatsRollup(app.store, SystemClock()).count(app.store.rollup_marks(), app.store.now())
+    StatsRollup(app.store, SystemClock()).count(app.store.stats.rollup_marks(), app.store.now())
     seen = scraped(admin)
     again = scraped(admin)
     assert seen["tickwork_jobs_enqueued_total", (("queue", "mail"), ("task", "send"))] == 2

@@ -23,7 +23,7 @@ def get(admin: TestClient, path: str, **query: Any) -> dict[str, Any]:
 
 
 def keep_books(app: Tickwork) -> None:
-    StatsRollup(app.store, SystemClock()).count(app.store.rollup_marks(), app.store.now())
+    StatsRollup(app.store, SystemClock()).count(app.store.stats.rollup_marks(), app.store.now())
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_approvals_that_wait_and_runs_that_failed_need_attention(admin: TestClie
     run, broken = (admin.post(f"/api/v1/dags/{dag}/runs", json={}).json()["id"] for dag in ("release", "broken"))
     with app.worker():
         eventually(lambda: admin.get(f"/api/v1/runs/{broken}").json()["state"] == "failed", 20)
-        eventually(lambda: app.store.waiting_approvals(10))
+        eventually(lambda: app.store.dags.waiting_approvals(10))
         found = {one["kind"]: one for one in get(admin, "attention")["items"]}
     assert found["approval"]["title"] == "step ask of a run of release waits for approval"
     assert found["approval"]["link"] == {"page": "runs", "query": run}

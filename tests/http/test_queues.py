@@ -13,7 +13,8 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import Offer
-from tickwork.store.base import Progress, WorkerRegistration
+from tickwork.store.attempts import Progress
+from tickwork.store.base import WorkerRegistration
 
 API = "/api/v1"
 MINUTE = timedelta(minutes=1)
@@ -68,7 +69,7 @@ def test_an_end_that_is_none_is_refused(admin: TestClient, until: str) -> None:
 
 def test_a_queue_has_its_limit_changed(admin: TestClient, app: Tickwork) -> None:
     assert admin.post(f"{API}/queues/mail/limit", json={"concurrency": 2}).status_code == 422
-    app.store.declare_limits({"queue:mail#1": concurrency(5)})
+    app.store.limits.declare_limits({"queue:mail#1": concurrency(5)})
     changed = admin.post(f"{API}/queues/mail/limit", json={"rate": "5/s", "burst": 3})
     assert changed.status_code == 200
     assert (changed.json()["name"], changed.json()["rule"]["rate"]) == ("queue:mail#1", "5/s")
@@ -78,7 +79,7 @@ def test_a_queue_has_its_limit_changed(admin: TestClient, app: Tickwork) -> None
 
 
 def test_a_limit_is_set_and_reset(admin: TestClient, app: Tickwork) -> None:
-    app.store.declare_limits({"stripe": concurrency(5)})
+    app.store.limits.declare_limits({"stripe": concurrency(5)})
     changed = admin.put(f"{API}/limits/stripe", json={"concurrency": 2}).json()
     assert (changed["rule"]["concurrency"], changed["declared"]["concurrency"]) == (2, 5)
     assert get(admin, "limits")["items"] == [changed]
@@ -91,7 +92,9 @@ def test_a_limit_tells_of_its_keys_and_a_breaker_that_it_is_open(admin: TestClie
     @app.task(limits=[concurrency(1, key="account")])
     def mail(account: str) -> None: ...
 
-    app.store.declare_limits({"task:mail#1": concurrency(1, key="account"), "frail": breaker(failures=1, pause="1h")})
+    app.store.limits.declare_limits(
+        {"task:mail#1": concurrency(1, key="account"), "frail": breaker(failures=1, pause="1h")}
+    )
     for account in "aab":
         mail.enqueue(account=account)
     first, *_ = claimed(app)
@@ -99,7 +102,7 @@ def test_a_limit_tells_of_its_keys_and_a_breaker_that_it_is_open(admin: TestClie
     assert (held["key"], held["live"], held["held"], live["key"], live["held"]) == ("a", 1, 1, "b", 0)
     assert (held["phase"], get(admin, "limits/frail/keys")["items"]) == (None, [])
 
-    app.store.end_probes([(LimitKey("frail", ""), first.job_id, True)])
+    app.store.limits.end_probes([(LimitKey("frail", ""), first.job_id, True)])
     (key,) = get(admin, "limits/frail/keys")["items"]
     assert (key["phase"], key["opens_at"] is None) == ("open", False)
     frail = next(one for one in get(admin, "limits")["items"] if one["name"] == "frail")
@@ -184,7 +187,7 @@ def test_workers_are_listed_and_asked(admin: TestClient, app: Tickwork) -> None:
     assert (worker["id"], worker["tasks"], worker["asked"], worker["state"]) == (WORKER, ["mail"], None, "working")
     asked = admin.post(f"{API}/workers/{WORKER}/quiet").json()
     assert (asked["asked"], asked["state"]) == ("quiet", "quiet")
-    assert app.store.asked_of(WORKER) == "quiet"
+    assert app.store.operations.asked_of(WORKER) == "quiet"
     assert admin.post(f"{API}/workers/{WORKER}/resume").json()["asked"] is None
     assert admin.post(f"{API}/workers/{WORKER}/stop").json()["asked"] == "stop"
     assert get(admin, f"workers/{WORKER}")["state"] == "stopping"

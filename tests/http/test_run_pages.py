@@ -49,7 +49,7 @@ def claim(app: Tickwork) -> dict[str, Claimed]:
     for _ in range(2):
         jobs = app.store.claim_jobs(worker, ["default"], ["t", RUN], 100).jobs
         if jobs:
-            views = app.store.get_jobs([one.job_id for one in jobs])
+            views = app.store.reads.get_jobs([one.job_id for one in jobs])
             return {f"{views[one.job_id].step}{views[one.job_id].idx}": one for one in jobs}
     return {}
 
@@ -200,7 +200,7 @@ def test_approvals_that_wait_are_listed_with_who_may_answer(
     token, _ = create_key(app.store, "ada", [Scope.READ, Scope.OPERATE], None, "test")
     (hers,) = anybody.get(f"{API}/approvals", headers={"Authorization": f"Bearer {token}"}).json()["items"]
     assert hers["may_answer"] is True
-    app.store.answer(waiting, "ready", True, "ada")  # type: ignore[arg-type]
+    app.store.dags.answer(waiting, "ready", True, "ada")  # type: ignore[arg-type]
     assert get(server, "/approvals")["items"] == []
     assert get(server, f"/runs/{other}")["state"] == "running"
     assert server.get(f"{API}/approvals", params={"cursor": "x"}).status_code == 422

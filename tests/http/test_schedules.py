@@ -354,7 +354,7 @@ class TestPages:
         assert days["is_partial"] is False
 
     def test_what_a_file_declares_says_so(self, report: TestClient, app: Tickwork) -> None:
-        app.store.mark_declared("shop", [DeclaredThing("schedule", "report")])
+        app.store.hooks.mark_declared("shop", [DeclaredThing("schedule", "report")])
         one = _listed(report)["report"]
         assert (one["owner"], one["source"], one["zone"], one["last"]) == ("file", "shop", "Europe/Berlin", None)
 

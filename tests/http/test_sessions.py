@@ -19,7 +19,7 @@ from tickwork.http.resources.admin import login
 from tickwork.http.routes import ROUTES
 from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import add_user, create_key, hash_password, is_password
-from tickwork.store.admin.access import AuditFilter
+from tickwork.store.admin.audit import AuditFilter
 
 SESSION = "/api/v1/session"
 KEYS = "/api/v1/keys"
@@ -97,7 +97,7 @@ class TestLogin:
         answer = log_in(anybody, **body)
         assert (answer.status_code, answer.json()["code"]) == (401, "wrong-credentials")
         assert "set-cookie" not in answer.headers
-        (row,) = app.store.changes(AuditFilter(action="failed_login"), 9)
+        (row,) = app.store.audit.list_changes(AuditFilter(action="failed_login"), 9)
         assert (row.change.who, row.change.after) == ("nobody", None)
         assert row.change.target == ("user:ada" if body.get("user") == "ada" else "unknown")
         assert row.change.address == "testclient"
@@ -159,8 +159,8 @@ class TestEnd:
     @pytest.mark.parametrize(
         "end",
         [
-            lambda store: store.remove_user("ada"),
-            lambda store: store.change_user("ada", password=hash_password("another horse")),
+            lambda store: store.access.remove_user("ada"),
+            lambda store: store.access.change_user("ada", password=hash_password("another horse")),
         ],
     )
     def test_the_next_request_of_a_user_who_was_removed_is_401(
@@ -173,7 +173,7 @@ class TestEnd:
     def test_the_next_request_of_a_user_with_another_role_is_judged_by_it(
         self, app: Tickwork, browser: TestClient
     ) -> None:
-        app.store.change_user("ada", role="viewer")
+        app.store.access.change_user("ada", role="viewer")
         assert browser.get(KEYS).status_code == 403
 
     def test_the_next_request_of_a_revoked_key_is_401_by_bearer_and_by_cookie(
@@ -183,7 +183,7 @@ class TestEnd:
         log_in(anybody, token=token)
         bearer = {"Authorization": f"Bearer {token}"}
         assert (anybody.get(KEYS).status_code, anybody.get(KEYS, headers=bearer).status_code) == (200, 200)
-        app.store.revoke_api_key(key.id)
+        app.store.access.revoke_api_key(key.id)
         assert (anybody.get(KEYS).status_code, anybody.get(KEYS, headers=bearer).status_code) == (401, 401)
 
     def test_a_bad_bearer_is_not_made_good_by_a_cookie(self, browser: TestClient) -> None:
@@ -222,7 +222,7 @@ class TestEnd:
 
     def test_the_store_has_no_token_only_digests(self, app: Tickwork, browser: TestClient) -> None:
         token = browser.cookies[COOKIE]
-        assert app.store.get_session(token, timedelta(hours=1)) is None
+        assert app.store.access.get_session(token, timedelta(hours=1)) is None
 
 
 class TestOtherSites:
@@ -248,7 +248,7 @@ class TestOtherSites:
         answer = create(browser, headers)
         assert (answer.status_code, answer.json()["code"]) == (403, "cross-origin")
         assert browser.delete(SESSION, headers=headers).status_code == 403
-        assert app.store.api_keys() == []
+        assert app.store.access.list_api_keys() == []
 
     @pytest.mark.parametrize("headers", [OWN, {"Sec-Fetch-Site": "same-origin"}])
     def test_a_change_from_our_own_pages_is_not(self, browser: TestClient, headers: dict[str, str]) -> None:
@@ -264,7 +264,7 @@ class TestOtherSites:
         assert browser.post(KEYS, content=body, headers={**OWN, "content-type": kind}).status_code == 415
         foreign = {"Origin": "http://evil.example", "content-type": kind}
         assert browser.post(KEYS, content=body, headers=foreign).status_code == 403
-        assert app.store.api_keys() == []
+        assert app.store.access.list_api_keys() == []
 
     def test_a_login_from_another_site_is_refused(self, anybody: TestClient, ada: str) -> None:
         body = {"user": "ada", "password": PASSWORD}
@@ -305,7 +305,7 @@ class TestSessions:
         assert desk.delete(f"{self.URL}/{other['id']}", headers=OWN).status_code == 204
         assert (phone.get(SESSION).status_code, desk.get(SESSION).status_code) == (401, 200)
         assert desk.delete(f"{self.URL}/{other['id']}", headers=OWN).status_code == 404
-        (row,) = app.store.changes(AuditFilter(action="end_session"), 9)
+        (row,) = app.store.audit.list_changes(AuditFilter(action="end_session"), 9)
         assert (row.change.who, row.change.target) == ("user:ada", "session of user:ada")
 
     def test_no_answer_has_what_a_cookie_could_be_made_of(self, two: tuple[TestClient, TestClient]) -> None:
@@ -343,7 +343,7 @@ class TestOwnPassword:
         assert (browser.get(SESSION).status_code, other.get(SESSION).status_code) == (200, 401)
         assert log_in(other).status_code == 401
         assert log_in(other, user="ada", password="another horse").status_code == 201
-        (row,) = app.store.changes(AuditFilter(action="change_own_password"), 9)
+        (row,) = app.store.audit.list_changes(AuditFilter(action="change_own_password"), 9)
         assert (row.change.who, row.change.target) == ("user:ada", "user:ada")
         assert "horse" not in str(row)
 
@@ -361,7 +361,7 @@ class TestOwnPassword:
         codes = [browser.post(self.URL, json=body, headers=OWN).status_code for _ in range(6)]
         assert codes == [403] * 5 + [429]
         assert browser.get(SESSION).status_code == 200
-        user = app.store.get_user("ada")
+        user = app.store.access.get_user("ada")
         assert user is not None
         assert is_password(PASSWORD, user.password)
         assert browser.post(self.URL, json=body).status_code == 403, "from no page of ours"

@@ -30,16 +30,16 @@ def test_why_a_new_job_waits_is_known_from_a_look_of_at_most_a_second_ago(app: T
 
 def test_what_workers_tell_of_a_task_is_known_a_second_later(app: Tickwork, clock: VirtualClock) -> None:
     store = cached_store(app.store, clock)
-    assert store.task_definition("mail") is None
+    assert store.reads.task_definition("mail") is None
 
     @app.task(name="mail", queue="slow")
     def mail() -> None: ...
 
     with app.worker():
         mail.enqueue().wait(10)
-    assert store.task_definition("mail") is None
+    assert store.reads.task_definition("mail") is None
     clock.advance(timedelta(seconds=1))
-    known = store.task_definition("mail")
+    known = store.reads.task_definition("mail")
     assert known is not None
     assert known.queue == "slow"
 
@@ -52,22 +52,22 @@ def test_workers_are_read_once_a_second_and_seldom_where_that_takes_long(app: Ti
         def workers(self) -> list[WorkerView]:
             reads.append(clock.monotonic())
             clock.advance(takes)
-            return app.store.workers()
+            return app.store.reads.workers()
 
         def ask_worker(self, worker: WorkerId, what: str | None) -> bool:
             return False
 
     store = cached_store(cast("Store", Slow()), clock)
     for _ in range(4):
-        store.workers()
+        store.reads.workers()
         clock.advance(timedelta(seconds=0.5))
     assert len(reads) == 2
-    store.ask_worker(WorkerId("w"), None)
-    store.workers()
+    store.operations.ask_worker(WorkerId("w"), None)
+    store.reads.workers()
     assert len(reads) == 3, "what was asked of a worker is seen at once"
     clock.advance(timedelta(seconds=1))
     takes = timedelta(seconds=0.3)
     for _ in range(7):
-        store.workers()
+        store.reads.workers()
         clock.advance(timedelta(seconds=0.5))
     assert len(reads) == 5, "a read of 0.3 s is good for 3 s"

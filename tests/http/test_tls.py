@@ -18,7 +18,7 @@ from tickwork.errors import InvalidInput
 from tickwork.http.server import ServerOptions, Tls, check_tls, uvicorn_config
 from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import add_user
-from tickwork.store.admin.access import AuditFilter
+from tickwork.store.admin.audit import AuditFilter
 
 SESSION = "/api/v1/session"
 LOGIN = {"user": "ada", "password": "correct horse"}
@@ -43,7 +43,7 @@ def logged_in_from(app: Tickwork, client: TestClient) -> tuple[str, bool]:
     """The address that the audit log has of a login, and whether its cookie is for https alone."""
     answer = client.post(SESSION, json=LOGIN, headers=FORWARDED)
     assert answer.status_code == 201
-    row = app.store.changes(AuditFilter(action="create_session"), 1)[0]
+    row = app.store.audit.list_changes(AuditFilter(action="create_session"), 1)[0]
     return row.change.address, "; Secure" in answer.headers["set-cookie"]
 
 
@@ -74,7 +74,7 @@ def test_a_client_behind_a_trusted_proxy_cannot_name_itself_another_address(
     client = client_from(app, parts, "127.0.0.1")
     made_up = {"X-Forwarded-For": "198.51.100.1, 127.0.0.1, 203.0.113.9"}
     client.post(SESSION, json={**LOGIN, "password": "wrong horse"}, headers=made_up)
-    assert app.store.changes(AuditFilter(action="failed_login"), 1)[0].change.address == "203.0.113.9"
+    assert app.store.audit.list_changes(AuditFilter(action="failed_login"), 1)[0].change.address == "203.0.113.9"
 
 
 def test_behind_a_trusted_proxy_each_client_is_throttled_by_itself(app: Tickwork, parts: ServerContext) -> None:
@@ -114,7 +114,7 @@ def test_a_server_that_listens_on_both_protocols_trusts_a_proxy_that_came_by_ipv
         wrong = {**LOGIN, "password": "wrong horse"}
         for headers, address in (({}, "127.0.0.1"), (FORWARDED, "203.0.113.9")):
             assert httpx2.post(url, json=wrong, headers=headers, timeout=10).status_code == 401
-            assert app.store.changes(AuditFilter(action="failed_login"), 1)[0].change.address == address
+            assert app.store.audit.list_changes(AuditFilter(action="failed_login"), 1)[0].change.address == address
 
 
 @pytest.mark.parametrize("said", ["*", "everybody", "10.0.0.0/33", "0.0.0.0/0", "::/0", "10.1.2.3/16"])

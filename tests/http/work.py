@@ -8,7 +8,8 @@ from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Failed, Succeeded, decide
-from tickwork.store.base import Finish, NewLog, WorkerRegistration
+from tickwork.store.attempts import Finish, NewLog
+from tickwork.store.base import WorkerRegistration
 
 WORKER = WorkerId("tests")
 

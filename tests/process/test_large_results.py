@@ -26,7 +26,7 @@ def workers(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def run(app: Tickwork, name: str) -> Run:
-    eventually(lambda: app.store.dags(name), 20, "a worker has told of its dags")
+    eventually(lambda: app.store.dags.list_dags(name), 20, "a worker has told of its dags")
     found = app.run(app.enqueue(name).id)
     assert found is not None
     return found

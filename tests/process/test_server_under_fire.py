@@ -168,7 +168,9 @@ def test_what_one_server_began_to_change_another_carries_on_once_for_each_job(ap
     with serving(app, tmp_path) as first:
         status, operation = first.call("POST", "/dead/redrive", {"filter": {"task": "mail"}})
         assert status == 202
-        eventually(lambda: (app.store.operation(operation["id"]) or pytest.fail("it is gone")).looked > 0, 30)
+        eventually(
+            lambda: (app.store.operations.get_operation(operation["id"]) or pytest.fail("it is gone")).looked > 0, 30
+        )
         first.program.end(signal.SIGKILL)
     with serving(app, tmp_path) as second, serving(app, tmp_path) as third:
         ended = eventually(lambda: _ended(second, operation["id"]), 60)

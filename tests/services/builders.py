@@ -23,7 +23,7 @@ def a_notifier(store: Store, clock: VirtualClock, seed: int = 1) -> Alerts:
 
 def messages(store: Store) -> list[dict[str, Any]]:
     """The bodies of all messages that were enqueued, the first one first."""
-    found = store.list_jobs(JobFilter(collection=OWN), 1000)
+    found = store.reads.list_jobs(JobFilter(collection=OWN), 1000)
     return [json.loads(view.args)["json"] for view in reversed(found)]
 
 
@@ -35,8 +35,8 @@ def a_scheduler(store: Store, clock: VirtualClock, seed: int = 1) -> Scheduler:
 
 
 def put(store: Store, rule: Any = SECONDS, name: str = "s", **given: Any) -> None:
-    store.put_schedules([new_spec(name, "t", rule, **given)])
+    store.schedules.put_schedules([new_spec(name, "t", rule, **given)])
 
 
 def fires(store: Store, name: str = "s") -> list[FireView]:
-    return list(reversed(store.fires(name, 1000)))
+    return list(reversed(store.schedules.fires(name, 1000)))

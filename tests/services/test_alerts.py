@@ -45,12 +45,12 @@ TICK = timedelta(seconds=INTERVAL_S)
 
 @pytest.fixture
 def notifier(store: Store, clock: VirtualClock) -> Alerts:
-    store.put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
+    store.notifications.put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
     return a_notifier(store, clock)
 
 
 def want(store: Store, on: str, **given: Any) -> None:
-    store.put_notification(new_notification("n", on, "ops", **given))
+    store.notifications.put_notification(new_notification("n", on, "ops", **given))
 
 
 def go_on(notifier: Alerts, clock: VirtualClock, duration: timedelta = 3 * LAG) -> None:
@@ -66,7 +66,7 @@ def texts(store: Store) -> list[str]:
 
 
 def deliveries(store: Store) -> list[JobView]:
-    return store.list_jobs(JobFilter(collection=OWN), 1000)
+    return store.reads.list_jobs(JobFilter(collection=OWN), 1000)
 
 
 def test_a_failure_is_told_once_with_why_and_a_link(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
@@ -117,7 +117,7 @@ def test_many_failures_at_one_instant_are_counted_page_by_page(
 
 def test_two_notifiers_tell_it_once(open_store: OpensStore, clock: VirtualClock) -> None:
     stores = [open_store() for _ in range(4)]
-    stores[0].put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
+    stores[0].notifications.put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
     want(stores[0], "failed", window="0s")
     notifiers = [a_notifier(store, clock, seed) for seed, store in enumerate(stores)]
     clock.advance(SECOND)
@@ -219,7 +219,7 @@ def test_one_that_began_and_ended_between_two_looks_is_told_as_well(
 
 def test_missed_occurrences_are_told(notifier: Alerts, store: Store, clock: VirtualClock) -> None:
     scheduler = Scheduler(store, IdMaker(lambda: clock.wall_us() // 1000, Random(2).getrandbits), clock)
-    store.put_schedules([new_spec("hourly", "t", every("1h"), catchup="latest")])
+    store.schedules.put_schedules([new_spec("hourly", "t", every("1h"), catchup="latest")])
     want(store, "schedule_missed")
     scheduler.tick(0)
     clock.advance(timedelta(hours=1, seconds=1))
@@ -295,9 +295,9 @@ def test_one_that_cannot_be_judged_does_not_hold_up_the_others(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store.put_notification(new_notification("a", "queue_older_than", "ops"))
+    store.notifications.put_notification(new_notification("a", "queue_older_than", "ops"))
     want(store, "failed")
-    monkeypatch.setattr(store, "queues", lambda: 1 / 0)
+    monkeypatch.setattr(store.reads, "queues", lambda: 1 / 0)
     clock.advance(SECOND)
     ended(store, failed)
     with caplog.at_level(logging.ERROR):

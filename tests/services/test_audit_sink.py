@@ -15,16 +15,16 @@ from tests.store.conftest import OpensStore
 from tickwork.errors import InvalidInput, StoreUnreachable
 from tickwork.services import audit_sink
 from tickwork.services.audit_sink import INTERVAL_S, TURN, AuditSink, read_sink
-from tickwork.store.admin.access import AuditRow
+from tickwork.store.admin.audit import AuditRow
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 
 def record(store: Store, *targets: str) -> None:
-    store.record_changes(
+    store.audit.record_changes(
         [AuditRow("user:ada", "create_job", target, None, b'{"n":1}', "r", "::1") for target in targets]
     )
-    store.link_changes(1000)
+    store.audit.link_changes(1000)
 
 
 def targets(data: bytes) -> list[str]:
@@ -68,7 +68,7 @@ class TestOrder:
         assert targets(b"".join(memory.taken)) == ["1", "2", "1", "2", "3", "4"]
 
     def test_a_row_without_its_link_waits(self, store: Store, memory: Memory) -> None:
-        store.record_changes([AuditRow("a", "b", "c")])
+        store.audit.record_changes([AuditRow("a", "b", "c")])
         AuditSink(store, "file:///x", "a").tick(0.0)
         assert memory.taken == []
 
@@ -84,7 +84,7 @@ class TestOrder:
         clock.advance(TURN + timedelta(seconds=1))
         second.tick(0.0)
         assert targets(b"".join(memory.taken)) == ["1", "2"]
-        assert not store.move_audit_sink("file:///x", "a", 99)
+        assert not store.audit.move_audit_sink("file:///x", "a", 99)
 
     def test_many_rows_are_sent_in_batches_and_deleted_ones_are_passed(self, store: Store, memory: Memory) -> None:
         record(store, *map(str, range(250)))
@@ -97,7 +97,7 @@ class TestOrder:
         record(store, "job:1")
         AuditSink(store, "file:///x", "a").tick(0.0)
         (line,) = [json.loads(one) for one in memory.taken]
-        (linked,) = store.linked_changes(0, 10)
+        (linked,) = store.audit.linked_changes(0, 10)
         assert (line["number"], line["hash"]) == (1, linked.link.hash)
         assert (line["who"], line["action"], line["before"], line["after"]) == (
             "user:ada",

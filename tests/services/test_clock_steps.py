@@ -58,7 +58,7 @@ def go_on(scheduler: Scheduler, clock: VirtualClock, duration: timedelta) -> Non
 
 
 def run_count(store: Store) -> int:
-    return store.get_schedules(["s"])["s"].standing.run_count
+    return store.schedules.get_schedules(["s"])["s"].standing.run_count
 
 
 def step_and_return(scheduler: Scheduler, clock: VirtualClock, by: timedelta, during: timedelta = JUMP) -> None:
@@ -221,21 +221,21 @@ class TestJobs:
         assert insert_one(store, a_job(key="k")) != first
 
     def test_a_rate_and_a_breaker_open_in_time(self, store: Store, scheduler: Scheduler, clock: VirtualClock) -> None:
-        store.declare_limits({"slow": rate("1/m"), "frail": breaker(failures=1, window="1m", pause="1m")})
+        store.limits.declare_limits({"slow": rate("1/m"), "frail": breaker(failures=1, window="1m", pause="1m")})
         self.jump(scheduler, clock)
         slow = store.insert_jobs([limited(limit="slow") for _ in range(2)])
         frail = store.insert_jobs([limited(limit="frail") for _ in range(2)])
         worker = register(store, lease=HOUR)
         taken = claim(store, 3, worker)
-        store.end_probes([(LimitKey("frail", ""), frail[0], True)])
+        store.limits.end_probes([(LimitKey("frail", ""), frail[0], True)])
         self.back(scheduler, clock)
         assert {*slow, *frail} == {one.job_id for one in (*taken, *claim(store))}
 
     def test_people_are_told_of_what_fails_afterwards(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
     ) -> None:
-        store.put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
-        store.put_notification(new_notification("n", "failed", "ops"))
+        store.notifications.put_channel(new_channel("ops", "webhook", url="https://hook.example/"))
+        store.notifications.put_notification(new_notification("n", "failed", "ops"))
         notifier = a_notifier(store, clock)
         self.jump(scheduler, clock)
         clock.advance(MINUTE)

@@ -3,11 +3,12 @@
 import logging
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import pytest
 
+from tests.replaced import Replaced
 from tests.services.builders import SECONDS, a_scheduler, fires, put
 from tests.store.builders import (
     HOUR,
@@ -72,7 +73,7 @@ def end_one(store: Store) -> Claimed:
 
 
 def live(store: Store) -> list[JobView]:
-    return [view for view in store.list_jobs(JobFilter(), 100) if not view.state.ended]
+    return [view for view in store.reads.list_jobs(JobFilter(), 100) if not view.state.ended]
 
 
 class TestFiring:
@@ -113,7 +114,7 @@ class TestFiring:
         store.register_worker(a_worker("w"), [a_definition("t", queue="mail", priority=8)], MINUTE)
         now = clock.now()
         spec = new_spec("s", "t", SECONDS, b'{"n":1}', priority="high", deadline="1m", window="1h", labels=["x"])
-        store.put_schedules([spec])
+        store.schedules.put_schedules([spec])
         go_on(scheduler, clock, SECOND + timedelta(milliseconds=1))
         (view,) = live(store)
         assert (view.queue, view.priority, view.args, view.labels) == ("mail", 2, b'{"n":1}', ("x",))
@@ -128,14 +129,14 @@ class TestFiring:
         put(store, max_runs=2, overlap="allow")
         go_on(scheduler, clock, 5 * SECOND)
         assert actions(store) == ["start", "start"]
-        assert store.get_schedules(["s"])["s"].wake_at is None
+        assert store.schedules.get_schedules(["s"])["s"].wake_at is None
 
     def test_many_more_than_a_batch_are_all_started(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
     ) -> None:
-        store.put_schedules([new_spec(f"s{n}", "t", at(clock.now() + SECOND)) for n in range(1100)])
+        store.schedules.put_schedules([new_spec(f"s{n}", "t", at(clock.now() + SECOND)) for n in range(1100)])
         go_on(scheduler, clock, 2 * SECOND)
-        assert sum(queue.due for queue in store.queues()) == 1100
+        assert sum(queue.due for queue in store.reads.queues()) == 1100
 
 
 class TestMissed:
@@ -205,7 +206,7 @@ class TestOverlap:
         first, second = (fire.job_id for fire in fires(store))
         assert first is not None
         assert second is not None
-        views = store.get_jobs([first, second])
+        views = store.reads.get_jobs([first, second])
         assert (views[first].state, views[second].state) == (JobState.CANCELLED, JobState.QUEUED)
 
     def test_several_that_come_at_once_leave_the_last_one(
@@ -228,7 +229,7 @@ class TestOverlap:
         go_on(scheduler, clock, 2 * SECOND)
         assert actions(store) == ["start", "skip", "cancel_older"], "the latest waits"
         assert [view.id for view in live(store)] == [old.job_id]
-        assert store.get_jobs([old.job_id])[old.job_id].cancel_requested
+        assert store.reads.get_jobs([old.job_id])[old.job_id].cancel_requested
         store.finish_attempts([ending(old, Cancelled())])
         scheduler.tick(0.0)
         assert actions(store) == ["start", "skip", "start"]
@@ -268,8 +269,10 @@ class TestOverlap:
     def test_a_run_of_a_dag_ends_with_its_steps_before_the_next_one_starts(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
     ) -> None:
-        store.put_dag(a_graph(a_step("a")))
-        store.put_schedules([msgspec.structs.replace(new_spec("s", "dag", SECONDS, overlap="cancel"), kind="dag")])
+        store.dags.put_dag(a_graph(a_step("a")))
+        store.schedules.put_schedules(
+            [msgspec.structs.replace(new_spec("s", "dag", SECONDS, overlap="cancel"), kind="dag")]
+        )
         go_on(scheduler, clock, SECOND + timedelta(milliseconds=1))
         assert take(store) == {}, "the run begins"
         step = take(store)["a"]
@@ -374,25 +377,25 @@ class TestChanges:
     ) -> None:
         put(store, cron("* * * * *"), overlap="allow")
         scheduler.tick(0.0)
-        store.pause_schedules(["s"])
+        store.schedules.pause_schedules(["s"])
         go_on(scheduler, clock, 10 * MINUTE)
         assert dues(store) == []
-        store.resume_schedules(["s"])
+        store.schedules.resume_schedules(["s"])
         scheduler.tick(0.0)
         assert [(fire.action, fire.is_catchup) for fire in fires(store)] == [("pass", True), ("start", True)]
 
     def test_a_calendar_moves_the_next_fires_of_all_that_heed_it(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
     ) -> None:
-        store.put_calendar("closed", calendar())
+        store.schedules.put_calendar("closed", calendar())
         for name in "ab":
             put(store, cron("0 12 * * *"), name, calendars="closed")
         scheduler.tick(0.0)
         tomorrow = (clock.now() + timedelta(days=1)).date()
-        before = store.get_schedules(["a"])["a"].wake_at
-        store.put_calendar("closed", calendar(dates=[clock.now().date(), tomorrow]))
+        before = store.schedules.get_schedules(["a"])["a"].wake_at
+        store.schedules.put_calendar("closed", calendar(dates=[clock.now().date(), tomorrow]))
         scheduler.tick(0.0)
-        moved = {view.wake_at for view in store.list_schedules(10)}
+        moved = {view.wake_at for view in store.schedules.list_schedules(10)}
         assert before is not None
         assert moved == {before + timedelta(days=2)}
 
@@ -414,14 +417,14 @@ class TestManyAtOnce:
         self, open_store: OpensStore, clock: VirtualClock
     ) -> None:
         store = open_store()
-        store.put_schedules([new_spec(f"s{n}", "t", SECONDS, overlap="allow") for n in range(40)])
+        store.schedules.put_schedules([new_spec(f"s{n}", "t", SECONDS, overlap="allow") for n in range(40)])
         schedulers = [a_scheduler(open_store(), clock, seed) for seed in range(4)]
         for _ in range(4):
             at_once(*(lambda one=one: one.tick(0.0) for one in schedulers))  # type: ignore[misc]
             clock.advance(SECOND)
         schedulers[0].tick(0.0)
         assert {len(dues(store, f"s{n}")) for n in range(40)} == {4}
-        assert sum(queue.due for queue in store.queues()) == 160
+        assert sum(queue.due for queue in store.reads.queues()) == 160
 
     def test_whoever_lost_goes_on_with_what_the_other_did(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
@@ -437,17 +440,14 @@ class TestManyAtOnce:
     def test_an_answer_that_was_lost_doubles_nothing(self, store: Store, clock: VirtualClock) -> None:
         put(store, overlap="allow")
 
-        class Lossy:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(store, name)
+        def move_schedules(moves: list[ScheduleMove]) -> set[str]:
+            store.schedules.move_schedules(moves)
+            raise StoreUnreachable("the answer was lost")
 
-            def move_schedules(self, moves: list[ScheduleMove]) -> set[str]:
-                store.move_schedules(moves)
-                raise StoreUnreachable("the answer was lost")
-
+        lossy = Replaced(store, schedules=Replaced(store.schedules, move_schedules=move_schedules))
         clock.advance(SECOND)
         with pytest.raises(StoreUnreachable):
-            a_scheduler(Lossy(), clock).tick(0.0)  # type: ignore[arg-type]
+            a_scheduler(cast(Store, lossy), clock).tick(0.0)
         a_scheduler(store, clock).tick(0.0)
         assert len(dues(store)) == 1
         assert len(live(store)) == 1
@@ -471,7 +471,7 @@ class TestTrouble:
     ) -> None:
         put(store, SECONDS, "bad", calendars="missing", overlap="allow")
         go_on(scheduler, clock, 3 * SECOND)
-        store.put_calendar("missing", calendar())
+        store.schedules.put_calendar("missing", calendar())
         go_on(scheduler, clock, 3 * SECOND)
         assert len(dues(store, "bad")) >= 2
 
@@ -510,19 +510,15 @@ class TestWhatAReviewFound:
     def test_one_whose_records_contradict_it_does_not_hold_up_the_others(
         self, store: Store, clock: VirtualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
-        class Contradicted:
-            """A store that has a record of every occurrence of `bad` already."""
+        def move_schedules(moves: list[ScheduleMove]) -> set[str]:
+            """Refuse every occurrence of `bad`, as if it was recorded already."""
+            check(all(not move.fires for move in moves if move.name == "bad"), "judged a second time")
+            return store.schedules.move_schedules(moves)
 
-            def __getattr__(self, name: str) -> Any:
-                return getattr(store, name)
-
-            def move_schedules(self, moves: list[ScheduleMove]) -> set[str]:
-                check(all(not move.fires for move in moves if move.name == "bad"), "judged a second time")
-                return store.move_schedules(moves)
-
+        contradicted = Replaced(store, schedules=Replaced(store.schedules, move_schedules=move_schedules))
         for name in ("bad", "good"):
             put(store, name=name, overlap="allow")
-        go_on(a_scheduler(cast(Store, Contradicted()), clock), clock, 5 * SECOND)
+        go_on(a_scheduler(cast(Store, contradicted), clock), clock, 5 * SECOND)
         assert len(fires(store, "good")) >= 4
         assert not fires(store, "bad")
         assert caplog.text.count("judged a second time") == 1
@@ -532,7 +528,7 @@ class TestWhatAReviewFound:
     ) -> None:
         put(store, cron("0 0 1 1 *", tz="Europe/Berlin"))
         scheduler.tick(clock.monotonic())
-        wake_at = store.get_schedules(["s"])["s"].wake_at
+        wake_at = store.schedules.get_schedules(["s"])["s"].wake_at
         assert wake_at is not None
         assert wake_at <= clock.now() + HOUR
 
@@ -542,7 +538,7 @@ class TestWhatAReviewFound:
         put(store, every("1m"), calendars="holidays", catchup="all", overlap="allow")
         go_on(scheduler, clock, 5 * MINUTE)
         assert not fires(store)
-        store.put_calendar("holidays", calendar(yearly=["12-25"]))
+        store.schedules.put_calendar("holidays", calendar(yearly=["12-25"]))
         go_on(scheduler, clock, 5 * SECOND)
         assert len([fire for fire in fires(store) if fire.action == "start"]) >= 4
 
@@ -563,11 +559,11 @@ def test_a_pause_that_ends_is_ended_and_what_was_missed_is_judged(
     put(store, every("1m"), catchup="latest", overlap="allow")
     go_on(scheduler, clock, 90 * SECOND)
     began = clock.now()
-    store.pause_schedules(["s"], until=began + 10 * MINUTE)
+    store.schedules.pause_schedules(["s"], until=began + 10 * MINUTE)
     go_on(scheduler, clock, 5 * MINUTE)
     assert [due for due in dues(store) if due > began] == []
     go_on(scheduler, clock, 7 * MINUTE)
     started = [fire.due_at for fire in fires(store) if fire.action == "start" and fire.due_at > began]
     assert len(started) == 3, "the latest of those that were missed, and two after the end of the pause"
     assert started[0] <= began + 10 * MINUTE < started[1]
-    assert store.get_schedules(["s"])["s"].paused_at is None
+    assert store.schedules.get_schedules(["s"])["s"].paused_at is None

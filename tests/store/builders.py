@@ -11,7 +11,8 @@ from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import AskingAttempt, AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
 from tickwork.core.outcome import Abandoned, Ending, Failed, Succeeded, Transition, decide
 from tickwork.core.retry import RetryPolicy
-from tickwork.store.base import Finish, NewLog, OpenAttempt, Store, WorkerRegistration
+from tickwork.store.attempts import Finish, NewLog, OpenAttempt
+from tickwork.store.base import Store, WorkerRegistration
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -129,11 +130,11 @@ def reap(store: Store, limit: int = 100) -> set[JobId]:
 
 
 def state_of(store: Store, job_id: JobId) -> JobState:
-    return store.get_jobs([job_id])[job_id].state
+    return store.reads.get_jobs([job_id])[job_id].state
 
 
 def states_of(store: Store, ids: Sequence[JobId]) -> list[JobState]:
-    views = store.get_jobs(ids)
+    views = store.reads.get_jobs(ids)
     return [views[job_id].state for job_id in ids]
 
 

@@ -15,7 +15,8 @@ from tests.store.limits_helpers import gate
 from tickwork.core.dag.graph import Graph
 from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobState
-from tickwork.store.base import Exchange, Finish, Store
+from tickwork.store.attempts import Exchange, Finish
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 MOST_MOVES = 60
@@ -32,7 +33,7 @@ class Driver:
         self.began = clock.now()
         params = some_params(rng)
         self.model = Model(graph, params)
-        version = store.put_dag(graph)
+        version = store.dags.put_dag(graph)
         # Ids of steps are made of that of their run, and decide who is first of those that are due at once: the same
         # choices have to lead to the same order.
         id = IdMaker(lambda: round(clock.now().timestamp() * 1000), rng.getrandbits).new_id()
@@ -116,7 +117,7 @@ class Driver:
         self._note_dropped()
         due = self._due()
         if self.model.state == "queued":
-            view = self.store.get_jobs([self.run])[self.run]
+            view = self.store.reads.get_jobs([self.run])[self.run]
             if view.state is not JobState.QUEUED or self.is_exact:
                 assert claimed == []
                 self.model.begin()
@@ -228,7 +229,7 @@ class Driver:
         self._advance(self.rng.choice((0.1, 1, 6, 31, 70, 70)))
         self.expire()
         overdue = self._overdue()
-        assert self.store.answer_overdue(100) == len(overdue)
+        assert self.store.dags.answer_overdue(100) == len(overdue)
         for name, approves in overdue:
             self.tell("overdue", name)
             self.model.answer(name, approves, "its time limit", None)
@@ -254,7 +255,7 @@ class Driver:
         if self.is_gated:
             gate(self.store, "drop", task="gated")
         else:
-            self.store.lift_gates({"task": "gated"})
+            self.store.limits.lift_gates({"task": "gated"})
         self._note_dropped()
 
     def _note_dropped(self) -> None:
@@ -274,16 +275,16 @@ class Driver:
         waiting = [step.name for step in self.graph.steps if step.approval and self._waits(step.name)]
         others = [step.name for step in self.graph.steps if step.name not in waiting]
         if others:
-            assert not self.store.answer(self.run, self.rng.choice(others), True, "ada")
+            assert not self.store.dags.answer(self.run, self.rng.choice(others), True, "ada")
         if waiting:
             name, approved = self.rng.choice(waiting), self.rng.random() < 0.6
             self.tell("answers", name, approved)
-            assert self.store.answer(self.run, name, approved, "ada", "fine")
+            assert self.store.dags.answer(self.run, name, approved, "ada", "fine")
             self.model.answer(name, approved, "ada", "fine")
 
     def approve_all(self) -> None:
         for name in [step.name for step in self.graph.steps if step.approval and self._waits(step.name)]:
-            assert self.store.answer(self.run, name, True, "ada")
+            assert self.store.dags.answer(self.run, name, True, "ada")
             self.model.answer(name, True, "ada", None)
 
     def _waits(self, name: str) -> bool:
@@ -318,18 +319,18 @@ class Driver:
         steps = None if self.rng.random() < 0.5 else self.rng.sample(names, min(len(names), self.rng.choice((1, 2))))
         params = some_params(self.rng) if self.rng.random() < 0.4 else None
         self.tell("again", steps, params)
-        assert self.store.rerun(self.run, steps, None if params is None else encoded(params))
+        assert self.store.dags.rerun(self.run, steps, None if params is None else encoded(params))
         self.model.rerun(steps, params)
 
     # -- the comparison
 
     def compare(self) -> None:
         """The store says what the model says: of the run, of its steps, of their jobs."""
-        view = self.store.get_jobs([self.run])[self.run]
+        view = self.store.reads.get_jobs([self.run])[self.run]
         assert view.state == self.model.state, view.error
         if self.model.state == "succeeded":
             assert json.loads(view.result or b"") == self.model.result
-        found = {one.standing.step: one.standing for one in self.store.run_steps(self.run)}
+        found = {one.standing.step: one.standing for one in self.store.dags.run_steps(self.run)}
         assert {name: (one.state, one.blocked) for name, one in found.items()} == {
             name: (fate.state, fate.is_blocked) for name, fate in self.model.fates.items()
         }
@@ -339,7 +340,7 @@ class Driver:
         }
 
     def _views(self) -> list[Any]:
-        return self.store.list_jobs(JobFilter(parent=self.run), 1000)
+        return self.store.reads.list_jobs(JobFilter(parent=self.run), 1000)
 
     def _places(self) -> dict[JobId, Place]:
         return {one.id: (str(one.step), int(one.idx or 0)) for one in self._views()}

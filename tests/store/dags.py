@@ -33,7 +33,7 @@ def a_graph(*steps: Step, **fields: Any) -> Graph:
 
 
 def enqueue_run(store: Store, graph: Graph, args: bytes = b"{}", **changes: Any) -> JobId:
-    job = a_job(graph.name, args=args, version=store.put_dag(graph), **{"policy": with_retries(0), **changes})
+    job = a_job(graph.name, args=args, version=store.dags.put_dag(graph), **{"policy": with_retries(0), **changes})
     (run,) = store.insert_jobs([job])
     return run
 
@@ -41,7 +41,7 @@ def enqueue_run(store: Store, graph: Graph, args: bytes = b"{}", **changes: Any)
 def take(store: Store, worker: WorkerId | None = None, limit: int = 100) -> dict[str, Claimed]:
     """Claim what is due, by the names of its instances: "a", or "m[0]" of a mapped step."""
     claimed = store.claim_jobs(worker or register(store), ["default"], TASKS, limit).jobs
-    names = _names(store, list(store.get_jobs([one.job_id for one in claimed]).values())) if claimed else {}
+    names = _names(store, list(store.reads.get_jobs([one.job_id for one in claimed]).values())) if claimed else {}
     found = {names[one.job_id]: one for one in claimed}
     assert len(found) == len(claimed), "of two runs, some have the same names"
     return found
@@ -56,7 +56,7 @@ def _names(store: Store, views: Sequence[JobView]) -> dict[JobId, str]:
 
 
 def _steps(store: Store, run: str | None) -> list[StepView]:
-    return store.run_steps(JobId(run or ""))
+    return store.dags.run_steps(JobId(run or ""))
 
 
 def begin_run(store: Store, graph: Graph, args: bytes = b"{}", **changes: Any) -> JobId:
@@ -68,7 +68,7 @@ def begin_run(store: Store, graph: Graph, args: bytes = b"{}", **changes: Any) -
 
 def jobs_of(store: Store, run: JobId) -> dict[str, str]:
     """The states of the jobs of a run, by the names of instances."""
-    views = store.list_jobs(JobFilter(parent=run), 1000)
+    views = store.reads.list_jobs(JobFilter(parent=run), 1000)
     names = _names(store, views)
     found = {names[view.id]: view.state.value for view in views}
     assert len(found) == len(views), "each instance exists once"
@@ -76,7 +76,7 @@ def jobs_of(store: Store, run: JobId) -> dict[str, str]:
 
 
 def steps_of(store: Store, run: JobId) -> dict[str, str]:
-    return {one.standing.step: one.standing.state for one in store.run_steps(run)}
+    return {one.standing.step: one.standing.state for one in store.dags.run_steps(run)}
 
 
 def drain(store: Store) -> list[str]:
@@ -93,8 +93,8 @@ def drain(store: Store) -> list[str]:
 
 def recount(store: Store, run: JobId, graph: Graph) -> None:
     """What is counted is what there is: of parents, of instances; and a run that has ended has nothing open."""
-    standings = {one.standing.step: one.standing for one in store.run_steps(run)}
-    views = store.list_jobs(JobFilter(parent=run), 1000)
+    standings = {one.standing.step: one.standing for one in store.dags.run_steps(run)}
+    views = store.reads.list_jobs(JobFilter(parent=run), 1000)
     for step in graph.steps:
         one = standings[step.name]
         assert one.pending == sum(not standings[name].is_over for name in step.parents), one
@@ -106,4 +106,4 @@ def recount(store: Store, run: JobId, graph: Graph) -> None:
         else:
             assert all(view.state.ended for view in mine), one
     is_over = all(one.is_over for one in standings.values())
-    assert store.get_jobs([run])[run].state.ended == is_over
+    assert store.reads.get_jobs([run])[run].state.ended == is_over

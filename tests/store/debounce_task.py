@@ -28,7 +28,7 @@ class Task:
         job_limits = TaskLimits(habit=habit)
         self.store = store
         self.stamp = JobStamper("t", job_limits, "default", None, (), "")
-        store.declare_limits(dict(rules_of("t", job_limits)))
+        store.limits.declare_limits(dict(rules_of("t", job_limits)))
         self.worker = register(store, lease=DAY)
 
     def job(self, n: int) -> NewJob:
@@ -45,7 +45,7 @@ class Task:
         return one
 
     def lives(self) -> int:
-        return sum(not view.state.ended for view in self.store.list_jobs(JobFilter(), 100))
+        return sum(not view.state.ended for view in self.store.reads.list_jobs(JobFilter(), 100))
 
 
 def number(claimed: Claimed) -> int:

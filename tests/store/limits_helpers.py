@@ -13,7 +13,8 @@ from tickwork.core.limits.gates import read_gate
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse
 from tickwork.core.placement.needs import read_needs
-from tickwork.store.base import Claims, Store
+from tickwork.store.attempts import Claims
+from tickwork.store.base import Store
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.row_codec import to_us
 
@@ -53,4 +54,4 @@ def ids(claimed: list[Claimed]) -> list[JobId]:
 
 
 def gate(store: Store, kind: str, **given: Any) -> None:
-    store.put_gate(read_gate(kind, given, to_us(store.now())))
+    store.limits.put_gate(read_gate(kind, given, to_us(store.now())))

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import psycopg
 import pytest
 
+from tests.replaced import Replaced
 from tests.store.builders import HOUR, MINUTE
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
 from tickwork.services.audit_chainer import BATCH, INTERVAL_S, SETTLED_S, AuditChainer
-from tickwork.store.admin.access import AUDIT_KEPT, AuditRow
-from tickwork.store.admin.audit_chain import ChainHead, check_chain
+from tickwork.store.admin.audit import AUDIT_KEPT, AuditRow, ChainHead, check_chain
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.row_codec import to_us
@@ -28,11 +28,11 @@ Tamper = Callable[..., None]
 
 def record(store: Store, count: int = 1, first: int = 1) -> None:
     for number in range(first, first + count):
-        store.record_changes([AuditRow("user:ada", "create_job", f"job:{number}", b"1", b'{"n":2}', "r", "::1")])
+        store.audit.record_changes([AuditRow("user:ada", "create_job", f"job:{number}", b"1", b'{"n":2}', "r", "::1")])
 
 
 def trouble(store: Store, known: ChainHead | None = None) -> str | None:
-    return check_chain(store, to_us, known).trouble
+    return check_chain(store.audit, store.now(), to_us, known).trouble
 
 
 @pytest.fixture
@@ -48,19 +48,19 @@ def tamper(store: Store) -> Tamper:
 
 
 def link_often(store: Store) -> int:
-    return sum(store.link_changes(7) for _ in range(10))
+    return sum(store.audit.link_changes(7) for _ in range(10))
 
 
 class TestLinks:
     def test_every_row_gets_one_link_and_the_chain_holds(self, store: Store) -> None:
-        assert check_chain(store, to_us) == (0, None, None)
+        assert check_chain(store.audit, store.now(), to_us) == (0, None, None)
         record(store, 5)
-        assert store.link_changes(3) == 3
-        assert store.link_changes(100) == 2
-        assert store.link_changes(100) == 0
+        assert store.audit.link_changes(3) == 3
+        assert store.audit.link_changes(100) == 2
+        assert store.audit.link_changes(100) == 0
         record(store, 2, 6)
-        assert store.link_changes(100) == 2
-        found = check_chain(store, to_us)
+        assert store.audit.link_changes(100) == 2
+        found = check_chain(store.audit, store.now(), to_us)
         assert (found.rows, found.trouble) == (7, None)
         assert found.head is not None
         assert found.head.number == 7
@@ -70,7 +70,7 @@ class TestLinks:
         stores = [open_store() for _ in range(4)]
         counts = at_once(*(partial(link_often, one) for one in stores))
         assert sum(counts) == 40
-        assert (check_chain(store, to_us).rows, trouble(store)) == (40, None)
+        assert (check_chain(store.audit, store.now(), to_us).rows, trouble(store)) == (40, None)
 
     def test_a_row_that_was_committed_late_is_linked_late(self, store: Store, open_store: OpensStore) -> None:
         if not isinstance(store, PostgresStore):
@@ -87,11 +87,11 @@ class TestLinks:
         thread.start()
         assert begun.wait(10)
         record(store, 1, 2)
-        assert store.link_changes(10) == 1
+        assert store.audit.link_changes(10) == 1
         goes_on.set()
         thread.join(10)
-        assert store.link_changes(10) == 1
-        assert (check_chain(store, to_us).rows, trouble(store)) == (2, None)
+        assert store.audit.link_changes(10) == 1
+        assert (check_chain(store.audit, store.now(), to_us).rows, trouble(store)) == (2, None)
 
 
 class TestWhatIsFound:
@@ -111,7 +111,7 @@ class TestWhatIsFound:
     )
     def test_the_first_row_that_does_not_fit_is_named(self, store: Store, tamper: Tamper, sql: str, said: str) -> None:
         record(store, 4)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         tamper(sql)
         assert said in str(trouble(store))
 
@@ -119,17 +119,17 @@ class TestWhatIsFound:
         self, store: Store, tamper: Tamper
     ) -> None:
         record(store, 4)
-        store.link_changes(100)
-        known = check_chain(store, to_us).head
+        store.audit.link_changes(100)
+        known = check_chain(store.audit, store.now(), to_us).head
         record(store, 1, 5)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         assert trouble(store, known) is None
         tamper("DELETE FROM {t}audit_links WHERE number > 3")
         tamper("DELETE FROM {t}audit WHERE target IN ('job:4', 'job:5')")
         assert trouble(store) is None  # the chain alone does not tell
         assert "the end was cut off" in str(trouble(store, known))
         record(store, 1, 6)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         assert "was written anew" in str(trouble(store, known))
 
     def test_a_row_that_gets_no_link_is_told_after_a_while(self, store: Store, clock: VirtualClock) -> None:
@@ -142,29 +142,29 @@ class TestWhatIsFound:
         self, store: Store, clock: VirtualClock, tamper: Tamper
     ) -> None:
         record(store)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         later = "now() + interval '9 years'" if isinstance(store, PostgresStore) else "9000000000000000"
         system = "OVERRIDING SYSTEM VALUE" if isinstance(store, PostgresStore) else ""
         columns = "id, at, who, action, target, request_id, address"
         said = f"-20000, {later}, 'user:bob', 'create_job', 'job:9', '', ''"
         tamper(f"INSERT INTO {{t}}audit ({columns}) {system} VALUES ({said})")
-        assert store.link_changes(100) == 0
+        assert store.audit.link_changes(100) == 0
         clock.advance(2 * MINUTE)
         assert "row -20000 (user:bob" in str(trouble(store))
 
     def test_what_was_pruned_is_no_trouble(self, store: Store, clock: VirtualClock, tamper: Tamper) -> None:
         record(store, 3)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         clock.advance(timedelta(days=200))
         record(store, 3, 4)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         clock.advance(AUDIT_KEPT - timedelta(days=100))
         for _ in range(3):
-            store.prune_access(2)
-        found = check_chain(store, to_us)
+            store.access.prune_access(2)
+        found = check_chain(store.audit, store.now(), to_us)
         assert (found.rows, found.trouble) == (3, None)
         record(store, 1, 7)
-        assert store.link_changes(100) == 1
+        assert store.audit.link_changes(100) == 1
         tamper("DELETE FROM {t}audit WHERE target = 'job:4'")
         assert "was deleted" in str(trouble(store))
 
@@ -172,8 +172,8 @@ class TestWhatIsFound:
         self, store: Store, tamper: Tamper
     ) -> None:
         record(store, 6)
-        store.link_changes(100)
-        known = check_chain(store, to_us).head
+        store.audit.link_changes(100)
+        known = check_chain(store.audit, store.now(), to_us).head
         tamper("DELETE FROM {t}audit WHERE target IN ('job:1', 'job:2', 'job:3', 'job:4')")
         tamper("DELETE FROM {t}audit_links WHERE number < 4")
         old = "now() - interval '2 years'" if isinstance(store, PostgresStore) else "1"
@@ -186,27 +186,27 @@ class TestWhatIsFound:
 
     def test_a_known_head_that_was_pruned_is_not_passed_over(self, store: Store, clock: VirtualClock) -> None:
         record(store, 1)
-        store.link_changes(100)
-        known = check_chain(store, to_us).head
+        store.audit.link_changes(100)
+        known = check_chain(store.audit, store.now(), to_us).head
         record(store, 5, 2)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         clock.advance(2 * AUDIT_KEPT)
         for _ in range(5):
-            store.prune_access(100)
-        found = check_chain(store, to_us)
+            store.access.prune_access(100)
+        found = check_chain(store.audit, store.now(), to_us)
         assert (found.rows, found.trouble, found.head and found.head.number) == (0, None, 6)
         assert trouble(store, found.head) is None
         assert "link 1, which was known before, is not there any more" in str(trouble(store, known))
 
     def test_links_are_pruned_from_the_beginning_alone(self, store: Store, clock: VirtualClock, tamper: Tamper) -> None:
         record(store, 9)
-        store.link_changes(100)
+        store.audit.link_changes(100)
         clock.advance(2 * AUDIT_KEPT)
         tamper("DELETE FROM {t}audit WHERE target <> 'job:4'")
         kept = "now() + interval '9 years'" if isinstance(store, PostgresStore) else "9000000000000000"
         tamper(f"UPDATE {{t}}audit SET at = {kept}")
-        store.prune_access(100)
-        assert [one.link.number for one in store.linked_changes(0, 100)] == [2, 3, 4, 5, 6, 7, 8, 9]
+        store.access.prune_access(100)
+        assert [one.link.number for one in store.audit.linked_changes(0, 100)] == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
 class TestService:
@@ -215,11 +215,11 @@ class TestService:
         linker = AuditChainer(store, clock)
         record(store)
         assert linker.tick(0.0) == INTERVAL_S
-        assert store.unlinked_changes(1) == []
+        assert store.audit.unlinked_changes(1) == []
         clock.advance(timedelta(seconds=INTERVAL_S))
         record(store)
         linker.tick(0.0)
-        assert store.unlinked_changes(1) == []
+        assert store.audit.unlinked_changes(1) == []
 
     def test_a_log_that_does_not_grow_is_left_alone(self, store: Store, clock: VirtualClock) -> None:
         linker = AuditChainer(store, clock)
@@ -227,26 +227,17 @@ class TestService:
         linker.tick(0.0)
         clock.advance(timedelta(seconds=SETTLED_S))
         calls: list[int] = []
-        linker._store = _Counting(store, calls)  # type: ignore[assignment]
+
+        def link_changes(limit: int) -> int:
+            calls.append(limit)
+            return store.audit.link_changes(limit)
+
+        linker._store = cast("Store", Replaced(store, audit=Replaced(store.audit, link_changes=link_changes)))
         assert linker.tick(0.0) == INTERVAL_S
         assert calls == []
         record(store)
         linker.tick(0.0)
         assert calls == [BATCH]
-
-
-class _Counting:
-    """A store that notes how often links were looked for."""
-
-    def __init__(self, store: Store, calls: list[int]) -> None:
-        self._store, self._calls = store, calls
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def link_changes(self, limit: int) -> int:
-        self._calls.append(limit)
-        return self._store.link_changes(limit)
 
 
 def test_a_role_that_may_only_add_to_the_log_runs_everything(
@@ -264,11 +255,11 @@ def test_a_role_that_may_only_add_to_the_log_runs_everything(
     store = PostgresStore(f"{postgres_database}{apart}options=-c%20role%3D{role}", schema=schema, clock=clock)
     try:
         record(store, 3)
-        assert store.link_changes(10) == 3
+        assert store.audit.link_changes(10) == 3
         assert trouble(store) is None
         clock.advance(2 * AUDIT_KEPT)
-        store.prune_access(10)
-        assert len(store.linked_changes(0, 10)) == 3
+        store.access.prune_access(10)
+        assert len(store.audit.linked_changes(0, 10)) == 3
         with pytest.raises(psycopg.errors.InsufficientPrivilege), store.connection() as tx:
             tx.execute(f"DELETE FROM {schema}.audit")
     finally:
@@ -317,11 +308,11 @@ def test_what_the_guide_says_takes_the_log_out_of_the_hands_of_the_application(
         store = PostgresStore(f"{as_role}{role}", schema=schema, clock=clock)
         try:
             record(store, 3)
-            assert store.link_changes(10) == 3
+            assert store.audit.link_changes(10) == 3
             for sql in LOST:
                 with pytest.raises(psycopg.errors.InsufficientPrivilege), store.connection() as tx:
                     tx.execute(sql.format(s=schema))
-            assert (check_chain(store, to_us).rows, trouble(store)) == (3, None)
+            assert (check_chain(store.audit, store.now(), to_us).rows, trouble(store)) == (3, None)
         finally:
             store.close()
         with psycopg.connect(f"{as_role}{owner}") as database:  # an upgrade

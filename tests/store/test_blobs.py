@@ -7,7 +7,8 @@ from tickwork.core.blob_ref import BlobRef
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed
 from tickwork.core.retention import Retention
-from tickwork.store.base import Finish, Store
+from tickwork.store.attempts import Finish
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 GONE = Retention(MINUTE, MINUTE)
@@ -24,7 +25,7 @@ def large(claimed: Claimed) -> Finish:
 def test_a_reference_comes_back_as_it_was_stored(store: Store) -> None:
     """The space in it is what tells it from a user's own dict."""
     job_id = ended(store, large)
-    assert store.get_jobs([job_id])[job_id].result == reference(job_id).encode()
+    assert store.reads.get_jobs([job_id])[job_id].result == reference(job_id).encode()
 
 
 class TestPruning:
@@ -35,7 +36,7 @@ class TestPruning:
         pruned = store.prune(GONE, 10)
         assert pruned.count == 3
         assert sorted(pruned.blobs) == sorted([reference(first).key, reference(second).key])
-        assert store.get_jobs([first, second, plain]) == {}
+        assert store.reads.get_jobs([first, second, plain]) == {}
         assert store.prune(GONE, 10).blobs == []
 
     def test_a_result_that_names_the_blob_of_another_job_does_not_take_it_along(

@@ -32,7 +32,7 @@ def paused_label(store: Store) -> tuple[Callable[[], NewJob], Callable[[], NewJo
 
 
 def full_key(store: Store) -> tuple[Callable[[], NewJob], Callable[[], NewJob]]:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     insert_one(store, limited("full"))
     take(store, register(store))
     return lambda: limited("full"), lambda: limited("free")
@@ -43,7 +43,7 @@ def full_key_beside_plain(store: Store) -> tuple[Callable[[], NewJob], Callable[
 
 
 def held_count(store: Store) -> int:
-    return sum(view.held for view in store.queues())
+    return sum(view.held for view in store.reads.queues())
 
 
 @pytest.mark.parametrize("hold", [paused_task, paused_label, full_key, full_key_beside_plain])
@@ -89,7 +89,7 @@ def test_a_mass_that_was_put_aside_starts_when_its_gate_is_lifted(store: Store) 
     waiting = store.insert_jobs([a_job("other") for _ in range(BULK_WALK)])
     worker = register(store)
     assert take(store, worker) == []
-    store.lift_gates({"task": "other"})
+    store.limits.lift_gates({"task": "other"})
     taken: list[JobId] = []
     while more := ids(take(store, worker, 500)):
         taken += more
@@ -98,12 +98,12 @@ def test_a_mass_that_was_put_aside_starts_when_its_gate_is_lifted(store: Store) 
 
 @pytest.mark.usefixtures("small_masses")
 def test_a_sequence_that_a_gate_has_put_aside_goes_on_in_its_order(store: Store) -> None:
-    store.declare_limits({"line": sequence("key")})
+    store.limits.declare_limits({"line": sequence("key")})
     gate(store, "pause", task="other")
     waiting = store.insert_jobs([in_order("a", task="other") for _ in range(10)])
     worker = register(store)
     assert take(store, worker) == []
-    store.lift_gates({"task": "other"})
+    store.limits.lift_gates({"task": "other"})
     for expected in waiting:
         (one,) = take(store, worker)
         assert one.job_id == expected

@@ -30,8 +30,9 @@ from tickwork.core.limits.gates import Gate
 from tickwork.core.limits.limits import concurrency
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
-from tickwork.store.admin.access import AuditRow as Audited
-from tickwork.store.base import Progress, Store
+from tickwork.store.admin.audit import AuditRow as Audited
+from tickwork.store.attempts import Progress
+from tickwork.store.base import Store
 from tickwork.store.reads.change_feed import TOPICS, JobChange
 from tickwork.testing import VirtualClock
 
@@ -39,13 +40,13 @@ from tickwork.testing import VirtualClock
 def told(store: Store, since: datetime, most: int = 100) -> dict[str, list[JobId]]:
     """The jobs that are told, by what happened to them."""
     found: dict[str, list[JobId]] = {}
-    for one in store.happenings(since, most).happenings:
+    for one in store.reads.happenings(since, most).happenings:
         found.setdefault(one.kind, []).append(one.job_id)
     return found
 
 
 def one_of(store: Store, since: datetime, kind: str) -> JobChange:
-    (found,) = [one for one in store.happenings(since, 100).happenings if one.kind == kind]
+    (found,) = [one for one in store.reads.happenings(since, 100).happenings if one.kind == kind]
     return found
 
 
@@ -77,8 +78,8 @@ def test_a_start_an_end_and_a_failure_are_told_for_as_long_as_is_asked(store: St
     at = clock.now()
     bad = ended(store, failed)
     assert {kind: set(ids) for kind, ids in told(store, at).items()} == {"ended": {runs.job_id, bad}, "failed": {bad}}
-    assert [one.began for one in store.happenings(at, 100).happenings if one.job_id == runs.job_id] == [False]
-    assert [one.began for one in store.happenings(began, 100).happenings if one.job_id == runs.job_id] == [True]
+    assert [one.began for one in store.reads.happenings(at, 100).happenings if one.job_id == runs.job_id] == [False]
+    assert [one.began for one in store.reads.happenings(began, 100).happenings if one.job_id == runs.job_id] == [True]
     assert told(store, at + timedelta(microseconds=1)) == {}
 
 
@@ -103,7 +104,7 @@ def test_reports_and_orders_to_stop_are_told_each_once(store: Store, clock: Virt
     seen: set[object] = set()
 
     def new() -> int:
-        keys = {key for found in store.happenings(clock.now(), 100).happenings for key in found.keys}
+        keys = {key for found in store.reads.happenings(clock.now(), 100).happenings for key in found.keys}
         count = len(keys - seen)
         seen.update(keys)
         return count
@@ -120,13 +121,13 @@ def test_keys_tell_the_same_from_what_is_new(store: Store, clock: VirtualClock) 
     clock.advance(HOUR)
     at = clock.now()
     bad = ended(store, failed)
-    first = {key for one in store.happenings(at, 100).happenings for key in one.keys}
+    first = {key for one in store.reads.happenings(at, 100).happenings for key in one.keys}
     assert len(first) == 2, "it began, and it ended"
     clock.advance(SECOND)
-    assert {key for one in store.happenings(at, 100).happenings for key in one.keys} == first
+    assert {key for one in store.reads.happenings(at, 100).happenings for key in one.keys} == first
     store.retry_jobs([bad])
     store.finish_attempts([failed(claim_one(store))])
-    second = {key for one in store.happenings(at, 100).happenings for key in one.keys}
+    second = {key for one in store.reads.happenings(at, 100).happenings for key in one.keys}
     assert len(second - first) >= 2, "it began and ended once more"
 
 
@@ -134,14 +135,14 @@ def test_what_somebody_did_to_a_job_over_rest_is_told(store: Store, clock: Virtu
     job_id = insert_one(store, delay=HOUR)
     clock.advance(HOUR)
     for target in (f"job:{job_id}", f"job:{an_id()}", "job:nothing", "queue:default", f"run:{job_id}"):
-        store.record_changes([Audited("ada", "reschedule_job", target, None, None, "r", "")])
+        store.audit.record_changes([Audited("ada", "reschedule_job", target, None, None, "r", "")])
     assert told(store, clock.now()) == {"edited": [job_id]}
     assert told(store, clock.now() + SECOND) == {}
 
 
 def test_runs_are_told_with_their_steps(store: Store, clock: VirtualClock) -> None:
     run_id = begin_run(store, a_graph(a_step("a")))
-    found = store.happenings(clock.now() - MINUTE, 100).happenings
+    found = store.reads.happenings(clock.now() - MINUTE, 100).happenings
     steps = [one for one in found if one.run_id == run_id]
     assert steps
     assert not any(one.is_run for one in steps)
@@ -156,7 +157,7 @@ def test_no_more_than_is_asked_for_is_told_and_that_it_is_not_all(store: Store, 
     bad = ended(store, failed, worker=worker)
     clock.advance(SECOND)
     newest = ended(store, worker=worker)
-    cut, whole = store.happenings(at, 3), store.happenings(at, 8)
+    cut, whole = store.reads.happenings(at, 3), store.reads.happenings(at, 8)
     assert (cut.is_partial, whole.is_partial) == (True, False)
     assert (cut.at, whole.at) == (clock.now(), clock.now())
     assert len([one for one in cut.happenings if one.kind == "ended"]) == 3
@@ -165,40 +166,40 @@ def test_no_more_than_is_asked_for_is_told_and_that_it_is_not_all(store: Store, 
 
 
 def test_a_topic_is_another_text_once_something_about_it_changed(store: Store, clock: VirtualClock) -> None:
-    known = store.topics()
+    known = store.reads.topics()
     assert set(known) == set(TOPICS)
-    assert store.topics() == known
+    assert store.reads.topics() == known
 
     def changed() -> set[str]:
         nonlocal known
-        before, known = known, store.topics()
+        before, known = known, store.reads.topics()
         return {topic for topic in TOPICS if known[topic] != before[topic]}
 
-    store.put_schedules([new_spec("nightly", "t", every("1h"))])
+    store.schedules.put_schedules([new_spec("nightly", "t", every("1h"))])
     assert changed() == {"schedules"}
-    store.pause_schedules(["nightly"])
+    store.schedules.pause_schedules(["nightly"])
     assert changed() == {"schedules"}
-    store.put_gate(Gate(kind="pause", queue="q"))
+    store.limits.put_gate(Gate(kind="pause", queue="q"))
     assert changed() == {"gates"}
-    store.declare_limits({"two": concurrency(2)})
+    store.limits.declare_limits({"two": concurrency(2)})
     assert changed() == {"limits"}
-    store.set_weight("acme", 3)
+    store.limits.set_weight("acme", 3)
     assert changed() == {"tenants"}
     store.register_worker(a_worker("w"), [a_definition("mail")], MINUTE)
     assert changed() == {"tasks", "workers"}
     store.renew_lease(a_worker("w").id, 2 * MINUTE)
     assert changed() == set(), "a heartbeat is nothing to look at"
-    store.ask_worker(a_worker("w").id, "quiet")
+    store.operations.ask_worker(a_worker("w").id, "quiet")
     assert changed() == {"workers"}
     clock.advance(HOUR)
     assert changed() == {"workers"}, "it was lost"
-    operation = store.put_operation(an_id(), BulkChange(BulkAction.CANCEL, JobFilter(task="t")), "ada")
+    operation = store.operations.put_operation(an_id(), BulkChange(BulkAction.CANCEL, JobFilter(task="t")), "ada")
     assert changed() == {"operations"}
-    store.cancel_operation(operation.id)
+    store.operations.cancel_operation(operation.id)
     assert changed() == {"operations"}
-    store.put_dag(a_graph(a_step("a")))
+    store.dags.put_dag(a_graph(a_step("a")))
     assert changed() == {"dags"}
-    store.put_hooks([a_hook()])
+    store.hooks.put_hooks([a_hook()])
     assert changed() == {"hooks"}
     store.insert_jobs([*jobs(3), a_job(queue="q")])
     assert changed() == set()

@@ -39,17 +39,17 @@ class TestCancel:
         due, later = insert_one(store), insert_one(store, delay=HOUR)
         assert store.cancel_jobs([due, later]) == [due, later]
         assert states_of(store, [due, later]) == [JobState.CANCELLED] * 2
-        view = store.get_jobs([due])[due]
+        view = store.reads.get_jobs([due])[due]
         assert (view.ended_at, view.attempt) == (clock.now(), 0)
         assert view.error
-        assert store.attempts(due) == []
+        assert store.reads.attempts(due) == []
         clock.advance(DAY)
         assert claim(store) == []
 
     def test_a_running_job_is_asked_to_stop(self, store: Store) -> None:
         claimed = running(store)
         assert store.cancel_jobs([claimed.job_id]) == [claimed.job_id]
-        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        view = store.reads.get_jobs([claimed.job_id])[claimed.job_id]
         assert (view.state, view.cancel_requested) == (JobState.RUNNING, True)
 
     def test_to_ask_twice_is_to_ask_once(self, store: Store, clock: VirtualClock) -> None:
@@ -67,8 +67,8 @@ class TestCancel:
         claimed = running(store)
         store.finish_attempts([again(claimed, HOUR)])
         assert store.cancel_jobs([claimed.job_id]) == [claimed.job_id]
-        assert [tried.state for tried in store.attempts(claimed.job_id)] == [AttemptState.FAILED]
-        assert store.get_jobs([claimed.job_id])[claimed.job_id].attempt == 1
+        assert [tried.state for tried in store.reads.attempts(claimed.job_id)] == [AttemptState.FAILED]
+        assert store.reads.get_jobs([claimed.job_id])[claimed.job_id].attempt == 1
 
     def test_the_answer_is_in_the_order_of_the_question(self, store: Store) -> None:
         queued = [insert_one(store, queue="q") for _ in range(3)]
@@ -94,15 +94,15 @@ class TestRetry:
             claimed = [claim_one(store)] if how == "cancelled while it ran" else []
             store.cancel_jobs([job_id])
             store.finish_attempts([succeeded(one) for one in claimed])
-        tried = len(store.attempts(job_id))
+        tried = len(store.reads.attempts(job_id))
 
         assert store.retry_jobs([job_id]) == [job_id]
-        view = store.get_jobs([job_id])[job_id]
+        view = store.reads.get_jobs([job_id])[job_id]
         assert (view.state, view.failures, view.error, view.ended_at) == (JobState.QUEUED, 0, None, None)
         again = claim_one(store)
         assert (again.job_id, again.attempt) == (job_id, tried + 1)
         assert store.finish_attempts([succeeded(again)]) == {job_id}
-        assert [one.number for one in store.attempts(job_id)] == list(range(1, tried + 2))
+        assert [one.number for one in store.reads.attempts(job_id)] == list(range(1, tried + 2))
 
     def test_the_count_of_failures_begins_anew_that_of_attempts_goes_on(self, store: Store) -> None:
         claimed = running(store)
@@ -135,7 +135,7 @@ class TestRetry:
         waiting = insert_one(store, delay=DAY)
         asked = [dead[2], ended(store), dead[0], waiting, dead[1]]
         assert store.retry_jobs(asked, spacing=MINUTE, first=HOUR) == [dead[2], dead[0], waiting, dead[1]]
-        views = store.get_jobs(asked)
+        views = store.reads.get_jobs(asked)
         began = clock.now() + HOUR
         assert [views[one].run_at - began for one in (dead[2], dead[0], waiting, dead[1])] == [
             n * MINUTE for n in range(4)
@@ -144,7 +144,7 @@ class TestRetry:
     def test_spacing_does_not_make_a_waiting_job_wait_longer(self, store: Store, clock: VirtualClock) -> None:
         waiting = insert_one(store, delay=MINUTE)
         assert store.retry_jobs([waiting], first=HOUR) == [waiting]
-        assert store.get_jobs([waiting])[waiting].run_at == clock.now() + MINUTE
+        assert store.reads.get_jobs([waiting])[waiting].run_at == clock.now() + MINUTE
 
     def test_it_does_not_take_a_key_from_a_live_job(self, store: Store) -> None:
         old = ended(store, failed, key="k")
@@ -194,8 +194,8 @@ class TestDiscard:
         dead, other = ended(store, failed), ended(store, failed)
         assert store.discard_jobs([dead]) == [dead]
         assert store.discard_jobs([dead]) == []
-        assert [view.id for view in store.list_jobs(JobFilter(dead=True), 10)] == [other]
-        view = store.get_jobs([dead])[dead]
+        assert [view.id for view in store.reads.list_jobs(JobFilter(dead=True), 10)] == [other]
+        view = store.reads.get_jobs([dead])[dead]
         assert (view.state, view.discarded) == (JobState.FAILED, True)
 
     def test_only_failed_jobs_are_dead_letters(self, store: Store) -> None:
@@ -209,7 +209,7 @@ class TestDiscard:
         store.discard_jobs([dead])
         assert store.retry_jobs([dead]) == [dead]
         store.finish_attempts([failed(claim_one(store))])
-        assert [view.id for view in store.list_jobs(JobFilter(dead=True), 10)] == [dead]
+        assert [view.id for view in store.reads.list_jobs(JobFilter(dead=True), 10)] == [dead]
 
 
 class TestExpire:
@@ -219,7 +219,7 @@ class TestExpire:
         assert store.expire_jobs(10) == 0
         clock.advance(MICROSECOND)
         assert store.expire_jobs(10) == 1
-        view = store.get_jobs([job_id])[job_id]
+        view = store.reads.get_jobs([job_id])[job_id]
         assert (view.state, view.ended_at) == (JobState.EXPIRED, clock.now())
         assert view.error
 
@@ -243,10 +243,10 @@ class TestPrune:
         assert store.prune(Retention(), 10).count == 0
         clock.advance(SECOND)
         assert store.prune(Retention(), 10).count == 1
-        assert set(store.get_jobs([done, dead, *live])) == {dead, *live}
+        assert set(store.reads.get_jobs([done, dead, *live])) == {dead, *live}
         clock.advance(23 * DAY)
         assert store.prune(Retention(), 10).count == 1
-        assert set(store.get_jobs([done, dead, *live])) == set(live)
+        assert set(store.reads.get_jobs([done, dead, *live])) == set(live)
 
     def test_everything_of_a_job_goes_with_it(self, store: Store, clock: VirtualClock) -> None:
         claimed = running(store, key="k")
@@ -256,10 +256,10 @@ class TestPrune:
         store.finish_attempts([succeeded(claim_one(store))])
         clock.advance(DAY)
         assert store.prune(Retention(ended=HOUR), 10).count == 1
-        assert store.attempts(claimed.job_id) == []
-        assert store.logs(claimed.job_id) == []
+        assert store.reads.attempts(claimed.job_id) == []
+        assert store.reads.logs(claimed.job_id) == []
         assert store.saved_state(claimed.job_id) is None
-        assert store.find_key("k") is None
+        assert store.reads.find_key("k") is None
 
     def test_a_batch_is_bounded_and_takes_the_oldest(self, store: Store, clock: VirtualClock) -> None:
         ids = []
@@ -267,7 +267,7 @@ class TestPrune:
             ids.append(ended(store))
             clock.advance(SECOND)
         assert store.prune(Retention(ended=NOTHING), 2).count == 2
-        assert set(store.get_jobs(ids)) == set(ids[2:])
+        assert set(store.reads.get_jobs(ids)) == set(ids[2:])
         assert [store.prune(Retention(ended=NOTHING), 2).count for _ in range(3)] == [2, 1, 0]
 
     def test_the_narrowest_rule_for_a_job_counts(self, store: Store, clock: VirtualClock) -> None:
@@ -281,7 +281,9 @@ class TestPrune:
             clock.advance(DAY if day > 1 else DAY + SECOND)
             while store.prune(kept, 10).count:
                 pass
-            assert set(store.get_jobs(list(ages))) == {id for id, age in ages.items() if age >= day * DAY + SECOND}
+            assert set(store.reads.get_jobs(list(ages))) == {
+                id for id, age in ages.items() if age >= day * DAY + SECOND
+            }
 
     def test_a_look_goes_on_behind_the_jobs_that_are_kept(self, store: Store, clock: VirtualClock) -> None:
         ids = [ended(store, how) for how in (failed, failed, failed, succeeded, succeeded)]
@@ -292,7 +294,7 @@ class TestPrune:
         assert (second.count, second.next is None) == (1, False)
         third = store.prune(Retention(), 2, second.next)
         assert (third.count, third.next) == (1, None)
-        assert set(store.get_jobs(ids)) == set(ids[:3])
+        assert set(store.reads.get_jobs(ids)) == set(ids[:3])
 
     def test_a_job_that_runs_again_is_not_pruned_for_its_past(self, store: Store, clock: VirtualClock) -> None:
         job_id = ended(store, failed)
@@ -305,8 +307,8 @@ class TestPrune:
 def test_changing_a_job_leaves_its_neighbours_alone(store: Store) -> None:
     batch = [a_job(priority=n) for n in range(10)]
     ids = store.insert_jobs(batch)
-    before = store.get_jobs(ids)
+    before = store.reads.get_jobs(ids)
     store.cancel_jobs([ids[3]])
     store.retry_jobs([ids[3]])
-    after = store.get_jobs(ids)
+    after = store.reads.get_jobs(ids)
     assert {one: after[one] for one in ids if one != ids[3]} == {one: before[one] for one in ids if one != ids[3]}

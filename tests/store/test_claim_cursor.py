@@ -302,7 +302,7 @@ def limited(count: int) -> list[NewJob]:
 @pytest.fixture
 def limit(postgres: PostgresStore, clock: VirtualClock) -> None:
     """A limit that everybody knows."""
-    postgres.declare_limits({"some": concurrency(250)})
+    postgres.limits.declare_limits({"some": concurrency(250)})
     postgres._overs.locked(["some"], ())
     clock.advance(timedelta(seconds=SETTLED_S))
 
@@ -357,7 +357,7 @@ def test_one_with_a_limit_that_was_committed_late_is_found_too(
 def test_where_order_counts_a_late_one_is_not_passed_by(
     postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
 ) -> None:
-    postgres.declare_limits({"line": sequence("number")})
+    postgres.limits.declare_limits({"line": sequence("number")})
     first, second, third = (
         a_job(job_limits=JobLimits(slots=(LimitUse("line", str(number), 1),), sequence=True)) for number in range(3)
     )
@@ -408,7 +408,7 @@ def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
     postgres: PostgresStore, worker: WorkerId, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stored ends and counted without them; then all of it was taken back."""
-    postgres.declare_limits({"some": concurrency(2)})
+    postgres.limits.declare_limits({"some": concurrency(2)})
     postgres._overs.locked(["some"], ())
     clock.advance(timedelta(seconds=SETTLED_S))
     postgres.insert_jobs([*limited(1), *limited(1), *limited(1)])

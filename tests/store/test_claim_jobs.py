@@ -43,10 +43,10 @@ def test_a_claimed_job_is_running_and_carries_what_its_worker_needs(store: Store
     assert (claimed.queue, claimed.priority, claimed.args, claimed.policy) == ("q", 3, job.args, policy)
     assert (claimed.run_at_us, claimed.claimed_at_us) == (to_us(run_at), to_us(clock.now()))
     assert (claimed.failures, claimed.crashes, claimed.alone) == (0, 0, False)
-    view = store.get_jobs([job.id])[job.id]
+    view = store.reads.get_jobs([job.id])[job.id]
     assert (view.state, view.attempt, view.worker) == (JobState.RUNNING, 1, worker)
     assert view.started_at == clock.now()
-    (attempt,) = store.attempts(job.id)
+    (attempt,) = store.reads.attempts(job.id)
     assert (attempt.number, attempt.state, attempt.worker) == (1, AttemptState.RUNNING, worker)
     assert attempt.ended_at is None
 
@@ -101,7 +101,7 @@ def test_only_tasks_that_the_worker_knows_are_claimed(store: Store) -> None:
     known = insert_one(store, task="known")
     assert [job.job_id for job in claim(store, 3, tasks=["known", "other"])] == [known]
     assert claim(store, tasks=[]) == []
-    assert store.due_tasks(["default"]) == {"unknown"}
+    assert store.reads.due_tasks(["default"]) == {"unknown"}
 
 
 def test_a_delayed_job_is_never_claimed_early(store: Store, clock: VirtualClock) -> None:
@@ -242,7 +242,7 @@ def test_attempt_numbers_rise_by_one_however_attempts_end(store: Store, clock: V
             store.finish_attempts([succeeded(claimed)])
             store.retry_jobs([job_id])
     assert numbers == [1, 2, 3, 4, 5, 6]
-    assert [attempt.number for attempt in store.attempts(job_id)] == numbers
+    assert [attempt.number for attempt in store.reads.attempts(job_id)] == numbers
 
 
 def test_a_job_past_its_deadline_is_not_claimed(store: Store, clock: VirtualClock) -> None:
@@ -261,5 +261,5 @@ def test_the_counts_of_earlier_attempts_come_along(store: Store) -> None:
 def test_due_tasks_names_what_is_due_in_these_queues(store: Store) -> None:
     for task, queue, delay in [("a", "x", NOTHING), ("b", "x", HOUR), ("c", "y", NOTHING), ("d", "z", NOTHING)]:
         insert_one(store, task=task, queue=queue, delay=delay)
-    assert store.due_tasks(["x", "y", "nothing"]) == {"a", "c"}
-    assert store.due_tasks([]) == set()
+    assert store.reads.due_tasks(["x", "y", "nothing"]) == {"a", "c"}
+    assert store.reads.due_tasks([]) == set()

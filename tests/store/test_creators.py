@@ -17,7 +17,7 @@ from tickwork.testing import VirtualClock
 
 
 def creator_of(store: Store, job_id: JobId) -> str | None:
-    return store.get_jobs([job_id])[job_id].creator
+    return store.reads.get_jobs([job_id])[job_id].creator
 
 
 class TestEveryWayToStoreAJobKeepsItsCreator:
@@ -26,7 +26,7 @@ class TestEveryWayToStoreAJobKeepsItsCreator:
         many = [*jobs(3, creator="key:deploy"), *jobs(2), *jobs(40, creator="hook:github")]
         store.insert_jobs(many)
         assert creator_of(store, one) == "user:ada"
-        views = store.get_jobs([job.id for job in many])
+        views = store.reads.get_jobs([job.id for job in many])
         assert [views[job.id].creator for job in many] == [job.creator for job in many]
 
     def test_a_job_with_a_key_and_one_with_a_flow(self, store: Store) -> None:
@@ -60,10 +60,10 @@ class TestEveryWayToStoreAJobKeepsItsCreator:
 
     def test_a_schedule_is_the_creator_of_what_it_starts(self, store: Store, clock: VirtualClock) -> None:
         store.register_worker(a_worker("w"), [a_definition("t")], HOUR)
-        store.put_schedules([new_spec("nightly", "t", every("1h"))])
+        store.schedules.put_schedules([new_spec("nightly", "t", every("1h"))])
         clock.advance(2 * HOUR)
         Scheduler(store, IdMaker(lambda: clock.wall_us() // 1000, Random(1).getrandbits), clock).tick(0.0)
-        started = store.list_jobs(JobFilter(creator="schedule:nightly"), 10)
+        started = store.reads.list_jobs(JobFilter(creator="schedule:nightly"), 10)
         assert {view.occurrence.schedule for view in started if view.occurrence} == {"nightly"}
 
 
@@ -73,7 +73,7 @@ def test_jobs_are_found_by_their_creator(store: Store, more: dict[str, str]) -> 
     insert_one(store, creator="user:bob")
     insert_one(store)
     which = JobFilter(creator="user:ada", **more)  # type: ignore[arg-type]
-    assert [view.id for view in store.list_jobs(which, 10)] == [mine]
-    assert [view.id for view in store.find_jobs(which, 10).jobs] == [mine]
-    assert sum(one.count for one in store.count_jobs(which, 100)) == 1
-    assert store.list_jobs(JobFilter(creator="user:carol"), 10) == []
+    assert [view.id for view in store.reads.list_jobs(which, 10)] == [mine]
+    assert [view.id for view in store.reads.find_jobs(which, 10).jobs] == [mine]
+    assert sum(one.count for one in store.reads.count_jobs(which, 100)) == 1
+    assert store.reads.list_jobs(JobFilter(creator="user:carol"), 10) == []

@@ -50,7 +50,7 @@ def grants_of(store: Store, count: int, lease: timedelta, names: int) -> list[Le
         LeaseGrant(one.job_id, one.claim, WorkerId(f"lease-{one.job_id}"), f"r{n % names}", KEY, QUEUES, ("t",), lease)
         for n, one in enumerate(claimed)
     ]
-    assert len(store.grant_leases(CLAIMER, grants)) == count
+    assert len(store.remote.grant_leases(CLAIMER, grants)) == count
     return grants
 
 
@@ -62,7 +62,7 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Crowd:
     a_claimer(store)
     for number in range(size // 10):
         store.register_worker(a_worker(f"w{number}"), [], FOR_EVER)
-        store.put_dag(msgspec.structs.replace(a_graph(a_step("a")), name=f"dag-{number}"))
+        store.dags.put_dag(msgspec.structs.replace(a_graph(a_step("a")), name=f"dag-{number}"))
     run = enqueue_run(store, a_graph(a_step("a")))
     assert take(store, WorkerId("w0")) == {}
     past = grants_of(store, size // 3, MINUTE, 10)
@@ -72,31 +72,31 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Crowd:
 
 
 READS: dict[str, Callable[[Crowd], object]] = {
-    "workers": lambda on: on.store.workers(),
-    "worker": lambda on: on.store.worker(on.lease),
-    "held jobs": lambda on: on.store.held_jobs(on.lease, 100),
-    "queues": lambda on: on.store.queues(),
-    "waiting kinds": lambda on: on.store.waiting_kinds("default", 1000),
+    "workers": lambda on: on.store.reads.workers(),
+    "worker": lambda on: on.store.reads.worker(on.lease),
+    "held jobs": lambda on: on.store.reads.held_jobs(on.lease, 100),
+    "queues": lambda on: on.store.reads.queues(),
+    "waiting kinds": lambda on: on.store.reads.waiting_kinds("default", 1000),
     "health": lambda on: on.store.health(),
     "expired attempts": lambda on: on.store.expired_attempts(1000),
     "prune": lambda on: on.store.prune(Retention(), 10),
-    "topics": lambda on: on.store.topics(),
-    "happenings": lambda on: on.store.happenings(on.store.now() - MINUTE, 1000),
-    "starting": lambda on: on.store.starting(20_000),
-    "rollups": lambda on: on.store.rollups(1, "", "", minute_of(on.store.now()) - 60),
-    "counts": lambda on: on.store.counts(None),
-    "count jobs": lambda on: on.store.count_jobs(JobFilter(), 10_000),
-    "count jobs of a task": lambda on: on.store.count_jobs(JobFilter(task="t"), 10_000),
-    "find running": lambda on: on.store.find_jobs(JobFilter(state=JobState.RUNNING), 50),
-    "find those of a worker": lambda on: on.store.find_jobs(JobFilter(worker="r1", state=JobState.RUNNING), 50),
-    "search": lambda on: on.store.search_jobs("t", 20),
-    "running jobs": lambda on: on.store.running_jobs(100),
-    "due work": lambda on: on.store.due_work(["default"]),
-    "remote attempt": lambda on: on.store.remote_attempt(RemoteName(on.job, 1, None, KEY)),
-    "waiting approvals": lambda on: on.store.waiting_approvals(20),
-    "newest dags": lambda on: on.store.newest_dags(50, ""),
-    "dags": lambda on: on.store.dags(),
-    "steps of a run": lambda on: (on.store.run_steps(on.run), on.store.step_times(on.run)),
+    "topics": lambda on: on.store.reads.topics(),
+    "happenings": lambda on: on.store.reads.happenings(on.store.now() - MINUTE, 1000),
+    "starting": lambda on: on.store.stats.starting(20_000),
+    "rollups": lambda on: on.store.stats.rollups(1, "", "", minute_of(on.store.now()) - 60),
+    "counts": lambda on: on.store.stats.counts(None),
+    "count jobs": lambda on: on.store.reads.count_jobs(JobFilter(), 10_000),
+    "count jobs of a task": lambda on: on.store.reads.count_jobs(JobFilter(task="t"), 10_000),
+    "find running": lambda on: on.store.reads.find_jobs(JobFilter(state=JobState.RUNNING), 50),
+    "find those of a worker": lambda on: on.store.reads.find_jobs(JobFilter(worker="r1", state=JobState.RUNNING), 50),
+    "search": lambda on: on.store.reads.search_jobs("t", 20),
+    "running jobs": lambda on: on.store.notifications.running_jobs(100),
+    "due work": lambda on: on.store.remote.due_work(["default"]),
+    "remote attempt": lambda on: on.store.remote.remote_attempt(RemoteName(on.job, 1, None, KEY)),
+    "waiting approvals": lambda on: on.store.dags.waiting_approvals(20),
+    "newest dags": lambda on: on.store.reads.newest_dags(50, ""),
+    "dags": lambda on: on.store.dags.list_dags(),
+    "steps of a run": lambda on: (on.store.dags.run_steps(on.run), on.store.dags.step_times(on.run)),
 }
 
 
@@ -135,12 +135,12 @@ def test_a_read_does_at_most_ten_times_the_work_beside_ten_times_as_many(both: B
 def test_leases_of_one_name_are_one_worker(store: Store) -> None:
     a_claimer(store)
     grants = grants_of(store, 5, MINUTE, 2)
-    found = {view.host: view for view in store.workers()}
+    found = {view.host: view for view in store.reads.workers()}
     assert {name: (view.state, view.slots, view.running) for name, view in found.items()} == {
         "r0": ("remote", 3, 3),
         "r1": ("remote", 2, 2),
     }
-    assert {view.worker for view in store.held_jobs(WorkerId(found["r0"].id), 10)} == {
+    assert {view.worker for view in store.reads.held_jobs(WorkerId(found["r0"].id), 10)} == {
         grant.worker for grant in grants if grant.name == "r0"
     }
 
@@ -148,10 +148,10 @@ def test_leases_of_one_name_are_one_worker(store: Store) -> None:
 def test_one_lease_is_found_by_its_id(store: Store) -> None:
     a_claimer(store)
     *_, last = grants_of(store, 3, MINUTE, 1)
-    one = store.worker(last.worker)
+    one = store.reads.worker(last.worker)
     assert one is not None
     assert (one.id, one.host, one.state, one.running) == (last.worker, "r0", "remote", 1)
-    assert store.worker(WorkerId("nobody")) is None
+    assert store.reads.worker(WorkerId("nobody")) is None
 
 
 def test_a_lease_that_is_past_is_told_apart_from_the_others_of_its_name(store: Store, clock: VirtualClock) -> None:
@@ -159,7 +159,7 @@ def test_a_lease_that_is_past_is_told_apart_from_the_others_of_its_name(store: S
     grants_of(store, 1, MINUTE, 1)
     grants_of(store, 2, FOR_EVER, 1)
     clock.advance(2 * MINUTE)
-    assert {(view.host, view.state): view.running for view in store.workers()} == {
+    assert {(view.host, view.state): view.running for view in store.reads.workers()} == {
         ("r0", "lost"): 1,
         ("r0", "remote"): 2,
     }
@@ -173,5 +173,5 @@ def test_beyond_so_many_names_workers_over_rest_are_counted_together(
     module = type(store).__module__
     monkeypatch.setattr(f"{module}.REMOTE_SHOWN", 3)
     assert REMOTE_SHOWN > 3
-    found = sorted((view.host, view.running) for view in store.workers())
+    found = sorted((view.host, view.running) for view in store.reads.workers())
     assert found == [(REMOTE_OTHERS, 3), ("r0", 2), ("r1", 2), ("r2", 2)]

@@ -79,7 +79,7 @@ def cancels(job_id: JobId) -> Verb:
 
 
 def state(store: PostgresStore, run: JobId) -> str:
-    return store.get_jobs([run])[run].state.value
+    return store.reads.get_jobs([run])[run].state.value
 
 
 # -- two ends
@@ -140,7 +140,7 @@ def test_two_last_steps_that_end_at_once_end_the_run_once(postgres: PostgresStor
         held = take(postgres)
 
         def check(one: set[JobId], other: set[JobId]) -> None:
-            view = postgres.get_jobs([run])[run]
+            view = postgres.reads.get_jobs([run])[run]
             assert (view.state, view.result, view.attempt) == ("succeeded", b"1", 1)
             recount(postgres, run, TWO)
 
@@ -154,7 +154,7 @@ def test_steps_of_two_runs_that_end_in_two_batches_wait_in_no_circle(postgres: P
         runs = [enqueue_run(postgres, JOIN), enqueue_run(postgres, JOIN)]
         assert take(postgres) == {}
         held = list(postgres.claim_jobs(register(postgres), ["default"], ["t"], 10).jobs)
-        views = postgres.get_jobs([one.job_id for one in held])
+        views = postgres.reads.get_jobs([one.job_id for one in held])
         by_step = {(views[one.job_id].run, views[one.job_id].step): one for one in held}
         first = [by_step[runs[0], "a"], by_step[runs[1], "a"]]
         second = [by_step[runs[1], "b"], by_step[runs[0], "b"]]
@@ -296,7 +296,7 @@ def test_the_last_end_and_a_rerun(postgres: PostgresStore, meet: Meet) -> None:
             assert drain(postgres) == (["b"] if again else [])
             recount(postgres, run, TWO)
 
-        return ends(held["a"]), lambda store: store.rerun(run), check
+        return ends(held["a"]), lambda store: store.dags.rerun(run), check
 
     meet(make, in_one_go=True)
 
@@ -390,8 +390,8 @@ def test_two_answers_count_once(postgres: PostgresStore, meet: Meet) -> None:
             assert drain(postgres) == ["b"]
 
         return (
-            lambda store: store.answer(run, "ask", True, "ada"),
-            lambda store: store.answer(run, "ask", False, "bob"),
+            lambda store: store.dags.answer(run, "ask", True, "ada"),
+            lambda store: store.dags.answer(run, "ask", False, "bob"),
             check,
         )
 
@@ -410,9 +410,13 @@ def test_an_answer_and_its_time_limit_count_once(postgres: PostgresStore, clock:
             assert steps_of(postgres, run)["ask"] == ("succeeded" if approved else "failed")
             recount(postgres, run, graph)
             assert drain(postgres) == ["b"]
-            assert postgres.answer_overdue(10) == 0
+            assert postgres.dags.answer_overdue(10) == 0
 
-        return lambda store: store.answer(run, "ask", True, "ada"), lambda store: store.answer_overdue(10), check
+        return (
+            lambda store: store.dags.answer(run, "ask", True, "ada"),
+            lambda store: store.dags.answer_overdue(10),
+            check,
+        )
 
     meet(make)
 
@@ -492,9 +496,9 @@ def test_of_two_reruns_at_once_one_begins(postgres: PostgresStore, meet: Meet) -
             assert sorted([one, other]) == [False, True]
             assert drain(postgres) == (["a"] if one else ["b"])
             recount(postgres, run, TWO)
-            assert postgres.get_jobs([run])[run].attempt == 2
+            assert postgres.reads.get_jobs([run])[run].attempt == 2
 
-        return lambda store: store.rerun(run), lambda store: store.rerun(run, ["b"]), check
+        return lambda store: store.dags.rerun(run), lambda store: store.dags.rerun(run, ["b"]), check
 
     meet(make)
 
@@ -504,7 +508,7 @@ def test_the_begin_of_a_rerun_and_its_cancel(postgres: PostgresStore, meet: Meet
         run = begin_run(postgres, CHAIN)
         postgres.finish_attempts([failed(take(postgres)["a"])])
         assert drain(postgres) == ["clean"]
-        assert postgres.rerun(run)
+        assert postgres.dags.rerun(run)
         worker = register(postgres)
 
         def check(_: Any, cancelled: list[JobId]) -> None:
@@ -529,12 +533,12 @@ def test_a_rerun_and_its_prune(postgres: PostgresStore, clock: VirtualClock, mee
         kept = Retention(ended=MINUTE, failed=MINUTE)
 
         def check(again: bool, pruned: int) -> None:
-            assert again == (run in postgres.get_jobs([run]))
+            assert again == (run in postgres.reads.get_jobs([run]))
             if again:
                 assert drain(postgres) == ["a"]
                 assert state(postgres, run) == "succeeded"
                 recount(postgres, run, TWO)
 
-        return lambda store: store.rerun(run), lambda store: store.prune(kept, 100), check
+        return lambda store: store.dags.rerun(run), lambda store: store.prune(kept, 100), check
 
     meet(make)

@@ -105,15 +105,15 @@ def test_steps_of_one_task_can_be_released_at_once(store: Store) -> None:
 
 def test_what_is_released_at_one_instant_by_two_has_ids_of_its_own(store: Store) -> None:
     run = begin_run(store, TWO_ANSWERS)
-    assert store.answer(run, "ask", True, "ada")
-    assert store.answer(run, "ask too", True, "ada")
+    assert store.dags.answer(run, "ask", True, "ada")
+    assert store.dags.answer(run, "ask too", True, "ada")
     assert jobs_of(store, run) == {"a": "queued", "b": "queued"}
 
 
 def test_time_limits_of_two_approvals_pass_at_once(store: Store, clock: VirtualClock) -> None:
     run = begin_run(store, TWO_ANSWERS)
     clock.advance(MINUTE)
-    assert store.answer_overdue(10) == 2
+    assert store.dags.answer_overdue(10) == 2
     assert jobs_of(store, run) == {"a": "queued", "b": "queued"}
 
 
@@ -160,7 +160,7 @@ def test_no_condition_holds_of_a_step_that_failed(store: Store, op: Any) -> None
 def test_a_step_has_priority_collection_labels_and_tenant_of_its_run(store: Store) -> None:
     about: dict[str, Any] = {"priority": 3, "collection": "c", "labels": ("l",), "job_limits": JobLimits(tenant="acme")}
     run = begin_run(store, CHAIN, **about)
-    (job,) = store.list_jobs(JobFilter(parent=run), 10)
+    (job,) = store.reads.list_jobs(JobFilter(parent=run), 10)
     assert (job.priority, job.collection, job.labels) == (3, "c", ("l",))
     assert job.job_limits is not None
     assert job.job_limits.tenant == "acme"
@@ -255,7 +255,7 @@ def test_an_approval_that_a_cancel_opens_waits_for_its_answer(store: Store) -> N
     run = begin_run(store, a_graph(a_step("a"), keep))
     store.cancel_jobs([run])
     assert steps_of(store, run) == {"a": "cancelled", "keep": "open"}
-    assert store.answer(run, "keep", True, "ada")
+    assert store.dags.answer(run, "keep", True, "ada")
     assert state_of(store, run) is JobState.CANCELLED
 
 
@@ -265,7 +265,7 @@ def test_an_approval_that_a_cancel_opens_waits_for_its_answer(store: Store) -> N
 def test_a_rerun_of_a_step_that_still_may_not_run_ends(store: Store) -> None:
     run = begin_run(store, CHAIN)
     store.finish_attempts([failed(take(store)["a"])])
-    assert store.rerun(run, ["b"])
+    assert store.dags.rerun(run, ["b"])
     assert take(store) == {}
     assert steps_of(store, run) == {"a": "failed", "b": "skipped"}
     assert state_of(store, run) is JobState.FAILED
@@ -275,7 +275,7 @@ def test_a_rerun_of_a_step_that_still_may_not_run_ends(store: Store) -> None:
 def test_a_rerun_of_a_step_that_is_not_there_stops_no_worker(store: Store, name: str) -> None:
     run = begin_run(store, CHAIN)
     drain(store)
-    assert store.rerun(run, [name])
+    assert store.dags.rerun(run, [name])
     assert drain(store) == []
     assert state_of(store, run) is JobState.SUCCEEDED
 
@@ -287,7 +287,7 @@ def test_a_rerun_sees_a_list_that_became_empty(store: Store) -> None:
     graph = a_graph(a_mapped_step("m", over=Param("xs")), last, told, result=result_of("last"))
     run = begin_run(store, graph, b'{"xs":[1,2]}')
     assert drain(store) == ["m[0]", "m[1]", "last[0]", "last[1]", "told"]
-    assert store.rerun(run, ["m"], b'{"xs":[]}')
+    assert store.dags.rerun(run, ["m"], b'{"xs":[]}')
     assert take(store) == {}
     assert args_of(take(store)["told"]) == {"x": []}
     assert jobs_of(store, run)["last[0]"] == "succeeded"
@@ -299,9 +299,9 @@ def test_a_rerun_runs_those_instances_that_failed_and_those_that_are_new(store: 
     held = take(store)
     end(store, held["m[0]"], held["m[2]"])
     store.finish_attempts([failed(held["m[1]"])])
-    assert store.rerun(run, None, b'{"xs":[1,2,3,4]}')
+    assert store.dags.rerun(run, None, b'{"xs":[1,2,3,4]}')
     assert drain(store) == ["m[1]", "m[3]"]
-    assert json.loads(store.get_jobs([run])[run].result or b"") == [1, None, 1, None]
+    assert json.loads(store.reads.get_jobs([run])[run].result or b"") == [1, None, 1, None]
 
 
 def test_an_instance_of_an_earlier_generation_is_not_kept(store: Store) -> None:
@@ -312,11 +312,11 @@ def test_an_instance_of_an_earlier_generation_is_not_kept(store: Store) -> None:
     held = take(store)
     end(store, held["m[0]"], held["m[2]"])
     store.finish_attempts([failed(held["m[1]"])])
-    store.rerun(run, ["source"])
+    store.dags.rerun(run, ["source"])
     assert take(store) == {}
     end(store, take(store)["source"], result=b'"no list"')
     assert steps_of(store, run)["m"] == "failed"
-    store.rerun(run, ["source"])
+    store.dags.rerun(run, ["source"])
     assert take(store) == {}
     end(store, take(store)["source"], result=b"[7,8,9]")
     assert sorted(take(store)) == ["m[0]", "m[1]", "m[2]"]
@@ -327,9 +327,9 @@ def test_a_longer_list_of_an_earlier_generation_spoils_nothing(store: Store) -> 
     run = begin_run(store, graph, b'{"xs":[1,2,3]}')
     held = take(store)
     store.finish_attempts([failed(one) for one in held.values()])
-    store.rerun(run, ["m"], b'{"xs":[1,2]}')
+    store.dags.rerun(run, ["m"], b'{"xs":[1,2]}')
     assert drain(store) == ["m[0]", "m[1]"]
-    store.rerun(run, ["m[0]"])
+    store.dags.rerun(run, ["m[0]"])
     assert drain(store) == ["m[0]"]
     assert state_of(store, run) is JobState.SUCCEEDED
 
@@ -338,7 +338,7 @@ def test_a_run_that_never_began_can_be_run_again(store: Store, clock: VirtualClo
     run = enqueue_run(store, CHAIN, expires_at=clock.now() + MINUTE)
     clock.advance(HOUR)
     assert store.expire_jobs(10) == 1
-    assert store.rerun(run)
+    assert store.dags.rerun(run)
     assert drain(store) == ["a", "b"]
     assert state_of(store, run) is JobState.SUCCEEDED
 
@@ -348,12 +348,12 @@ def test_only_an_ended_run_can_be_run_again(store: Store) -> None:
     end(store, *claim(store))
     run = begin_run(store, CHAIN)
     one = take(store)["a"]
-    assert not store.rerun(run)
+    assert not store.dags.rerun(run)
     end(store, one)
-    assert not store.rerun(one.job_id)
-    assert not store.rerun(plain)
+    assert not store.dags.rerun(one.job_id)
+    assert not store.dags.rerun(plain)
     drain(store)
-    assert not store.rerun(one.job_id)
+    assert not store.dags.rerun(one.job_id)
 
 
 def test_a_run_that_may_fail_again_starts_again_with_what_failed(store: Store, clock: VirtualClock) -> None:
@@ -365,7 +365,7 @@ def test_a_run_that_may_fail_again_starts_again_with_what_failed(store: Store, c
     clock.advance(HOUR)
     assert drain(store) == ["b"]
     assert state_of(store, run) is JobState.SUCCEEDED
-    assert [one.number for one in store.attempts(run)] == [1, 2]
+    assert [one.number for one in store.reads.attempts(run)] == [1, 2]
 
 
 # -- retries of steps
@@ -414,13 +414,13 @@ def test_a_key_is_held_until_the_run_ends(store: Store) -> None:
 
 
 def test_a_limit_holds_the_next_run_until_the_first_one_has_ended(store: Store) -> None:
-    store.declare_limits({"one": concurrency(1)})
+    store.limits.declare_limits({"one": concurrency(1)})
     first = begin_run(store, CHAIN, job_limits=ONE)
     second = enqueue_run(store, CHAIN, job_limits=ONE)
     held = take(store)
     assert list(held) == ["a"]
     end(store, held["a"])
-    store.open_limit_keys()
+    store.limits.open_limit_keys()
     one = take(store)
     assert list(one) == ["b"]
     assert take(store) == {}
@@ -429,7 +429,7 @@ def test_a_limit_holds_the_next_run_until_the_first_one_has_ended(store: Store) 
     assert state_of(store, first) is JobState.SUCCEEDED
     assert drain(store) == ["a", "b"]
     assert state_of(store, second) is JobState.SUCCEEDED
-    assert [view.live for view in store.limits()] == [0]
+    assert [view.live for view in store.limits.list_limits()] == [0]
 
 
 def test_a_gate_on_the_name_of_a_dag_holds_its_runs(store: Store) -> None:
@@ -439,7 +439,7 @@ def test_a_gate_on_the_name_of_a_dag_holds_its_runs(store: Store) -> None:
     assert drain(store) == ["a", "b"]
     assert state_of(store, begun) is JobState.SUCCEEDED
     assert state_of(store, waiting) is JobState.QUEUED
-    store.lift_gates({"task": "dag"})
+    store.limits.lift_gates({"task": "dag"})
     assert drain(store) == ["a", "b"]
     assert state_of(store, waiting) is JobState.SUCCEEDED
 
@@ -449,11 +449,11 @@ def test_a_run_that_a_gate_drops_never_begins(store: Store) -> None:
     run = enqueue_run(store, CHAIN)
     assert drain(store) == []
     assert state_of(store, run) is JobState.DROPPED
-    assert store.run_steps(run) == []
+    assert store.dags.run_steps(run) == []
 
 
 def test_a_limit_on_a_step_is_shared_by_runs(store: Store) -> None:
-    store.declare_limits({"task:t#1": concurrency(1, key="x")})
+    store.limits.declare_limits({"task:t#1": concurrency(1, key="x")})
     job_limits = encode_task_limits(TaskLimits(limits=read_limits("task:t", [concurrency(1, key="x")])))
     template = Template(task="t", policy=with_retries(0), task_limits=job_limits)
     graph = a_graph(a_step("a", job=template, args=given(Param("p"))))
@@ -475,9 +475,9 @@ def test_a_limit_that_cannot_read_an_argument_fails_the_step_and_stops_no_worker
     run = begin_run(store, graph)
     end(store, take(store)["a"], result=result)
     assert steps_of(store, run) == {"a": "succeeded", "b": "failed", "c": "skipped"}
-    (reason,) = [one.standing.reason for one in store.run_steps(run, ["b"])]
+    (reason,) = [one.standing.reason for one in store.dags.run_steps(run, ["b"])]
     assert reason
-    assert reason in (store.get_jobs([run])[run].error or "")
+    assert reason in (store.reads.get_jobs([run])[run].error or "")
 
 
 # -- assets, approvals
@@ -485,10 +485,10 @@ def test_a_limit_that_cannot_read_an_argument_fails_the_step_and_stops_no_worker
 
 @pytest.mark.parametrize("on", [(("x",), ("y",)), (("y",), ("x", "y")), (("x",), ("x", "y"))])
 def test_several_assets_can_start_a_dag_at_one_instant(store: Store, on: tuple[tuple[str, ...], ...]) -> None:
-    store.put_dag(Graph(name="after", steps=(a_step("z"),), on=on))
+    store.dags.put_dag(Graph(name="after", steps=(a_step("z"),), on=on))
     begin_run(store, a_graph(a_step("a", produce=("x", "y"))))
     end(store, take(store)["a"])
-    assert len(store.list_jobs(JobFilter(task="after"), 10)) == 2
+    assert len(store.reads.list_jobs(JobFilter(task="after"), 10)) == 2
 
 
 @pytest.mark.parametrize("given_text", [b'{"p":7}', b'{"p":null}', b'{"p":["a"]}', b'{"p":"Go?"}'])
@@ -497,7 +497,7 @@ def test_what_is_to_be_approved_need_not_be_a_text(store: Store, given_text: byt
         store, a_graph(a_step("ask", approval=ApprovalStep("?"), args=given(Param("p"), "text"))), given_text
     )
     assert steps_of(store, run) == {"ask": "open"}
-    assert store.answer(run, "ask", True, "ada")
+    assert store.dags.answer(run, "ask", True, "ada")
 
 
 # -- retention, versions
@@ -513,56 +513,61 @@ def test_steps_are_kept_as_long_as_their_run(store: Store, clock: VirtualClock) 
     clock.advance(100 * DAY)
     while store.prune(Retention(), 100).count:
         pass
-    assert store.get_jobs([run]) == {}
-    assert store.list_jobs(JobFilter(parent=run), 10) == []
-    assert store.run_steps(run) == []
+    assert store.reads.get_jobs([run]) == {}
+    assert store.reads.list_jobs(JobFilter(parent=run), 10) == []
+    assert store.dags.run_steps(run) == []
 
 
 def test_a_definition_that_was_in_force_before_is_a_new_version(store: Store) -> None:
     other = a_graph(a_step("a"))
-    assert [store.put_dag(CHAIN), store.put_dag(CHAIN), store.put_dag(other), store.put_dag(CHAIN)] == [1, 1, 2, 3]
-    assert [view.version for view in store.dags("dag")] == [3, 2, 1]
+    assert [
+        store.dags.put_dag(CHAIN),
+        store.dags.put_dag(CHAIN),
+        store.dags.put_dag(other),
+        store.dags.put_dag(CHAIN),
+    ] == [1, 1, 2, 3]
+    assert [view.version for view in store.dags.list_dags("dag")] == [3, 2, 1]
 
 
 def test_a_run_keeps_its_version(store: Store) -> None:
     run = begin_run(store, CHAIN)
-    store.put_dag(a_graph(a_step("other")))
+    store.dags.put_dag(a_graph(a_step("other")))
     drain(store)
-    store.rerun(run, ["a"])
+    store.dags.rerun(run, ["a"])
     assert drain(store) == ["a", "b"]
 
 
 def test_a_run_without_work_ends_at_once(store: Store) -> None:
     run = enqueue_run(store, Graph(name="dag", result=JsonTemplate(Raw(b'{"n":1}'))))
     assert take(store) == {}
-    view = store.get_jobs([run])[run]
+    view = store.reads.get_jobs([run])[run]
     assert (view.state, view.result) == (JobState.SUCCEEDED, b'{"n":1}')
 
 
 def test_a_dag_that_was_deleted_is_started_no_more_and_comes_back_as_it_was(store: Store) -> None:
-    store.put_dag(CHAIN)
-    assert store.delete_dag(CHAIN.name)
-    assert not store.delete_dag(CHAIN.name)
-    assert (store.dags(), store.task_definition(CHAIN.name)) == ([], None)
-    assert [view.version for view in store.dags(CHAIN.name)] == [1], "runs keep what they run"
-    assert store.put_dag(CHAIN) == 1
-    assert [view.name for view in store.dags()] == [CHAIN.name]
+    store.dags.put_dag(CHAIN)
+    assert store.dags.delete_dag(CHAIN.name)
+    assert not store.dags.delete_dag(CHAIN.name)
+    assert (store.dags.list_dags(), store.reads.task_definition(CHAIN.name)) == ([], None)
+    assert [view.version for view in store.dags.list_dags(CHAIN.name)] == [1], "runs keep what they run"
+    assert store.dags.put_dag(CHAIN) == 1
+    assert [view.name for view in store.dags.list_dags()] == [CHAIN.name]
 
 
 def test_a_dag_that_a_schedule_starts_is_not_deleted(store: Store) -> None:
-    store.put_dag(CHAIN)
-    store.put_schedules([new_spec("nightly", CHAIN.name, every("1h"))])
+    store.dags.put_dag(CHAIN)
+    store.schedules.put_schedules([new_spec("nightly", CHAIN.name, every("1h"))])
     with pytest.raises(InvalidInput, match="'nightly'"):
-        store.delete_dag(CHAIN.name)
-    store.delete_schedules(["nightly"])
-    assert store.delete_dag(CHAIN.name)
+        store.dags.delete_dag(CHAIN.name)
+    store.schedules.delete_schedules(["nightly"])
+    assert store.dags.delete_dag(CHAIN.name)
 
 
 def test_definitions_are_listed_by_name(store: Store) -> None:
-    store.put_dag(CHAIN)
+    store.dags.put_dag(CHAIN)
     store.register_worker(a_worker("w"), [a_definition("a"), a_definition("z")], MINUTE)
-    assert [one.name for one in store.task_definitions(10)] == sorted(["a", CHAIN.name, "z"])
-    assert [one.name for one in store.task_definitions(1, "a")] == [CHAIN.name]
+    assert [one.name for one in store.reads.task_definitions(10)] == sorted(["a", CHAIN.name, "z"])
+    assert [one.name for one in store.reads.task_definitions(1, "a")] == [CHAIN.name]
 
 
 # -- steps that may fail
@@ -599,7 +604,7 @@ def test_another_failure_fails_the_run_and_is_the_one_that_it_names(store: Store
     may = [a_step(f"a{number}", may_fail=True) for number in range(4)]
     run = begin_run(store, a_graph(*may, a_step("z")))
     store.finish_attempts([failed(one, f"error of {name}") for name, one in take(store).items()])
-    view = store.get_jobs([run])[run]
+    view = store.reads.get_jobs([run])[run]
     assert view.state is JobState.FAILED
     assert view.error is not None
     assert "1 step failed" in view.error
@@ -621,7 +626,7 @@ def test_a_rerun_starts_what_failed_although_it_may(store: Store) -> None:
     found = take(store)
     store.finish_attempts([failed(found["a"]), succeeded(found["c"])])
     assert state_of(store, run) is JobState.SUCCEEDED
-    assert store.rerun(run)
+    assert store.dags.rerun(run)
     assert drain(store) == ["a", "b"]
     assert steps_of(store, run) == {"a": "succeeded", "b": "succeeded", "c": "succeeded"}
     assert state_of(store, run) is JobState.SUCCEEDED
@@ -631,7 +636,7 @@ def test_a_failure_that_is_allowed_stays_allowed_in_a_rerun_of_others(store: Sto
     run = begin_run(store, a_graph(a_step("a", may_fail=True), a_step("c")))
     store.finish_attempts([failed(one) for one in take(store).values()])
     assert state_of(store, run) is JobState.FAILED
-    assert store.rerun(run, ["c"])
+    assert store.dags.rerun(run, ["c"])
     assert drain(store) == ["c"]
     assert steps_of(store, run) == {"a": "failed", "c": "succeeded"}
     assert state_of(store, run) is JobState.SUCCEEDED
@@ -647,9 +652,9 @@ def test_instances_of_a_mapped_step_know_their_places(store: Store) -> None:
     begin_run(store, a_graph(a_mapped_step("m", over=[7, 8]), a_step("b")))
     found = take(store)
     (plain,) = store.insert_jobs([a_job()])
-    places = store.map_places([*(one.job_id for one in found.values()), plain, JobId("nobody's")])
+    places = store.dags.map_places([*(one.job_id for one in found.values()), plain, JobId("nobody's")])
     assert places == {found["m[0]"].job_id: MapIndex(0, 2), found["m[1]"].job_id: MapIndex(1, 2)}
-    assert store.map_places([]) == {}
+    assert store.dags.map_places([]) == {}
 
 
 class TestOccurrences:
@@ -659,7 +664,7 @@ class TestOccurrences:
     def test_a_step_has_the_tick_of_its_run(
         self, store: Store, clock: VirtualClock, job_limits: JobLimits | None
     ) -> None:
-        store.declare_limits({"one": concurrency(1)})
+        store.limits.declare_limits({"one": concurrency(1)})
         due = clock.now() - DAY
         occurrence = encode_occurrence(Occurrence("nightly", due, True, (due - DAY, due)))
         begin_run(store, CHAIN, occurrence=occurrence)

@@ -53,7 +53,7 @@ def test_it_starts_when_the_running_one_has_ended(task: Task, clock: VirtualCloc
     (second,) = task.call(2)
     clock.advance(MINUTE)
     assert task.claim() == [], "the wait is over, and the first one runs"
-    hold = task.store.hold(second)
+    hold = task.store.limits.hold(second)
     assert hold is not None
     assert hold.holders == (one.job_id,)
     task.call(3)
@@ -112,7 +112,7 @@ def test_calls_in_a_batch_and_a_repeated_one_are_one_job(task: Task, clock: Virt
     ids = task.store.insert_jobs(batch)
     assert ids == [batch[0].id] * 2
     assert task.store.insert_jobs(batch[:1]) == ids[:1], "its reply was lost"
-    assert task.store.find_key(str(batch[0].key)) == batch[0].id
+    assert task.store.reads.find_key(str(batch[0].key)) == batch[0].id
     task.store.finish_attempts([succeeded(one)])
     clock.advance(WAIT)
     assert number(task.start()) == 3

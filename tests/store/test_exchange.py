@@ -18,7 +18,8 @@ from tests.store.builders import (
 )
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState
-from tickwork.store.base import Exchange, Finish, NewLog, Store
+from tickwork.store.attempts import Exchange, Finish, NewLog
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 
@@ -40,8 +41,8 @@ def test_what_ended_is_stored_and_what_is_due_is_claimed(store: Store) -> None:
     done = exchange(store, worker, [succeeded(first, b"7")], limit=2, logs=(log(first, "its last words"),))
     assert done.finished == {first.job_id}
     assert taken(done) == waiting[:2]
-    assert store.get_jobs([first.job_id])[first.job_id].result == b"7"
-    assert [chunk.text for chunk in store.logs(first.job_id)] == ["its last words"]
+    assert store.reads.get_jobs([first.job_id])[first.job_id].result == b"7"
+    assert [chunk.text for chunk in store.reads.logs(first.job_id)] == ["its last words"]
     assert states_of(store, waiting) == [JobState.RUNNING, JobState.RUNNING, JobState.QUEUED]
 
 

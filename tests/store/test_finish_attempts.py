@@ -33,7 +33,8 @@ from tickwork.core.ids import ClaimId
 from tickwork.core.job import AttemptState, JobState, Policy
 from tickwork.core.outcome import Cancelled, Crashed, Ending, Failed, Released, Snoozed, Succeeded, TimedOut, Transition
 from tickwork.errors import InvariantBroken
-from tickwork.store.base import Finish, Store
+from tickwork.store.attempts import Finish
+from tickwork.store.base import Store
 from tickwork.store.row_codec import duration_us, to_us
 from tickwork.testing import VirtualClock
 
@@ -48,11 +49,11 @@ def test_a_result_is_kept_with_its_attempt(store: Store, clock: VirtualClock) ->
     waited = timedelta(milliseconds=5)
     assert store.finish_attempts([Finish(*_parts(finish), duration_us(waited))]) == {claimed.job_id}
 
-    view = store.get_jobs([claimed.job_id])[claimed.job_id]
+    view = store.reads.get_jobs([claimed.job_id])[claimed.job_id]
     assert (view.state, view.result, view.error) == (JobState.SUCCEEDED, result, None)
     assert (view.worker, view.attempt, view.ended_at) == (worker, 1, clock.now())
     assert view.started_at == began + waited
-    (attempt,) = store.attempts(claimed.job_id)
+    (attempt,) = store.reads.attempts(claimed.job_id)
     assert (attempt.state, attempt.worker) == (AttemptState.SUCCEEDED, worker)
     assert (attempt.started_at, attempt.ended_at) == (began + waited, clock.now())
 
@@ -79,14 +80,14 @@ def test_each_ending_moves_its_job(store: Store, end: Ending, job: JobState, att
     claimed = running(store)
     finish = ending(claimed, end)
     assert store.finish_attempts([finish]) == {claimed.job_id}
-    view = store.get_jobs([claimed.job_id])[claimed.job_id]
+    view = store.reads.get_jobs([claimed.job_id])[claimed.job_id]
     assert view.state is job
     assert (view.failures, view.crashes, view.alone) == (
         finish.transition.failures,
         finish.transition.crashes,
         finish.transition.alone,
     )
-    assert [tried.state for tried in store.attempts(claimed.job_id)] == [attempt]
+    assert [tried.state for tried in store.reads.attempts(claimed.job_id)] == [attempt]
 
 
 def test_a_retry_waits_for_its_time(store: Store, clock: VirtualClock) -> None:
@@ -105,7 +106,7 @@ def test_all_tries_are_remembered_the_first_one_first(store: Store) -> None:
     for n in range(3):
         store.finish_attempts([again(claim_one(store), error=f"error {n}")])
     claim_one(store)
-    tries = store.attempts(job_id)
+    tries = store.reads.attempts(job_id)
     assert [(tried.number, tried.error) for tried in tries] == [
         (1, "error 0"),
         (2, "error 1"),
@@ -120,7 +121,7 @@ def test_a_batch_is_closed_together_and_each_on_its_own_terms(store: Store) -> N
     claimed = claim(store)
     finishes = [(succeeded, failed, again)[n % 3](one) for n, one in enumerate(claimed)]
     assert store.finish_attempts(finishes) == {one.job_id for one in claimed}
-    views = store.get_jobs([one.job_id for one in claimed])
+    views = store.reads.get_jobs([one.job_id for one in claimed])
     wanted = [JobState.SUCCEEDED, JobState.FAILED, JobState.QUEUED]
     assert [views[one.job_id].state for one in claimed] == [wanted[n % 3] for n in range(30)]
     assert len(claim(store)) == 10
@@ -136,7 +137,7 @@ class TestFence:
         claimed = running(store)
         assert store.finish_attempts([succeeded(claimed, b"1")]) == {claimed.job_id}
         assert store.finish_attempts([failed(claimed)]) == set()
-        assert store.get_jobs([claimed.job_id])[claimed.job_id].result == b"1"
+        assert store.reads.get_jobs([claimed.job_id])[claimed.job_id].result == b"1"
 
     def test_a_worker_that_lost_its_lease_cannot_finish_the_job(self, store: Store, clock: VirtualClock) -> None:
         late = running(store)
@@ -148,7 +149,7 @@ class TestFence:
         assert state_of(store, late.job_id) is JobState.RUNNING
         assert store.finish_attempts([succeeded(current, b'"current"')]) == {current.job_id}
         assert store.finish_attempts([succeeded(late, b'"late"')]) == set()
-        assert store.get_jobs([late.job_id])[late.job_id].result == b'"current"'
+        assert store.reads.get_jobs([late.job_id])[late.job_id].result == b'"current"'
 
     def test_a_late_result_that_nobody_reclaimed_is_kept(self, store: Store, clock: VirtualClock) -> None:
         late = running(store)
@@ -188,10 +189,10 @@ class TestCancelled:
         assert store.cancel_jobs([claimed.job_id]) == [claimed.job_id]
         assert callable(finish)
         assert store.finish_attempts([finish(claimed)]) == {claimed.job_id}
-        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        view = store.reads.get_jobs([claimed.job_id])[claimed.job_id]
         assert (view.state, view.result) == (JobState.CANCELLED, None)
         assert view.error
-        assert [tried.state for tried in store.attempts(claimed.job_id)] == [AttemptState.CANCELLED]
+        assert [tried.state for tried in store.reads.attempts(claimed.job_id)] == [AttemptState.CANCELLED]
         assert claim(store) == []
         assert insert_one(store, key="k") != claimed.job_id, "and its key is free"
 
@@ -206,8 +207,8 @@ class TestCancelled:
 def test_logs_come_with_the_end_they_belong_to(store: Store) -> None:
     claimed, other = running(store), running(store)
     store.finish_attempts([succeeded(claimed)], [log(claimed, "one\n"), log(claimed, "two\n", 1), log(other, "three")])
-    assert [chunk.text for chunk in store.logs(claimed.job_id)] == ["one\n", "two\n"]
-    assert [chunk.text for chunk in store.logs(other.job_id)] == ["three"]
+    assert [chunk.text for chunk in store.reads.logs(claimed.job_id)] == ["one\n", "two\n"]
+    assert [chunk.text for chunk in store.reads.logs(other.job_id)] == ["three"]
 
 
 def test_logs_of_a_stale_attempt_are_dropped_with_its_end(store: Store) -> None:
@@ -215,7 +216,7 @@ def test_logs_of_a_stale_attempt_are_dropped_with_its_end(store: Store) -> None:
     store.finish_attempts([again(stale)])
     claim_one(store)
     assert store.finish_attempts([succeeded(stale)], [log(stale, "late")]) == set()
-    assert store.logs(stale.job_id) == []
+    assert store.reads.logs(stale.job_id) == []
 
 
 def test_what_a_store_cannot_hold_does_not_keep_a_job_from_ending(store: Store) -> None:
@@ -223,8 +224,8 @@ def test_what_a_store_cannot_hold_does_not_keep_a_job_from_ending(store: Store) 
     text = "a NUL \0, half a character \ud83d, and a whole one \U0001f600"
     assert store.finish_attempts([failed(claimed, text)], [log(claimed, text)]) == {claimed.job_id}
     stored = "a NUL \ufffd, half a character \ufffd, and a whole one \U0001f600"
-    assert store.get_jobs([claimed.job_id])[claimed.job_id].error == stored
-    assert [chunk.text for chunk in store.logs(claimed.job_id)] == [stored]
+    assert store.reads.get_jobs([claimed.job_id])[claimed.job_id].error == stored
+    assert [chunk.text for chunk in store.reads.logs(claimed.job_id)] == [stored]
 
 
 def test_a_job_to_be_queued_again_needs_a_time(store: Store) -> None:
@@ -254,7 +255,7 @@ def test_a_job_is_in_one_place_only(store: Store, clock: VirtualClock) -> None:
     reap(store)
     store.retry_jobs([claimed[1].job_id])
     ended(store, queue="other")
-    (queue,) = store.queues()
-    views = store.get_jobs(ids)
+    (queue,) = store.reads.queues()
+    views = store.reads.get_jobs(ids)
     assert queue.due + queue.later == sum(view.state is JobState.QUEUED for view in views.values()) == 3
     assert sorted(view.state for view in views.values()) == ["cancelled"] * 2 + ["queued"] * 3 + ["succeeded"]

@@ -21,8 +21,8 @@ def test_eight_threads_lose_nothing_and_do_nothing_twice(open_store: OpensStore,
     store = open_store(clock=None)
     witness = hammer(store, "default", threads=8, jobs_each=60 if kind == "postgres-pooled" else 120)
     witness.check()
-    assert store.list_jobs(JobFilter(state=JobState.QUEUED), 10) == []
-    assert store.list_jobs(JobFilter(state=JobState.RUNNING), 10) == []
+    assert store.reads.list_jobs(JobFilter(state=JobState.QUEUED), 10) == []
+    assert store.reads.list_jobs(JobFilter(state=JobState.RUNNING), 10) == []
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
@@ -37,7 +37,7 @@ def test_four_processes_share_a_store(open_store: OpensStore, kind: str, tmp_pat
         for n in range(4)
     ]
     assert [process.communicate(timeout=50)[0] for process in crowd] == [b"100 done\n"] * 4
-    assert len(store.list_jobs(JobFilter(state=JobState.SUCCEEDED), 1000)) == 400
+    assert len(store.reads.list_jobs(JobFilter(state=JobState.SUCCEEDED), 1000)) == 400
 
 
 @pytest.mark.parametrize("key", ["a", "b", "c", "d"])
@@ -45,7 +45,7 @@ def test_a_key_that_many_ask_for_at_once_gives_one_job(store: Store, key: str) -
     store.now()
     answers = at_once(*[lambda: store.insert_jobs([a_job(), a_job(key=key), a_job()])[1]] * 8)
     assert len(set(answers)) == 1
-    assert len(store.list_jobs(JobFilter(key=key), 10)) == 1
+    assert len(store.reads.list_jobs(JobFilter(key=key), 10)) == 1
 
 
 def test_keys_that_are_taken_in_opposite_orders_do_not_lock_each_other_out(store: Store) -> None:
@@ -70,7 +70,7 @@ def test_a_job_that_many_cancel_retry_and_discard_at_once_ends_up_in_one_place(s
         lambda: store.retry_jobs(ids),
         lambda: store.cancel_jobs(ids[::-1]),
     )
-    states = Counter(view.state for view in store.get_jobs(ids).values())
+    states = Counter(view.state for view in store.reads.get_jobs(ids).values())
     assert states[JobState.RUNNING] == 5
     assert sum(states.values()) == 15
-    assert sum(queue.due for queue in store.queues()) == states[JobState.QUEUED]
+    assert sum(queue.due for queue in store.reads.queues()) == states[JobState.QUEUED]

@@ -58,7 +58,7 @@ def test_a_job_comes_back_as_it_was_asked_for(store: Store, clock: VirtualClock)
         trace="00-abc-def-01",
     )
     assert store.insert_jobs([job]) == [job.id]
-    view = store.get_jobs([job.id])[job.id]
+    view = store.reads.get_jobs([job.id])[job.id]
 
     assert (view.id, view.task, view.args, view.queue, view.priority) == (job.id, job.task, job.args, "mail", 2)
     assert view.policy == EVERYTHING
@@ -85,18 +85,18 @@ def test_one_bad_job_keeps_the_whole_batch_out(store: Store) -> None:
     batch = [a_job(), a_job(key="k"), a_job(priority=10)]
     with pytest.raises(Exception, match="priority"):
         store.insert_jobs(batch)
-    assert store.get_jobs([job.id for job in batch]) == {}
-    assert store.list_jobs(JobFilter(), 10) == []
-    assert store.find_key("k") is None
+    assert store.reads.get_jobs([job.id for job in batch]) == {}
+    assert store.reads.list_jobs(JobFilter(), 10) == []
+    assert store.reads.find_key("k") is None
 
 
 def test_an_insert_that_is_repeated_changes_nothing(store: Store, clock: VirtualClock) -> None:
     batch = [*jobs(3), a_job(key="k"), a_job(key="r", if_exists="replace", delay=HOUR)]
     ids = store.insert_jobs(batch)
-    before = store.get_jobs(ids)
+    before = store.reads.get_jobs(ids)
     clock.advance(MINUTE)
     assert store.insert_jobs(batch) == ids
-    assert store.get_jobs(ids) == before
+    assert store.reads.get_jobs(ids) == before
     assert len(claim(store)) == 4
 
 
@@ -127,8 +127,8 @@ def test_a_late_repeat_leaves_the_job_alone_that_has_its_key_now(store: Store) -
     new = insert_one(store, key="k", args=b"[2]")
 
     assert store.insert_jobs([old]) == [old.id]
-    assert store.get_jobs([new])[new].args == b"[2]"
-    assert store.find_key("k") == new
+    assert store.reads.get_jobs([new])[new].args == b"[2]"
+    assert store.reads.find_key("k") == new
 
 
 def test_the_same_id_twice_in_a_batch_is_one_job(store: Store) -> None:
@@ -139,18 +139,18 @@ def test_the_same_id_twice_in_a_batch_is_one_job(store: Store) -> None:
 
 def test_a_delay_counts_from_the_stores_now(store: Store, clock: VirtualClock) -> None:
     job_id = insert_one(store, delay=HOUR)
-    assert store.get_jobs([job_id])[job_id].run_at == clock.now() + HOUR
+    assert store.reads.get_jobs([job_id])[job_id].run_at == clock.now() + HOUR
 
 
 def test_an_instant_to_the_microsecond_is_kept(store: Store, clock: VirtualClock) -> None:
     at = clock.now() + HOUR + MICROSECOND
     job_id = insert_one(store, at=at)
-    assert store.get_jobs([job_id])[job_id].run_at == at
+    assert store.reads.get_jobs([job_id])[job_id].run_at == at
 
 
 def test_a_time_in_the_past_means_now(store: Store, clock: VirtualClock) -> None:
     job_id = insert_one(store, at=clock.now() - DAY)
-    assert store.get_jobs([job_id])[job_id].run_at == clock.now()
+    assert store.reads.get_jobs([job_id])[job_id].run_at == clock.now()
     assert claim_one(store).job_id == job_id
 
 
@@ -166,13 +166,13 @@ def test_a_deadline_counts_from_the_moment_a_job_is_due(
     store: Store, clock: VirtualClock, changes: dict[str, object], after: timedelta | None
 ) -> None:
     job_id = insert_one(store, **changes)
-    expires_at = store.get_jobs([job_id])[job_id].expires_at
+    expires_at = store.reads.get_jobs([job_id])[job_id].expires_at
     assert expires_at == (None if after is None else clock.now() + after)
 
 
 def test_an_absolute_deadline_goes_before_a_relative_one(store: Store, clock: VirtualClock) -> None:
     job_id = insert_one(store, expires_at=clock.now() + HOUR, policy=Policy(expires=MINUTE))
-    assert store.get_jobs([job_id])[job_id].expires_at == clock.now() + HOUR
+    assert store.reads.get_jobs([job_id])[job_id].expires_at == clock.now() + HOUR
 
 
 class TestByAnAttempt:
@@ -191,7 +191,7 @@ class TestByAnAttempt:
         children: list[NewJob] = [a_job(), a_job(key=key)]
         with pytest.raises(LeaseLost, match=parent.job_id):
             store.insert_jobs(children, None, asking(parent))
-        assert store.get_jobs([child.id for child in children]) == {}
+        assert store.reads.get_jobs([child.id for child in children]) == {}
 
     def test_one_whose_lease_ran_out_may_until_it_is_reclaimed(self, store: Store, clock: VirtualClock) -> None:
         parent = running(store)

@@ -37,7 +37,7 @@ def found(store: Store, limit: int = 100, **which: object) -> list[list[JobId]]:
     """Every page of a list, to its end."""
     pages, before = [], None
     while True:
-        page = store.find_jobs(JobFilter(**which), limit, before)  # type: ignore[arg-type]
+        page = store.reads.find_jobs(JobFilter(**which), limit, before)  # type: ignore[arg-type]
         pages.append([view.id for view in page.jobs])
         if page.next is None:
             return pages
@@ -140,12 +140,12 @@ def fill(store: Store) -> dict[JobId, str | None]:
         about = {"task": name, "queue": name, "labels": (name,)}
         store.finish_attempts([again(running(store, WorkerId(name), **about), error=f"{name} broke")])
         store.insert_jobs([a_job(**about), a_job(**about, job_limits=JobLimits(tenant=name))])
-    store.cancel_jobs([view.id for view in store.list_jobs(JobFilter(key="other"), 10)])
-    return {view.id: _last_error(store, view) for view in store.list_jobs(JobFilter(), 1000)}
+    store.cancel_jobs([view.id for view in store.reads.list_jobs(JobFilter(key="other"), 10)])
+    return {view.id: _last_error(store, view) for view in store.reads.list_jobs(JobFilter(), 1000)}
 
 
 def _last_error(store: Store, view: JobView) -> str | None:
-    tried = store.attempts(view.id)
+    tried = store.reads.attempts(view.id)
     return view.error or (tried[-1].error if tried and view.state is JobState.QUEUED else None)
 
 
@@ -153,17 +153,17 @@ def test_what_is_found_and_counted_is_what_is_meant_however_short_the_pages(
     store: Store, clock: VirtualClock, walk: int
 ) -> None:
     errors = fill(store)
-    views = store.list_jobs(JobFilter(), 1000)
+    views = store.reads.list_jobs(JobFilter(), 1000)
     for which in FILTERS:
         meant = [view for view in views if is_meant(view, which, errors, clock.now())]
         wanted = [view.id for view in meant]
         assert wanted or which.get("runs") or "dead" in which
-        assert [view.id for view in store.list_jobs(JobFilter(**which), 1000)] == wanted  # type: ignore[arg-type]
+        assert [view.id for view in store.reads.list_jobs(JobFilter(**which), 1000)] == wanted  # type: ignore[arg-type]
         pages = found(store, 2, **which)
         assert flat(pages) == wanted, which
         assert max(map(len, pages)) <= 2
         there = Counter(_word(view, clock.now()) for view in meant)
-        counted = store.count_jobs(JobFilter(**which), 1000)  # type: ignore[arg-type]
+        counted = store.reads.count_jobs(JobFilter(**which), 1000)  # type: ignore[arg-type]
         assert set(there) <= {one.state for one in counted}
         for one in counted:
             assert one.count == there[one.state] or (one.is_bounded and one.count < there[one.state]), which
@@ -172,7 +172,7 @@ def test_what_is_found_and_counted_is_what_is_meant_however_short_the_pages(
 
 def test_counting_ends_somewhere(store: Store) -> None:
     store.insert_jobs([*jobs(5), *jobs(5, delay=HOUR)])
-    found = {one.state: one for one in store.count_jobs(JobFilter(), 3)}
+    found = {one.state: one for one in store.reads.count_jobs(JobFilter(), 3)}
     assert (found[QueuedReason.DUE].count + found[QueuedReason.DELAYED].count, found[QueuedReason.DUE].is_bounded) == (
         3,
         True,
@@ -184,7 +184,7 @@ def test_queues_are_known_by_the_jobs_that_wait_in_them(store: Store) -> None:
     store.insert_jobs(
         [a_job(queue="b"), a_job(queue="a", delay=HOUR), a_job(queue="c", job_limits=JobLimits(tenant="x"))]
     )
-    assert sorted(store.queue_names()) == ["a", "b", "c"]
+    assert sorted(store.reads.queue_names()) == ["a", "b", "c"]
 
 
 def test_a_page_that_finds_nothing_within_its_walk_leads_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_the_few_of_a_queue_are_found_at_once_beside_many_of_others(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_search, "WALK", 5)
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     held = store.insert_jobs([limited(), limited()])
     take(store, register(store))
     plain = insert_one(store, queue="rare", delay=HOUR)
@@ -224,7 +224,7 @@ def test_jobs_are_found_by_when_they_were_made(store: Store) -> None:
     assert flat(found(store, since=since, until=until)) == ids[6:2:-1]
     assert flat(found(store, since=since, state=JobState.QUEUED)) == ids[:2:-1]
     assert found(store, 100, since=since, task="t") == [ids[:2:-1]]
-    assert [view.id for view in store.list_jobs(JobFilter(until=until, task="t"), 100)] == ids[6::-1]
+    assert [view.id for view in store.reads.list_jobs(JobFilter(until=until, task="t"), 100)] == ids[6::-1]
 
 
 def test_an_instant_before_all_times_or_after_them_is_no_trouble(store: Store) -> None:
@@ -240,7 +240,10 @@ def test_what_is_no_id_is_no_run(store: Store) -> None:
 
 
 def test_a_place_that_is_none_is_refused(store: Store) -> None:
-    for look in (lambda: store.find_jobs(JobFilter(), 10, JobId("x")), lambda: store.search_jobs("x", 10, JobId("x"))):
+    for look in (
+        lambda: store.reads.find_jobs(JobFilter(), 10, JobId("x")),
+        lambda: store.reads.search_jobs("x", 10, JobId("x")),
+    ):
         with pytest.raises(InvalidInput, match="next_cursor"):
             look()
 
@@ -251,7 +254,7 @@ def test_dead_letters_are_found_with_what_they_failed_with(store: Store, walk: i
     store.discard_jobs(dead[:1])
     ids, before = [], None
     while True:
-        page = store.find_failures(JobFilter(task="t"), 2, before)
+        page = store.reads.find_failures(JobFilter(task="t"), 2, before)
         assert {(one.task, one.error, one.ended_at) for one in page.failures} <= {("t", "no", store.now())}
         ids += [one.id for one in page.failures]
         before = page.next
@@ -267,7 +270,7 @@ def searched(store: Store, text: str, limit: int = 100) -> list[JobId]:
     hits: list[JobId] = []
     before = None
     while True:
-        page = store.search_jobs(text, limit, before)
+        page = store.reads.search_jobs(text, limit, before)
         assert len(page.ids) <= limit
         hits += page.ids
         if page.next is None:
@@ -299,12 +302,12 @@ def test_a_search_that_begins_too_many_names_says_that_it_is_partial(
 ) -> None:
     store.insert_jobs([a_job(task=f"task-{number}") for number in range(5)])
     store.insert_jobs([a_job(key=f"key-{number}") for number in range(5)])
-    assert not store.search_jobs("task", 10).is_partial
+    assert not store.reads.search_jobs("task", 10).is_partial
     monkeypatch.setattr(job_search, "NAMES", 3)
     monkeypatch.setattr(job_search, "KEYS", 3)
-    assert store.search_jobs("task", 10).is_partial
-    assert store.search_jobs("key", 10).is_partial
-    assert not store.search_jobs("task-1", 10).is_partial
+    assert store.reads.search_jobs("task", 10).is_partial
+    assert store.reads.search_jobs("key", 10).is_partial
+    assert not store.reads.search_jobs("task-1", 10).is_partial
 
 
 # -- counts
@@ -321,7 +324,7 @@ def test_what_did_not_succeed_lately_is_found_the_latest_first(store: Store, clo
     second = ended(store, failed, task="u")
     clock.advance(SECOND)
     (third,) = store.cancel_jobs([insert_one(store)])
-    found = store.failed_lately(since, 10)
+    found = store.reads.failed_lately(since, 10)
     assert [(one.id, one.task, one.queue, one.state, one.is_dead) for one in found] == [
         (third, "t", "default", "cancelled", False),
         (second, "u", "default", "failed", True),
@@ -330,7 +333,7 @@ def test_what_did_not_succeed_lately_is_found_the_latest_first(store: Store, clo
     assert found[2].error is not None
     assert len(found[2].error) == 1000
     assert found[2].error.endswith("ValueError: no")
-    assert [one.id for one in store.failed_lately(since, 2)] == [third, second]
+    assert [one.id for one in store.reads.failed_lately(since, 2)] == [third, second]
 
 
 def test_attempts_after_which_a_job_is_tried_again_are_found(store: Store, clock: VirtualClock) -> None:
@@ -340,10 +343,10 @@ def test_attempts_after_which_a_job_is_tried_again_are_found(store: Store, clock
     store.finish_attempts([again(one)])
     clock.advance(SECOND)
     ended(store, worker=register(store), task="u")
-    assert [(found.id, found.state, found.error) for found in store.retried_lately(since, 10)] == [
+    assert [(found.id, found.state, found.error) for found in store.reads.retried_lately(since, 10)] == [
         (one.job_id, "failed", "it broke")
     ]
-    assert store.retried_lately(clock.now(), 10) == []
+    assert store.reads.retried_lately(clock.now(), 10) == []
 
 
 @pytest.fixture
@@ -355,27 +358,27 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_counts_of_queues_end_somewhere_and_say_so(store: Store, counted: int) -> None:
     store.insert_jobs([*jobs(4), *jobs(2, priority=1), *jobs(3, queue="few"), *jobs(7, queue="later", delay=HOUR)])
-    default, few, later = store.queues()
+    default, few, later = store.reads.queues()
     assert (default.due, default.later, default.at_least) == (counted, 0, ("due",))
     assert (few.due, few.at_least) == (3, ())
     assert (later.due, later.later, later.at_least) == (0, counted, ("later",))
 
 
 def test_counts_of_what_limits_concern_end_somewhere_and_say_so(store: Store, counted: int) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     store.insert_jobs([limited() for _ in range(9)])
-    (before,) = store.queues()
+    (before,) = store.reads.queues()
     assert (before.due, before.at_least) == (counted, ("due", "later"))
     take(store, register(store))
-    (after,) = store.queues()
+    (after,) = store.reads.queues()
     assert (after.due, after.held, after.running, after.at_least) == (0, counted, 1, ("held",))
 
 
 def test_every_name_of_a_queue_is_found_whatever_stands_between_them(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     names = ["a", "a-b", "a.b", "aa", "b", "0", "~", "Z"]
     store.insert_jobs([a_job(queue=name) for name in names])
     store.insert_jobs([limited(queue=name) for name in names for _ in range(2)])
-    found = {view.name: view.due for view in store.queues()}
+    found = {view.name: view.due for view in store.reads.queues()}
     assert found == dict.fromkeys(names, 3)
-    assert all(one.name < other.name for one, other in pairwise(store.queues()))
+    assert all(one.name < other.name for one, other in pairwise(store.reads.queues()))

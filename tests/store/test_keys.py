@@ -37,7 +37,7 @@ def test_a_live_job_stands_for_every_other_of_its_key(store: Store) -> None:
     assert insert_one(store, key="k") == first, "also while it runs"
     store.finish_attempts([again(claimed, HOUR)])
     assert insert_one(store, key="k") == first, "also while it waits for a retry"
-    assert [view.id for view in store.list_jobs(JobFilter(), 10)] == [first]
+    assert [view.id for view in store.reads.list_jobs(JobFilter(), 10)] == [first]
 
 
 @pytest.mark.parametrize("finish", [succeeded, failed])
@@ -76,7 +76,7 @@ def test_key_for_keeps_a_key_taken_for_a_while_after_the_end(store: Store, clock
     clock.advance(SECOND)
     second = insert_one(store, key="k")
     assert second != first
-    assert store.find_key("k") == second
+    assert store.reads.find_key("k") == second
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_same_key_twice_in_a_batch_is_one_job(store: Store) -> None:
     batch = [a_job(), a_job(key="k", args=b"[1]"), a_job(), a_job(key="k", args=b"[2]"), a_job(key="other")]
     ids = store.insert_jobs(batch)
     assert ids == [batch[0].id, batch[1].id, batch[2].id, batch[1].id, batch[4].id]
-    assert store.get_jobs(ids)[batch[1].id].args == b"[1]"
+    assert store.reads.get_jobs(ids)[batch[1].id].args == b"[1]"
     assert len(claim(store)) == 4
 
 
@@ -116,11 +116,11 @@ class TestReplace:
             if_exists="replace",
         )
         assert store.insert_jobs([new]) == [first]
-        view = store.get_jobs([first])[first]
+        view = store.reads.get_jobs([first])[first]
         assert (view.task, view.args, view.queue, view.priority, view.policy) == ("t", b"[2]", "q", 1, FOR_AN_HOUR)
         assert (view.labels, view.collection, view.trace, view.key) == (("l",), "c", "t", "k")
         assert view.run_at == clock.now() + 2 * HOUR
-        assert new.id not in store.get_jobs([new.id])
+        assert new.id not in store.reads.get_jobs([new.id])
 
     def test_a_debounced_job_runs_once_with_the_last_arguments(self, store: Store, clock: VirtualClock) -> None:
         for n in range(5):
@@ -133,13 +133,13 @@ class TestReplace:
     def test_a_running_job_goes_on_as_it_is(self, store: Store) -> None:
         claimed = running(store, key="k", args=b"[1]")
         assert insert_one(store, key="k", args=b"[2]", if_exists="replace") == claimed.job_id
-        assert store.get_jobs([claimed.job_id])[claimed.job_id].args == b"[1]"
+        assert store.reads.get_jobs([claimed.job_id])[claimed.job_id].args == b"[1]"
         assert store.finish_attempts([succeeded(claimed)]) == {claimed.job_id}
 
     def test_a_job_that_ended_but_keeps_its_key_is_not_changed(self, store: Store) -> None:
         first = ended(store, key="k", args=b"[1]", policy=FOR_AN_HOUR)
         assert insert_one(store, key="k", args=b"[2]", if_exists="replace") == first
-        assert store.get_jobs([first])[first].args == b"[1]"
+        assert store.reads.get_jobs([first])[first].args == b"[1]"
         assert state_of(store, first) is JobState.SUCCEEDED
 
     def test_a_job_that_waits_for_a_retry_keeps_its_counts(self, store: Store) -> None:
@@ -168,7 +168,7 @@ class TestKeyTaken:
         error = taken.value
         assert (error.key, error.job_id, error.task, error.state) == ("k", holder, "t", "queued")
         assert "'other:k'" in str(error), "what to do"
-        assert [view.id for view in store.list_jobs(JobFilter(), 10)] == [holder], "all or none"
+        assert [view.id for view in store.reads.list_jobs(JobFilter(), 10)] == [holder], "all or none"
         assert insert_one(store, task="other", key="free"), "a key that was taken for a refused batch is free again"
 
     @pytest.mark.parametrize("if_exists", ["return", "replace", "error"])
@@ -176,7 +176,7 @@ class TestKeyTaken:
         claimed = running(store, key="k", args=b"[1]")
         with pytest.raises(KeyTaken, match="running"):
             insert_one(store, task="other", key="k", if_exists=if_exists)
-        assert store.get_jobs([claimed.job_id])[claimed.job_id].args == b"[1]"
+        assert store.reads.get_jobs([claimed.job_id])[claimed.job_id].args == b"[1]"
 
     def test_one_that_ended_and_keeps_its_key_is_named_with_the_reason(self, store: Store) -> None:
         ended(store, key="k", policy=FOR_AN_HOUR)
@@ -189,13 +189,13 @@ class TestKeyTaken:
         assert store.insert_jobs([job]) == [job.id], "the same insert again is no second job"
         with pytest.raises(KeyTaken, match='if_exists is "error"'):
             insert_one(store, key="k", if_exists="error")
-        assert [view.id for view in store.list_jobs(JobFilter(), 10)] == [job.id]
+        assert [view.id for view in store.reads.list_jobs(JobFilter(), 10)] == [job.id]
 
     @pytest.mark.parametrize("second", [{"task": "other"}, {"if_exists": "error"}])
     def test_within_one_batch(self, store: Store, second: dict[str, str]) -> None:
         with pytest.raises(KeyTaken, match="of the same batch"):
             store.insert_jobs([a_job(key="k"), a_job(**{"key": "k", **second})])
-        assert store.list_jobs(JobFilter(), 10) == []
+        assert store.reads.list_jobs(JobFilter(), 10) == []
 
     def test_a_caller_who_goes_on_with_his_transaction_leaves_no_key_behind(self, store: Store) -> None:
         insert_one(store, key="k", delay=HOUR)
@@ -204,7 +204,7 @@ class TestKeyTaken:
                 store.insert_jobs([a_job(key="free"), a_job("other", key="k")], tx=tx)
             kept = store.insert_jobs([a_job()], tx=tx)
         assert [job.job_id for job in claim(store)] == kept
-        assert store.find_key("free") is None
+        assert store.reads.find_key("free") is None
         assert insert_one(store, key="free")
 
 
@@ -212,15 +212,15 @@ class TestFindKey:
     def test_the_holder_is_found(self, store: Store) -> None:
         ended(store, key="k")
         holder = insert_one(store, key="k")
-        assert store.find_key("k") == holder
+        assert store.reads.find_key("k") == holder
 
     def test_without_one_the_newest_is(self, store: Store) -> None:
         ended(store, key="k")
         newest = ended(store, key="k")
-        assert store.find_key("k") == newest
+        assert store.reads.find_key("k") == newest
 
     def test_an_unknown_key_finds_nothing(self, store: Store) -> None:
-        assert store.find_key("no such key") is None
+        assert store.reads.find_key("no such key") is None
 
 
 def test_a_job_is_kept_as_long_as_its_key(store: Store, clock: VirtualClock) -> None:
@@ -228,7 +228,7 @@ def test_a_job_is_kept_as_long_as_its_key(store: Store, clock: VirtualClock) -> 
     clock.advance(HOUR)
     assert store.prune(Retention(ended=NOTHING), 10).count == 0
     assert insert_one(store, key="k") == first
-    assert first in store.get_jobs([first])
+    assert first in store.reads.get_jobs([first])
     clock.advance(HOUR)
     assert store.prune(Retention(ended=NOTHING), 10).count == 1
-    assert store.find_key("k") is None
+    assert store.reads.find_key("k") is None

@@ -54,7 +54,7 @@ def test_a_reclaimed_job_runs_again_at_once_and_is_not_charged(store: Store, clo
     assert reap(store) == {lost.job_id}
     second = claim_one(store)
     assert (second.job_id, second.attempt, second.failures) == (lost.job_id, 2, 0)
-    first, _ = store.attempts(lost.job_id)
+    first, _ = store.reads.attempts(lost.job_id)
     assert first.state is AttemptState.LOST
     assert first.error
     assert "lease" in first.error
@@ -104,7 +104,7 @@ class TestRenewing:
         worker = register(store, lease=MINUTE)
         clock.advance(30 * SECOND)
         assert store.renew_lease(worker, MINUTE)
-        (view,) = store.workers()
+        (view,) = store.reads.workers()
         assert view.lease_until == clock.now() + MINUTE
 
     def test_a_worker_that_came_back_before_the_reaper_goes_on(self, store: Store, clock: VirtualClock) -> None:
@@ -142,9 +142,9 @@ class TestRenewing:
 class TestRegistering:
     def test_a_registration_that_is_repeated_changes_nothing(self, store: Store) -> None:
         register(store, "w")
-        before = store.workers()
+        before = store.reads.workers()
         register(store, "w")
-        assert store.workers() == before
+        assert store.reads.workers() == before
 
     @pytest.mark.parametrize("how", ["lost", "ended"])
     def test_an_id_is_not_used_again(self, store: Store, clock: VirtualClock, how: str) -> None:
@@ -165,19 +165,19 @@ class TestRegistering:
     def test_a_worker_is_seen_as_it_registered(self, store: Store, clock: VirtualClock) -> None:
         store.register_worker(a_worker("w", ("a", "b")), [], MINUTE)
         running(store, WorkerId("w"))
-        (view,) = store.workers()
+        (view,) = store.reads.workers()
         assert (view.id, view.host, view.pid, view.version) == ("w", "host", 1, "1.0")
         assert (view.queues, view.tasks, view.slots) == (("default",), ("a", "b"), 10)
         assert (view.state, view.running) == ("running", 1)
         assert (view.started_at, view.lease_until) == (clock.now(), clock.now() + MINUTE)
 
     def test_what_workers_say_of_a_task_is_kept_the_last_word_counts(self, store: Store) -> None:
-        assert store.task_definition("t") is None
+        assert store.reads.task_definition("t") is None
         store.register_worker(a_worker("w"), [a_definition(), a_definition("other")], MINUTE)
         changed = a_definition(queue="mail", priority=2, policy=Policy(timeout=MINUTE), schema=b'{"type": "object"}')
         store.register_worker(a_worker("w2"), [changed], MINUTE)
-        assert store.task_definition("t") == changed
-        assert store.task_definition("other") == a_definition("other")
+        assert store.reads.task_definition("t") == changed
+        assert store.reads.task_definition("other") == a_definition("other")
 
 
 class TestLeaving:
@@ -185,13 +185,13 @@ class TestLeaving:
         worker = register(store)
         claimed = running(store, worker)
         store.drain_worker(worker)
-        assert [view.state for view in store.workers()] == ["draining"]
+        assert [view.state for view in store.reads.workers()] == ["draining"]
         assert store.renew_lease(worker, MINUTE)
         assert store.finish_attempts([succeeded(claimed)]) == {claimed.job_id}
 
     def test_a_worker_that_ended_is_forgotten(self, store: Store) -> None:
         store.end_worker(register(store))
-        assert store.workers() == []
+        assert store.reads.workers() == []
 
     def test_whatever_it_left_open_is_reclaimed_at_once(self, store: Store) -> None:
         worker = register(store)
@@ -203,10 +203,10 @@ class TestLeaving:
     def test_a_lost_worker_is_seen_for_a_while(self, store: Store, clock: VirtualClock) -> None:
         worker = register(store, lease=MINUTE)
         clock.advance(2 * MINUTE)
-        assert [(view.id, view.state) for view in store.workers()] == [(worker, "lost")]
+        assert [(view.id, view.state) for view in store.reads.workers()] == [(worker, "lost")]
         clock.advance(DAY)
         store.prune(Retention(), 10)
-        assert store.workers() == []
+        assert store.reads.workers() == []
 
     def test_a_lost_worker_is_remembered_until_its_attempts_are_reclaimed(
         self, store: Store, clock: VirtualClock

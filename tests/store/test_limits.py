@@ -76,7 +76,7 @@ def shares(store: Store, starts: int, slots: Callable[[], int]) -> list[str | No
 
 @pytest.mark.parametrize("slots", [(1, 1), (1, 4), (10, 10), (1, 16)])
 def test_tenants_start_as_their_weights_are_whatever_a_claim_has_room_for(store: Store, slots: tuple[int, int]) -> None:
-    store.set_weight("a", 3)
+    store.limits.set_weight("a", 3)
     store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(500)])
     rng = Random(1)
     seen = shares(store, 200, lambda: rng.randint(*slots))
@@ -85,7 +85,7 @@ def test_tenants_start_as_their_weights_are_whatever_a_claim_has_room_for(store:
 
 
 def test_jobs_that_are_taken_ahead_take_no_turns_from_tenants(store: Store) -> None:
-    store.set_weight("a", 3)
+    store.limits.set_weight("a", 3)
     store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(60)])
     store.insert_jobs([a_job() for _ in range(1500)])
     seen = [tenant for tenant in shares(store, 800, lambda: 4) if tenant is not None]
@@ -93,7 +93,7 @@ def test_jobs_that_are_taken_ahead_take_no_turns_from_tenants(store: Store) -> N
 
 
 def test_jobs_of_tenants_are_taken_to_spare_and_their_turns_count(store: Store) -> None:
-    store.set_weight("a", 3)
+    store.limits.set_weight("a", 3)
     store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(20)])
     taken = take(store, register(store), 8, reach=LimitedCapacity(4, prefetch=4))
     assert Counter(one.job_limits.tenant for one in taken if one.job_limits) == {"a": 6, "b": 2}
@@ -103,7 +103,7 @@ def test_jobs_of_tenants_are_taken_to_spare_and_their_turns_count(store: Store) 
 def test_half_of_the_limited_jobs_that_could_start_are_prefetched_and_half_left_to_others(
     store: Store,
 ) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     store.insert_jobs([limited(key) for key in "abcdef"])
     busy = register(store)
     assert len(take(store, busy, 3, reach=LimitedCapacity(0, prefetch=3))) == 3
@@ -114,7 +114,7 @@ def test_half_of_the_limited_jobs_that_could_start_are_prefetched_and_half_left_
 
 
 def test_jobs_that_a_limit_held_are_prefetched_when_their_keys_become_free(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     store.insert_jobs([limited(key) for key in "ab"])
     waiting = store.insert_jobs([limited(key) for key in "ab"])
     busy = register(store)
@@ -125,13 +125,13 @@ def test_jobs_that_a_limit_held_are_prefetched_when_their_keys_become_free(store
 
 
 def test_a_key_that_a_start_has_filled_is_not_looked_at_until_that_job_ends(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     store.insert_jobs([limited("a") for _ in range(3)])
     worker = register(store)
     (first,) = take(store, worker)
     store.finish_attempts([succeeded(first)])
     (second,) = take(store, worker, 1)
-    assert [(view.held, view.opens_at) for view in store.limit_keys("two", 10)] == [(1, None)]
+    assert [(view.held, view.opens_at) for view in store.limits.limit_keys("two", 10)] == [(1, None)]
     store.finish_attempts([succeeded(second)])
     assert len(take(store, worker)) == 1
 
@@ -139,7 +139,7 @@ def test_a_key_that_a_start_has_filled_is_not_looked_at_until_that_job_ends(stor
 @pytest.mark.parametrize("what", ["a rate", "the last key", "a need"])
 def test_nothing_is_prefetched_behind_a_job_that_needs_a_free_slot(store: Store, what: str) -> None:
     """Else a busy worker would take others each time that one of its jobs ends, and never one that needs a slot."""
-    store.declare_limits({"two": rate("100/s", burst=50) if what == "a rate" else concurrency(1)})
+    store.limits.declare_limits({"two": rate("100/s", burst=50) if what == "a rate" else concurrency(1)})
     urgent = store.insert_jobs(
         [a_job(priority=0, job_limits=JobLimits(needs="gpu")) if what == "a need" else limited(priority=0)]
     )
@@ -153,7 +153,7 @@ def test_nothing_is_prefetched_behind_a_job_that_needs_a_free_slot(store: Store,
 
 
 def test_no_more_than_the_limit_run_at_once_and_the_next_starts_when_one_ends(store: Store) -> None:
-    store.declare_limits({"two": concurrency(2)})
+    store.limits.declare_limits({"two": concurrency(2)})
     waiting = store.insert_jobs([limited() for _ in range(5)])
     worker = register(store)
     first = take(store, worker)
@@ -167,7 +167,7 @@ def test_no_more_than_the_limit_run_at_once_and_the_next_starts_when_one_ends(st
 
 
 def test_each_key_is_counted_apart_and_a_full_one_is_in_nobodys_way(store: Store) -> None:
-    store.declare_limits({"two": concurrency(2)})
+    store.limits.declare_limits({"two": concurrency(2)})
     a = store.insert_jobs([limited("a") for _ in range(50)])
     b = store.insert_jobs([limited("b") for _ in range(2)])
     plain = insert_one(store)
@@ -176,7 +176,7 @@ def test_each_key_is_counted_apart_and_a_full_one_is_in_nobodys_way(store: Store
 
 
 def test_a_job_that_weighs_more_takes_more_and_light_ones_do_not_keep_it_out(store: Store) -> None:
-    store.declare_limits({"two": concurrency(4)})
+    store.limits.declare_limits({"two": concurrency(4)})
     worker = register(store)
     light, heavy, late = store.insert_jobs([limited(), limited(weight=4), limited()])
     first = take(store, worker)
@@ -189,7 +189,7 @@ def test_a_job_that_weighs_more_takes_more_and_light_ones_do_not_keep_it_out(sto
 
 
 def test_what_a_lost_worker_held_is_free_when_it_is_reclaimed(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"two": concurrency(2)})
+    store.limits.declare_limits({"two": concurrency(2)})
     waiting = store.insert_jobs([limited() for _ in range(4)])
     take(store, register(store))
     clock.advance(2 * MINUTE)
@@ -200,7 +200,7 @@ def test_what_a_lost_worker_held_is_free_when_it_is_reclaimed(store: Store, cloc
 
 
 def test_a_job_that_is_tried_again_gives_its_place_up_meanwhile(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     one, two = store.insert_jobs([limited(), limited()])
     worker = register(store)
     (first,) = take(store, worker)
@@ -210,7 +210,7 @@ def test_a_job_that_is_tried_again_gives_its_place_up_meanwhile(store: Store) ->
 
 
 def test_endings_and_claim_in_one_go_fill_the_place_at_once(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     waiting = store.insert_jobs([limited() for _ in range(3)])
     worker = register(store)
     (held,) = take(store, worker)
@@ -222,15 +222,15 @@ def test_endings_and_claim_in_one_go_fill_the_place_at_once(store: Store) -> Non
 
 
 def test_a_limit_that_is_raised_or_removed_lets_the_held_ones_through(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     waiting = store.insert_jobs([limited() for _ in range(6)])
     worker = register(store)
     assert len(take(store, worker)) == 1
-    store.set_limit("two", concurrency(3))
+    store.limits.set_limit("two", concurrency(3))
     assert len(take(store, worker)) == 2
-    assert store.set_limit("two", None)
+    assert store.limits.set_limit("two", None)
     assert len(take(store, worker)) == 0
-    store.declare_limits({"two": concurrency(6)})
+    store.limits.declare_limits({"two": concurrency(6)})
     assert len(take(store, worker)) == 3
     assert states_of(store, waiting) == [JobState.RUNNING] * 6
 
@@ -241,7 +241,7 @@ def test_a_limit_that_nobody_declared_holds_nobody(store: Store) -> None:
 
 
 def test_a_job_waits_for_all_of_its_limits_and_holds_none_meanwhile(store: Store) -> None:
-    store.declare_limits({"one": concurrency(1), "two": concurrency(2)})
+    store.limits.declare_limits({"one": concurrency(1), "two": concurrency(2)})
     both = a_job(job_limits=JobLimits(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1))))
     store.insert_jobs([limited("", "one"), both, limited("", "two"), limited("", "two"), limited("", "two")])
     taken = take(store, register(store))
@@ -255,13 +255,13 @@ def test_a_job_waits_for_all_of_its_limits_and_holds_none_meanwhile(store: Store
 def test_a_key_that_stays_half_empty_or_was_empty_lets_a_worker_take_ahead(
     store: Store, most: int, keys: str, taken: int
 ) -> None:
-    store.declare_limits({"two": concurrency(most)})
+    store.limits.declare_limits({"two": concurrency(most)})
     store.insert_jobs([limited(key) for key in keys])
     assert len(take(store, register(store), 20, reach=LimitedCapacity(0))) == taken
 
 
 def test_nothing_limited_is_taken_beyond_the_free_slots_where_others_could_want_it(store: Store) -> None:
-    store.declare_limits({"two": concurrency(6)})
+    store.limits.declare_limits({"two": concurrency(6)})
     store.insert_jobs([limited() for _ in range(10)])
     store.insert_jobs([a_job() for _ in range(10)])
     taken = take(store, register(store), 20, reach=LimitedCapacity(3))
@@ -270,7 +270,7 @@ def test_nothing_limited_is_taken_beyond_the_free_slots_where_others_could_want_
 
 
 def test_held_jobs_can_be_cancelled_and_expire(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     running, cancelled, expiring, last = store.insert_jobs(
         [limited(), limited(), limited(expires_at=clock.now() + MINUTE / 4), limited()]
     )
@@ -285,7 +285,7 @@ def test_held_jobs_can_be_cancelled_and_expire(store: Store, clock: VirtualClock
 
 
 def test_the_held_come_in_the_order_of_urgency_and_time(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     worker = register(store)
     insert_one(store, limited())
     (held,) = take(store, worker)
@@ -303,7 +303,7 @@ def test_the_held_come_in_the_order_of_urgency_and_time(store: Store) -> None:
 
 
 def test_a_rate_lets_so_many_start_and_says_when_the_next_may(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"api": rate("10/s", burst=4)})
+    store.limits.declare_limits({"api": rate("10/s", burst=4)})
     store.insert_jobs([limited(limit="api") for _ in range(20)])
     worker = register(store)
     first = claims(store, worker)
@@ -316,7 +316,7 @@ def test_a_rate_lets_so_many_start_and_says_when_the_next_may(store: Store, cloc
 
 
 def test_a_rate_goes_on_counting_across_workers_and_failures(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"api": rate("1/s", burst=0)})
+    store.limits.declare_limits({"api": rate("1/s", burst=0)})
     store.insert_jobs([limited(limit="api") for _ in range(5)])
     one, two = register(store), register(store)
     (first,) = take(store, one)
@@ -332,7 +332,7 @@ def test_a_rate_goes_on_counting_across_workers_and_failures(store: Store, clock
 
 
 def test_a_sequence_runs_one_at_a_time_in_the_order_of_time_whatever_the_priority(store: Store) -> None:
-    store.declare_limits({"line": sequence("k")})
+    store.limits.declare_limits({"line": sequence("k")})
     worker = register(store)
     waiting = store.insert_jobs([in_order("a", priority=priority) for priority in (9, 0, 5)])
     other = insert_one(store, in_order("b"))
@@ -348,7 +348,7 @@ def test_a_sequence_runs_one_at_a_time_in_the_order_of_time_whatever_the_priorit
 
 
 def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(store: Store) -> None:
-    store.declare_limits({"line": sequence("k"), "two": concurrency(1)})
+    store.limits.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store)
     insert_one(store, limited())
     (holder,) = take(store, worker)
@@ -367,12 +367,12 @@ def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(sto
 def test_nobody_passes_the_first_of_a_sequence_that_a_gate_puts_aside(
     store: Store, what: str, how: dict[str, str]
 ) -> None:
-    store.declare_limits({"line": sequence("k")})
+    store.limits.declare_limits({"line": sequence("k")})
     worker = register(store)
     gate(store, what, collection="aside", **how)
     first, second = store.insert_jobs([in_order("a", collection="aside"), in_order("a")])
     assert take(store, worker) == []
-    store.lift_gates({"collection": "aside"})
+    store.limits.lift_gates({"collection": "aside"})
     (now_first,) = take(store, worker, queues=("default", "spare"))
     assert now_first.job_id == first
     store.finish_attempts([succeeded(now_first)])
@@ -388,11 +388,11 @@ def test_a_pause_holds_what_it_names_and_nothing_else_until_it_is_lifted(store: 
     other = insert_one(store, a_job("other"))
     worker = register(store)
     assert ids(take(store, worker, 5)) == [other]
-    (view,) = store.gates()
+    (view,) = store.limits.list_gates()
     assert (view.held, view.gate.reason, view.gate.by) == (30, "the bank is closed", "ada")
-    assert [one.name for one in store.lift_gates({"task": "t"})] == ["pause task=t"]
+    assert [one.name for one in store.limits.lift_gates({"task": "t"})] == ["pause task=t"]
     assert ids(take(store, worker)) == held
-    assert store.gates() == []
+    assert store.limits.list_gates() == []
 
 
 def test_a_pause_ends_by_itself(store: Store, clock: VirtualClock) -> None:
@@ -404,8 +404,8 @@ def test_a_pause_ends_by_itself(store: Store, clock: VirtualClock) -> None:
     assert claims(store, register(store)).again_s == pytest.approx(30, abs=1)
     clock.advance(timedelta(seconds=31))
     assert ids(take(store, worker)) == [job_id]
-    store.open_limit_keys()
-    assert store.gates() == []
+    store.limits.open_limit_keys()
+    assert store.limits.list_gates() == []
 
 
 def test_a_drop_ends_what_it_names_and_counts_it(store: Store) -> None:
@@ -413,7 +413,7 @@ def test_a_drop_ends_what_it_names_and_counts_it(store: Store) -> None:
     dropped, kept = store.insert_jobs([a_job(collection="campaign-7"), a_job(collection="campaign-8")])
     assert ids(take(store, register(store))) == [kept]
     assert state_of(store, dropped) is JobState.DROPPED
-    (view,) = store.gates()
+    (view,) = store.limits.list_gates()
     assert view.passed_on == 1
 
 
@@ -425,7 +425,7 @@ def test_a_slow_gate_is_a_rate(store: Store, clock: VirtualClock) -> None:
     assert take(store, worker) == []
     clock.advance(SECOND)
     assert len(take(store, worker)) == 1
-    store.lift_gates({"task": "t"})
+    store.limits.lift_gates({"task": "t"})
     assert len(take(store, worker)) == 1
 
 
@@ -434,7 +434,7 @@ def test_a_slow_gate_keeps_its_pace_while_nothing_waits_for_it(store: Store, clo
     worker = register(store)
     first, second = insert_one(store), a_job()
     assert ids(take(store, worker)) == [first]
-    store.open_limit_keys()
+    store.limits.open_limit_keys()
     store.insert_jobs([second])
     assert take(store, worker) == []
     clock.advance(SECOND)
@@ -449,7 +449,7 @@ def test_a_divert_sends_jobs_to_another_queue_once(store: Store) -> None:
     assert take(store, worker) == []
     (taken,) = take(store, worker, queues=("spare",))
     assert (taken.job_id, taken.queue) == (job_id, "spare")
-    assert store.get_jobs([job_id])[job_id].queue == "spare"
+    assert store.reads.get_jobs([job_id])[job_id].queue == "spare"
 
 
 def test_what_runs_when_a_gate_comes_goes_on_and_its_retry_is_held(store: Store) -> None:
@@ -459,7 +459,7 @@ def test_what_runs_when_a_gate_comes_goes_on_and_its_retry_is_held(store: Store)
     gate(store, "pause", task="t")
     store.finish_attempts([again(running)])
     assert take(store, worker) == []
-    store.lift_gates({"task": "t"})
+    store.limits.lift_gates({"task": "t"})
     (second,) = take(store, worker)
     assert (second.job_id, second.attempt) == (job_id, 2)
 
@@ -475,8 +475,8 @@ def test_tenants_take_turns_however_much_one_of_them_has(store: Store) -> None:
 
 
 def test_a_heavier_tenant_gets_as_many_more_turns(store: Store) -> None:
-    store.set_weight("gold", 3)
-    assert store.weights() == {"gold": 3}
+    store.limits.set_weight("gold", 3)
+    assert store.limits.weights() == {"gold": 3}
     for tenant in ("gold", "iron"):
         store.insert_jobs([of_tenant(tenant) for _ in range(100)])
     taken = take(store, register(store), 40)
@@ -583,7 +583,7 @@ def test_why_names_the_worker_that_a_job_is_left_to(store: Store, clock: Virtual
     job_id = insert_one(store, sticking(homes(*(worker.id for worker in workers))[other.id]))
 
     def told() -> str:
-        return explain(store.get_jobs([job_id])[job_id], store.workers(), store.now())
+        return explain(store.reads.get_jobs([job_id])[job_id], store.reads.workers(), store.now())
 
     assert told().startswith(f"{RUNNABLE}, but it is left to host:2 for a moment, where jobs of its key run")
     clock.advance(timedelta(microseconds=GRACE_US))
@@ -664,7 +664,7 @@ def test_what_sticks_to_a_worker_that_does_not_take_it_has_its_turn_elsewhere(
 
 
 def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"line": sequence("k")})
+    store.limits.declare_limits({"line": sequence("k")})
     one, other = register(store), register(store)
     spots = homes(one, other)
     flows = [JobLimits((LimitUse("line", "a", 1),), sequence=True, spot=spots[worker]) for worker in (other, one)]
@@ -676,7 +676,7 @@ def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock:
 
 
 def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     one, other = register(store), register(store)
     job_limits = JobLimits((LimitUse("two", "", 1),), spot=homes(one, other)[one])
     first, second = store.insert_jobs([a_job(job_limits=job_limits), a_job(job_limits=job_limits)])
@@ -690,18 +690,18 @@ def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
 
 
 def test_a_breaker_holds_everything_for_a_while_and_then_lets_one_try(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"frail": breaker(failures=2, window="1m", pause="1m")})
+    store.limits.declare_limits({"frail": breaker(failures=2, window="1m", pause="1m")})
     limit_key = LimitKey("frail", "")
     store.insert_jobs([limited(limit="frail") for _ in range(6)])
     worker = register(store, lease=HOUR)
     first = take(store, worker, 2)
-    store.end_probes([(limit_key, one.job_id, True) for one in first])
+    store.limits.end_probes([(limit_key, one.job_id, True) for one in first])
     assert take(store, worker) == []
     clock.advance(MINUTE + SECOND)
     (probe,) = take(store, worker)
     assert probe.is_probe
     assert take(store, worker) == []
-    store.end_probes([(limit_key, probe.job_id, False)])
+    store.limits.end_probes([(limit_key, probe.job_id, False)])
     assert len(take(store, worker)) == 3
 
 
@@ -709,14 +709,14 @@ def test_a_breaker_holds_everything_for_a_while_and_then_lets_one_try(store: Sto
 
 
 def test_a_held_job_says_what_holds_it_who_is_inside_and_how_many_are_ahead(store: Store) -> None:
-    store.declare_limits({"two": concurrency(2)})
+    store.limits.declare_limits({"two": concurrency(2)})
     waiting = store.insert_jobs([limited("a") for _ in range(5)])
     take(store, register(store))
-    hold = store.hold(waiting[4])
+    hold = store.limits.hold(waiting[4])
     assert hold is not None
     assert (hold.held_by, hold.rule, hold.live) == (LimitKey("two", "a"), concurrency(2), 2)
     assert (set(hold.holders), hold.ahead, hold.gate) == (set(waiting[:2]), 2, None)
-    assert store.hold(waiting[0]) is None
+    assert store.limits.hold(waiting[0]) is None
 
 
 class Everything:
@@ -725,8 +725,10 @@ class Everything:
     def __init__(self, store: Store, draw: Random) -> None:
         self.store = store
         self.draw = draw
-        store.declare_limits({"two": concurrency(2), "four": concurrency(4), "api": rate("2/s"), "line": sequence("k")})
-        store.declare_limits({"frail": breaker(failures=1, window="1m", pause="1m")})
+        store.limits.declare_limits(
+            {"two": concurrency(2), "four": concurrency(4), "api": rate("2/s"), "line": sequence("k")}
+        )
+        store.limits.declare_limits({"frail": breaker(failures=1, window="1m", pause="1m")})
         self.worker = register(store, lease=HOUR)
         self.held: list[Claimed] = []
 
@@ -762,12 +764,12 @@ class Everything:
                 which = self.draw.choice([{"task": "t"}, {"queue": "mail"}, {"collection": "c"}, {"tenant": "acme"}])
                 gate(self.store, kind, **which, **more)
             case 5:
-                for view in self.store.gates():
-                    self.store.lift_gates(view.gate.selects)
+                for view in self.store.limits.list_gates():
+                    self.store.limits.lift_gates(view.gate.selects)
             case 6:
                 clock.advance(self.draw.choice([SECOND / 2, MINUTE]))
             case _:
-                self.store.set_limit("two", self.draw.choice([None, concurrency(1), concurrency(3)]))
+                self.store.limits.set_limit("two", self.draw.choice([None, concurrency(1), concurrency(3)]))
 
     def take(self, limit: int) -> list[Claimed]:
         reach = LimitedCapacity(limit, read_offer(["gpu"]))
@@ -775,9 +777,9 @@ class Everything:
 
     def can_run(self) -> set[JobId]:
         """Who can run now, if `why` is to be believed."""
-        now, gates = self.store.now(), [view.gate for view in self.store.gates()]
-        waiting = self.store.list_jobs(JobFilter(state=JobState.QUEUED), 1000)
-        return {one.id for one in waiting if runnable(one, now, self.store.hold(one.id), gates)}
+        now, gates = self.store.now(), [view.gate for view in self.store.limits.list_gates()]
+        waiting = self.store.reads.list_jobs(JobFilter(state=JobState.QUEUED), 1000)
+        return {one.id for one in waiting if runnable(one, now, self.store.limits.hold(one.id), gates)}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -792,38 +794,40 @@ def test_why_calls_those_runnable_that_a_claim_of_all_takes(store: Store, clock:
 
 
 def test_limits_are_listed_with_what_is_live_and_what_they_hold(store: Store) -> None:
-    store.declare_limits({"two": concurrency(2), "api": rate("5/s")})
-    store.set_limit("two", concurrency(3))
+    store.limits.declare_limits({"two": concurrency(2), "api": rate("5/s")})
+    store.limits.set_limit("two", concurrency(3))
     store.insert_jobs([limited(key) for key in "aaaaab"])
     take(store, register(store))
-    api, two = store.limits()
+    api, two = store.limits.list_limits()
     assert (api.name, api.rule, api.live, api.held) == ("api", rate("5/s"), 0, 0)
     assert (two.declared, two.rule, two.live, two.held) == (concurrency(2), concurrency(3), 4, 2)
 
 
 def test_the_keys_of_a_limit_are_listed_those_that_hold_the_most_first(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"two": concurrency(2), "twofold": concurrency(1), "frail": breaker(failures=1, pause="1m")})
+    store.limits.declare_limits(
+        {"two": concurrency(2), "twofold": concurrency(1), "frail": breaker(failures=1, pause="1m")}
+    )
     store.insert_jobs([limited(key) for key in "abbbbb"] + [limited("", "twofold"), limited("k", "frail")])
     claimed = take(store, register(store))
-    store.end_probes([(LimitKey("frail", "k"), next(one.job_id for one in claimed), True)])
+    store.limits.end_probes([(LimitKey("frail", "k"), next(one.job_id for one in claimed), True)])
 
-    full, free = store.limit_keys("two", 100)
+    full, free = store.limits.limit_keys("two", 100)
     assert [(one.key, one.live, one.held, one.opens_at) for one in (full, free)] == [
         ("b", 2, 3, None),
         ("a", 1, 0, None),
     ]
-    assert [one.key for one in store.limit_keys("two", 1)] == ["b"]
-    (frail,) = store.limit_keys("frail", 100)
+    assert [one.key for one in store.limits.limit_keys("two", 1)] == ["b"]
+    (frail,) = store.limits.limit_keys("frail", 100)
     assert frail.breaker.phase(to_us(clock.now())) == "open"
     assert frail.breaker.phase(to_us(clock.now() + MINUTE)) == "half-open"
-    assert store.limit_keys("nothing", 100) == []
+    assert store.limits.limit_keys("nothing", 100) == []
 
 
 def test_a_queue_tells_what_is_held_apart_from_what_is_due(store: Store) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     store.insert_jobs([*(limited() for _ in range(4)), a_job(queue="mail")])
     take(store, register(store))
-    default, mail = store.queues()
+    default, mail = store.reads.queues()
     assert (default.name, default.due, default.held, default.running) == ("default", 0, 3, 1)
     assert (mail.name, mail.due, mail.held) == ("mail", 1, 0)
 
@@ -832,7 +836,7 @@ def test_a_queue_tells_what_is_held_apart_from_what_is_due(store: Store) -> None
 
 
 def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"line": sequence("k"), "two": concurrency(1)})
+    store.limits.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store, lease=HOUR)
     insert_one(store, limited())
     take(store, worker)
@@ -840,36 +844,36 @@ def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: V
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
     store.cancel_jobs([first])  # nobody will hold the key after it, so no end opens it
-    store.open_limit_keys()
+    store.limits.open_limit_keys()
     assert ids(take(store, worker)) == [second]
 
 
 def test_limit_states_that_say_nothing_are_forgotten(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"two": concurrency(1), "api": rate("10/s")})
+    store.limits.declare_limits({"two": concurrency(1), "api": rate("10/s")})
     worker = register(store, lease=HOUR)
     store.insert_jobs([limited(str(key)) for key in range(20)] + [limited(str(key), "api") for key in range(20)])
     store.finish_attempts([succeeded(one) for one in take(store, worker)])
     clock.advance(MINUTE)
-    store.open_limit_keys()
-    assert store.limits()[0].live == 0
+    store.limits.open_limit_keys()
+    assert store.limits.list_limits()[0].live == 0
     store.insert_jobs([limited("0"), limited("0")])
     assert len(take(store, worker)) == 1
 
 
 def test_a_reclaimed_attempt_frees_what_it_held_once(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"two": concurrency(1)})
+    store.limits.declare_limits({"two": concurrency(1)})
     insert_one(store, limited())
     (lost,) = take(store, register(store))
     clock.advance(2 * MINUTE)
     reap(store)
     (second,) = take(store, register(store))
     assert store.finish_attempts([abandoned(lost)]) == set()
-    assert (store.limits()[0].live, second.attempt) == (1, 2)
+    assert (store.limits.list_limits()[0].live, second.attempt) == (1, 2)
 
 
 def test_a_claim_from_a_lane_in_order_waits_for_the_claim_of_another_worker(postgres: PostgresStore) -> None:
     """It used to leave the lane out, find nothing, and wait for its next poll, beside hundreds of jobs."""
-    postgres.declare_limits({"line": sequence("key")})
+    postgres.limits.declare_limits({"line": sequence("key")})
     first, second = postgres.insert_jobs([in_order("a"), in_order("b")])
     one, other = register(postgres), register(postgres)
     lock = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 7))"

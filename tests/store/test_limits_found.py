@@ -17,12 +17,12 @@ from tickwork.testing import VirtualClock
 def test_a_limit_counts_what_started_before_it_came(store: Store, before: object) -> None:
     """One that is lowered below what runs admits nobody until there is room; so does one that is new."""
     if before is not None:
-        store.set_limit("two", before)  # type: ignore[arg-type]
+        store.limits.set_limit("two", before)  # type: ignore[arg-type]
     worker = register(store, lease=HOUR)
     store.insert_jobs([limited() for _ in range(4)])
     running = take(store, worker)
     assert len(running) == 4
-    store.set_limit("two", concurrency(3))
+    store.limits.set_limit("two", concurrency(3))
     store.insert_jobs([limited() for _ in range(4)])
     assert take(store, worker) == []
     store.finish_attempts([succeeded(one) for one in running[:2]])
@@ -31,12 +31,12 @@ def test_a_limit_counts_what_started_before_it_came(store: Store, before: object
 
 def test_a_limit_that_was_away_for_a_while_counts_what_started_meanwhile(store: Store) -> None:
     worker = register(store, lease=HOUR)
-    store.set_limit("two", concurrency(1))
+    store.limits.set_limit("two", concurrency(1))
     store.insert_jobs([limited() for _ in range(3)])
     assert len(take(store, worker)) == 1
-    store.set_limit("two", None)
+    store.limits.set_limit("two", None)
     assert len(take(store, worker)) == 2
-    store.set_limit("two", concurrency(3))
+    store.limits.set_limit("two", concurrency(3))
     store.insert_jobs([limited() for _ in range(3)])
     assert take(store, worker) == []
 
@@ -59,7 +59,7 @@ def test_a_drop_that_comes_later_drops_what_another_gate_holds(
 def test_a_job_of_a_sequence_that_a_rate_held_and_that_is_tried_again_later_holds_up_nobody(
     store: Store, clock: VirtualClock
 ) -> None:
-    store.declare_limits({"line": sequence("key", on_retry="pass"), "api": rate("2/s", burst=0)})
+    store.limits.declare_limits({"line": sequence("key", on_retry="pass"), "api": rate("2/s", burst=0)})
     slots = (LimitUse("api", "a", 1), LimitUse("line", "a", 1))
     waiting = store.insert_jobs([a_job(job_limits=JobLimits(slots, sequence=True)) for _ in range(3)])
     worker = register(store)

@@ -22,7 +22,7 @@ from tickwork.core.job import Claimed
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
-from tickwork.store.base import Exchange
+from tickwork.store.attempts import Exchange
 from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
@@ -67,7 +67,7 @@ def test_what_a_claim_puts_aside_while_the_holder_ends_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None], end: Callable[[Claimed], Verb]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"two": concurrency(1)})
+        postgres.limits.declare_limits({"two": concurrency(1)})
         insert_one(postgres, limited())
         (holder,) = take(postgres, register(postgres))
         waiting = insert_one(postgres, limited())
@@ -81,7 +81,7 @@ def test_of_a_claim_and_a_round_that_stores_the_end_of_the_holder_one_starts_the
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"two": concurrency(1)})
+        postgres.limits.declare_limits({"two": concurrency(1)})
         insert_one(postgres, limited())
         holders = register(postgres)
         (holder,) = take(postgres, holders)
@@ -105,7 +105,7 @@ def test_what_a_claim_puts_aside_while_the_holder_is_reclaimed_can_start(
     postgres: PostgresStore, clock: VirtualClock, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"two": concurrency(1)})
+        postgres.limits.declare_limits({"two": concurrency(1)})
         lost = insert_one(postgres, limited())
         take(postgres, register(postgres, lease=MINUTE))
         waiting = insert_one(postgres, limited())
@@ -125,7 +125,7 @@ def test_an_end_in_a_transaction_of_somebody_else_is_told_of_and_lets_the_next_o
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"two": concurrency(1)})
+        postgres.limits.declare_limits({"two": concurrency(1)})
         insert_one(postgres, limited())
         (holder,) = take(postgres, register(postgres))
         waiting = insert_one(postgres, limited())
@@ -134,7 +134,7 @@ def test_an_end_in_a_transaction_of_somebody_else_is_told_of_and_lets_the_next_o
         def end(store: PostgresStore) -> None:
             with postgres.connection() as tx:
                 postgres.finish_attempts([succeeded(holder)], tx=tx)
-            store.let_through([LimitKey("two", "")])
+            store.limits.let_through([LimitKey("two", "")])
 
         return lambda store: take(store, worker), end, lambda got, _: starts_now(postgres, waiting, got)
 
@@ -145,7 +145,7 @@ def test_the_next_of_a_sequence_can_start_when_the_one_before_it_ends(
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"line": sequence("k")})
+        postgres.limits.declare_limits({"line": sequence("k")})
         insert_one(postgres, in_order("a"))
         (holder,) = take(postgres, register(postgres))
         second, third = postgres.insert_jobs([in_order("a"), in_order("a")])
@@ -165,7 +165,7 @@ def test_nobody_passes_a_job_of_a_sequence_that_comes_back(
     postgres: PostgresStore, every_meeting: Callable[..., None], delay: timedelta
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"line": sequence("k")})
+        postgres.limits.declare_limits({"line": sequence("k")})
         first = insert_one(postgres, in_order("a"))
         (holder,) = take(postgres, register(postgres))
         postgres.insert_jobs([in_order("a"), in_order("a")])
@@ -184,7 +184,7 @@ def test_the_next_of_a_sequence_can_start_when_the_one_before_it_is_cancelled_as
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"line": sequence("k")})
+        postgres.limits.declare_limits({"line": sequence("k")})
         first = insert_one(postgres, in_order("a"))
         (holder,) = take(postgres, register(postgres))
         postgres.finish_attempts([again(holder, HOUR)])
@@ -204,7 +204,7 @@ def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"one": concurrency(1), "two": concurrency(1)})
+        postgres.limits.declare_limits({"one": concurrency(1), "two": concurrency(1)})
         postgres.insert_jobs([limited(limit="one"), limited(limit="two")])
         first, second = take(postgres, register(postgres))
         both = insert_one(postgres, a_job(job_limits=JobLimits(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1)))))
@@ -226,15 +226,15 @@ def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda store: store.set_limit("two", concurrency(2)),
-        lambda store: store.declare_limits({"two": concurrency(2)}),
+        lambda store: store.limits.set_limit("two", concurrency(2)),
+        lambda store: store.limits.declare_limits({"two": concurrency(2)}),
     ],
 )
 def test_what_a_claim_puts_aside_while_its_limit_is_raised_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None], change: Verb
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"two": concurrency(1)})
+        postgres.limits.declare_limits({"two": concurrency(1)})
         insert_one(postgres, limited())
         take(postgres, register(postgres))
         waiting = insert_one(postgres, limited())
@@ -256,7 +256,7 @@ def test_what_a_claim_puts_aside_while_its_gate_is_lifted_can_start(
         def check(got: list[Claimed], _: Any) -> None:
             assert {*ids(got), *ids(take(postgres, register(postgres)))} == {first, second}
 
-        return lambda store: take(store, worker), lambda store: store.lift_gates({"task": "t"}), check
+        return lambda store: take(store, worker), lambda store: store.limits.lift_gates({"task": "t"}), check
 
     every_meeting(make)
 
@@ -265,11 +265,11 @@ def test_a_job_that_is_stored_while_a_claim_empties_its_limit_key_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"two": concurrency(2)})
-        postgres.set_limit("two", concurrency(1))
+        postgres.limits.declare_limits({"two": concurrency(2)})
+        postgres.limits.set_limit("two", concurrency(1))
         postgres.insert_jobs([limited(), limited()])
         take(postgres, register(postgres))
-        postgres.set_limit("two", concurrency(3))
+        postgres.limits.set_limit("two", concurrency(3))
         worker, late = register(postgres), limited()
         return (
             lambda store: take(store, worker),
@@ -285,7 +285,7 @@ def test_a_job_that_is_stored_while_a_claim_empties_its_limit_key_can_start(
 
 def test_two_claims_take_no_more_than_the_limit(postgres: PostgresStore, every_meeting: Callable[..., None]) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"two": concurrency(2)})
+        postgres.limits.declare_limits({"two": concurrency(2)})
         postgres.insert_jobs([limited() for _ in range(4)])
         workers = [register(postgres), register(postgres)]
 
@@ -301,7 +301,7 @@ def test_two_claims_of_a_sequence_take_the_first_one(
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
-        postgres.declare_limits({"line": sequence("k")})
+        postgres.limits.declare_limits({"line": sequence("k")})
         first, *_ = postgres.insert_jobs([in_order("a") for _ in range(3)])
         workers = [register(postgres), register(postgres)]
 
@@ -319,7 +319,7 @@ def test_a_claim_that_looked_before_others_started_does_not_set_their_rate_back(
     """A worker may be paused between its look at the clock and its judgement: the rate has gone on meanwhile."""
     for steps in range(MOST_STEPS):
         wipe(postgres)
-        postgres.declare_limits({"api": rate("50/s", burst=5)})
+        postgres.limits.declare_limits({"api": rate("50/s", burst=5)})
         postgres.insert_jobs([limited(limit="api") for _ in range(40)])
         worker, slow = register(postgres, lease=HOUR), register(postgres, lease=HOUR)
         paused = Stepper(opens(), lambda store, slow=slow: take(store, slow))
@@ -342,7 +342,7 @@ def test_a_lease_that_runs_out_between_two_rounds_leaves_nothing_that_the_worker
     store = opens()
     for steps in range(MOST_STEPS + 4):
         wipe(postgres)
-        postgres.declare_limits({"two": concurrency(1)})
+        postgres.limits.declare_limits({"two": concurrency(1)})
         postgres.insert_jobs([limited(), limited()])
         worker = register(postgres, lease=MINUTE)
         paused = Stepper(store, lambda store, worker=worker: take(store, worker))
@@ -359,7 +359,7 @@ def test_a_lease_that_runs_out_between_two_rounds_leaves_nothing_that_the_worker
 def test_a_worker_that_is_stopped_in_a_round_does_not_keep_others_waiting_for_long(
     postgres: PostgresStore, opens: Callable[[], SteppedStore]
 ) -> None:
-    postgres.declare_limits({"two": concurrency(1)})
+    postgres.limits.declare_limits({"two": concurrency(1)})
     picked = insert_one(postgres, limited("a"))
     worker = register(postgres)
     stopped = Stepper(opens(), lambda store: take(store, worker))

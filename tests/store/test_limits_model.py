@@ -20,7 +20,7 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
-from tickwork.store.base import Finish
+from tickwork.store.attempts import Finish
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -58,9 +58,9 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @initialize()
     def declare(self) -> None:
-        self.store.declare_limits({"two": concurrency(2), "four": concurrency(4)})
-        self.store.declare_limits({"line": sequence("k"), "loose": sequence("k", on_retry="pass")})
-        self.store.declare_limits({"api": rate("2/s", burst=1)})
+        self.store.limits.declare_limits({"two": concurrency(2), "four": concurrency(4)})
+        self.store.limits.declare_limits({"line": sequence("k"), "loose": sequence("k", on_retry="pass")})
+        self.store.limits.declare_limits({"api": rate("2/s", burst=1)})
         self.model.capacity = {"two": 2, "four": 4}
         self.model.lines = {"line": "wait", "loose": "pass"}
         self.model.set_pace("api", 2, 1)
@@ -121,7 +121,7 @@ class LimitsMachine(RuleBasedStateMachine):
 
     def note_dropped(self) -> None:
         ids = [JobId(job.id) for job in self.model.jobs.values() if job.state == "waiting"]
-        for id, view in self.store.get_jobs(ids).items():
+        for id, view in self.store.reads.get_jobs(ids).items():
             if view.state is JobState.DROPPED:
                 gate = self.model.gate_for(self.model.jobs[id])
                 assert gate is not None
@@ -185,12 +185,12 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["two", "four"]), capacity=st.integers(1, 4))
     def set_limit(self, name: str, capacity: int) -> None:
-        self.store.set_limit(name, concurrency(capacity))
+        self.store.limits.set_limit(name, concurrency(capacity))
         self.model.capacity[name] = capacity
 
     @rule(pace=PACES)
     def set_rate(self, pace: tuple[int, int]) -> None:
-        self.store.set_limit("api", rate(f"{pace[0]}/s", burst=pace[1]))
+        self.store.limits.set_limit("api", rate(f"{pace[0]}/s", burst=pace[1]))
         self.model.set_pace("api", *pace)
 
     @rule(kind=st.sampled_from(["pause", "drop", "slow"]), which=SELECTED, until_s=st.sampled_from([None, None, 1, 45]))
@@ -204,7 +204,7 @@ class LimitsMachine(RuleBasedStateMachine):
     @rule(which=SELECTED)
     def lift_gates(self, which: tuple[str, str]) -> None:
         selector, value = which
-        self.store.lift_gates({selector: value})
+        self.store.limits.lift_gates({selector: value})
         self.model.gates = {name: one for name, one in self.model.gates.items() if name[1:] != which}
 
     # -- time goes by
@@ -217,15 +217,17 @@ class LimitsMachine(RuleBasedStateMachine):
     @rule(worker=st.integers(0, WORKERS - 1))
     def settle(self, worker: int) -> None:
         """Somebody takes all that there is: what waits now, something holds."""
-        self.store.open_limit_keys()
+        self.store.limits.open_limit_keys()
         while self.take(self.workers[worker], 1000):
             pass
         for job in self.model.due():
-            assert list(self.model.holds(job)), f"{job} waits, and nothing holds it: {self.store.hold(JobId(job.id))}"
+            assert list(self.model.holds(job)), (
+                f"{job} waits, and nothing holds it: {self.store.limits.hold(JobId(job.id))}"
+            )
 
     @invariant()
     def limits_tell_what_is_live(self) -> None:
-        live = {view.name: view.live for view in self.store.limits()}
+        live = {view.name: view.live for view in self.store.limits.list_limits()}
         for name in ("two", "four", "line", "loose"):
             keys = {key for job in self.model.jobs.values() for key in job.weights if key[0] == name}
             assert live.get(name, 0) == sum(self.model.live(key) for key in keys)

@@ -35,7 +35,7 @@ def lose(store: Store, clock: VirtualClock, count: int, job_id: JobId) -> None:
 
 
 def losses(store: Store, job_id: JobId) -> int:
-    return store.get_jobs([job_id])[job_id].losses
+    return store.reads.get_jobs([job_id])[job_id].losses
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ def suspect(store: Store, clock: VirtualClock) -> Claimed:
 def test_losses_are_counted_and_go_with_the_job(store: Store, clock: VirtualClock) -> None:
     job_id = insert_one(store)
     lose(store, clock, 2, job_id)
-    assert (losses(store, job_id), store.get_jobs([job_id])[job_id].is_exclusive) == (2, False)
+    assert (losses(store, job_id), store.reads.get_jobs([job_id])[job_id].is_exclusive) == (2, False)
     store.finish_attempts([ending(claim_one(store), Released())])
     assert losses(store, job_id) == 2, "a planned end is not counted, and changes nothing"
     lose(store, clock, 1, job_id)
     claimed = claim_one(store)
     assert (claimed.losses, claimed.is_exclusive) == (3, True)
-    assert store.get_jobs([job_id])[job_id].is_exclusive
+    assert store.reads.get_jobs([job_id])[job_id].is_exclusive
     store.finish_attempts([succeeded(claimed)])
     assert (losses(store, job_id), state_of(store, job_id)) == (0, JobState.SUCCEEDED)
 
@@ -75,7 +75,7 @@ def test_a_job_that_must_run_alone_is_charged_once_it_has_begun(
     (found,) = store.expired_attempts(10)
     assert (found.losses, found.begun) == (3, True)
     assert store.reclaim_attempts([ending(found, Abandoned(begun=found.begun))]) == {suspect.job_id}
-    view = store.get_jobs([suspect.job_id])[suspect.job_id]
+    view = store.reads.get_jobs([suspect.job_id])[suspect.job_id]
     assert (view.state, view.losses, view.is_exclusive) == (JobState.FAILED, 4, False)
     assert view.error is not None
     assert view.error.startswith("its worker died 4 times in a row while running it")
@@ -102,13 +102,13 @@ def test_an_operator_who_queues_it_again_forgives(store: Store, suspect: Claimed
 
 
 def test_the_count_survives_a_wait_at_a_limit(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"one": concurrency(1)})
+    store.limits.declare_limits({"one": concurrency(1)})
     job_limits = JobLimits(slots=(LimitUse("one", "", 1),))
     job_id = insert_one(store, job_limits=job_limits)
     lose(store, clock, 1, job_id)
     first = running(store, job_limits=job_limits, priority=0)
     assert store.claim_jobs(register(store), ["default"], ["t"], 5).jobs == []
-    assert (store.hold(job_id) is not None, losses(store, job_id)) == (True, 1)
+    assert (store.limits.hold(job_id) is not None, losses(store, job_id)) == (True, 1)
     store.finish_attempts([succeeded(first)])
     clock.advance(MINUTE)
     assert claim_one(store).losses == 1

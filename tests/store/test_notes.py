@@ -20,7 +20,8 @@ from tests.store.builders import (
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Cancelled, Ending, Failed, Succeeded, TimedOut
-from tickwork.store.base import NewLog, OpenAttempt, Progress, Store
+from tickwork.store.attempts import NewLog, OpenAttempt, Progress
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 
@@ -35,7 +36,7 @@ def stale(store: Store) -> Claimed:
 
 def current(store: Store, job_id: JobId) -> OpenAttempt:
     """The attempt that holds a running job."""
-    worker = store.get_jobs([job_id])[job_id].worker
+    worker = store.reads.get_jobs([job_id])[job_id].worker
     (held,) = store.open_attempts(WorkerId(str(worker)))
     return held
 
@@ -46,7 +47,7 @@ class TestLogs:
         store.append_logs([log(claimed, "one\n")])
         clock.advance(SECOND)
         store.append_logs([log(claimed, "two\n", 1), log(claimed, "three\n", 2)])
-        chunks = store.logs(claimed.job_id)
+        chunks = store.reads.logs(claimed.job_id)
         assert [(chunk.job_id, chunk.attempt, chunk.seq, chunk.text) for chunk in chunks] == [
             (claimed.job_id, 1, 0, "one\n"),
             (claimed.job_id, 1, 1, "two\n"),
@@ -59,31 +60,31 @@ class TestLogs:
         store.append_logs([log(claimed, str(n), n) for n in range(5)])
         store.finish_attempts([again(claimed)])
         store.append_logs([log(claim_one(store), "second try")])
-        assert [chunk.text for chunk in store.logs(claimed.job_id, after=(1, 2))] == ["3", "4", "second try"]
-        assert [chunk.text for chunk in store.logs(claimed.job_id, after=(1, 2), limit=1)] == ["3"]
+        assert [chunk.text for chunk in store.reads.logs(claimed.job_id, after=(1, 2))] == ["3", "4", "second try"]
+        assert [chunk.text for chunk in store.reads.logs(claimed.job_id, after=(1, 2), limit=1)] == ["3"]
 
     def test_lines_that_are_sent_twice_are_stored_once(self, store: Store) -> None:
         claimed = running(store)
         store.append_logs([log(claimed, "one")])
         store.append_logs([log(claimed, "one"), log(claimed, "two", 1)])
-        assert [chunk.text for chunk in store.logs(claimed.job_id)] == ["one", "two"]
+        assert [chunk.text for chunk in store.reads.logs(claimed.job_id)] == ["one", "two"]
 
     def test_lines_of_a_superseded_attempt_are_dropped(self, store: Store, stale: Claimed) -> None:
         other = running(store)
         store.append_logs([log(stale, "late"), log(other, "in time"), NewLog(an_id(), ClaimId(1), 0, "of nobody")])
-        assert store.logs(stale.job_id) == []
-        assert [chunk.text for chunk in store.logs(other.job_id)] == ["in time"]
+        assert store.reads.logs(stale.job_id) == []
+        assert [chunk.text for chunk in store.reads.logs(other.job_id)] == ["in time"]
 
     def test_lines_survive_the_death_of_the_worker(self, store: Store, clock: VirtualClock) -> None:
         claimed = running(store)
         store.append_logs([log(claimed, "last words")])
         clock.advance(HOUR)
         reap(store)
-        assert [chunk.text for chunk in store.logs(claimed.job_id)] == ["last words"]
+        assert [chunk.text for chunk in store.reads.logs(claimed.job_id)] == ["last words"]
 
     def test_none_are_no_trouble(self, store: Store) -> None:
         store.append_logs([])
-        assert store.logs(an_id()) == store.logs(JobId("not an id")) == []
+        assert store.reads.logs(an_id()) == store.reads.logs(JobId("not an id")) == []
 
 
 class TestProgress:
@@ -94,29 +95,29 @@ class TestProgress:
             for fraction, note in [(0.1, "a"), (0.5, "half\0way")]
         ]
         store.set_progress(reports)
-        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        view = store.reads.get_jobs([claimed.job_id])[claimed.job_id]
         assert (view.progress, view.progress_note) == (0.5, "half\ufffdway")
         store.set_progress([Progress(claimed.job_id, claimed.claim, 0.75, None)])
-        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        view = store.reads.get_jobs([claimed.job_id])[claimed.job_id]
         assert (view.progress, view.progress_note) == (0.75, None)
 
     def test_that_of_a_superseded_attempt_is_dropped(self, store: Store, stale: Claimed) -> None:
         store.set_progress([Progress(stale.job_id, stale.claim, 0.9, "late"), Progress(an_id(), ClaimId(1), 0.1, None)])
-        assert store.get_jobs([stale.job_id])[stale.job_id].progress is None
+        assert store.reads.get_jobs([stale.job_id])[stale.job_id].progress is None
 
     def test_it_begins_anew_with_each_attempt(self, store: Store) -> None:
         claimed = running(store)
         store.set_progress([Progress(claimed.job_id, claimed.claim, 0.9, None)])
         store.finish_attempts([again(claimed)])
         claim_one(store)
-        assert store.get_jobs([claimed.job_id])[claimed.job_id].progress is None
+        assert store.reads.get_jobs([claimed.job_id])[claimed.job_id].progress is None
 
     @pytest.mark.parametrize("how", [Succeeded(b"1"), Failed("x", fatal=True), TimedOut("x"), Cancelled("x")])
     def test_it_stays_when_the_job_has_ended(self, store: Store, how: Ending) -> None:
         claimed = running(store, policy=with_retries(0))
         store.set_progress([Progress(claimed.job_id, claimed.claim, 0.4, "row 4")])
         store.finish_attempts([ending(claimed, how)])
-        view = store.get_jobs([claimed.job_id])[claimed.job_id]
+        view = store.reads.get_jobs([claimed.job_id])[claimed.job_id]
         assert (view.progress, view.progress_note) == (0.4, "row 4")
 
     def test_an_end_brings_the_last_report(self, store: Store) -> None:
@@ -126,7 +127,7 @@ class TestProgress:
         )
         last = msgspec.structs.replace(failed(first), progress=Progress(first.job_id, first.claim, 0.5, None))
         store.finish_attempts([last, failed(second)])
-        views = store.get_jobs([first.job_id, second.job_id])
+        views = store.reads.get_jobs([first.job_id, second.job_id])
         assert (views[first.job_id].progress, views[first.job_id].progress_note) == (0.5, None)
         assert views[second.job_id].progress == 0.2
 
@@ -136,11 +137,11 @@ class TestProgress:
         store.finish_attempts([again(claimed)])
         second = claim_one(store)
         store.set_progress([Progress(claimed.job_id, second.claim, 0.1, "from the start")])
-        told = [(one.number, one.progress, one.progress_note) for one in store.attempts(claimed.job_id)]
+        told = [(one.number, one.progress, one.progress_note) for one in store.reads.attempts(claimed.job_id)]
         assert told == [(1, 0.9, "nearly"), (2, 0.1, "from the start")]
         store.finish_attempts([failed(second)])
         store.retry_jobs([claimed.job_id])
-        told = [(one.number, one.progress, one.progress_note) for one in store.attempts(claimed.job_id)]
+        told = [(one.number, one.progress, one.progress_note) for one in store.reads.attempts(claimed.job_id)]
         assert told == [(1, 0.9, "nearly"), (2, 0.1, "from the start")]
 
     def test_it_stays_when_the_worker_is_lost(self, store: Store, clock: VirtualClock) -> None:
@@ -148,7 +149,7 @@ class TestProgress:
         store.set_progress([Progress(claimed.job_id, claimed.claim, 0.9, "nearly")])
         clock.advance(HOUR)
         reap(store)
-        assert [(one.progress, one.progress_note) for one in store.attempts(claimed.job_id)] == [(0.9, "nearly")]
+        assert [(one.progress, one.progress_note) for one in store.reads.attempts(claimed.job_id)] == [(0.9, "nearly")]
 
     def test_none_is_no_trouble(self, store: Store) -> None:
         store.set_progress([])

@@ -37,66 +37,66 @@ NIGHT = new_notification("night", "failed", "ops")
 
 
 def test_channels_are_put_changed_and_deleted(store: Store) -> None:
-    store.put_channel(OPS)
+    store.notifications.put_channel(OPS)
     other = new_channel("ops", "webhook", url="https://hook.example/")
-    store.put_channel(other)
-    assert store.channels() == {"ops": other}
-    assert store.delete_channel("ops")
-    assert not store.delete_channel("ops")
-    assert store.channels() == {}
+    store.notifications.put_channel(other)
+    assert store.notifications.list_channels() == {"ops": other}
+    assert store.notifications.delete_channel("ops")
+    assert not store.notifications.delete_channel("ops")
+    assert store.notifications.list_channels() == {}
 
 
 def test_a_channel_that_is_named_stays_and_one_that_is_not_there_cannot_be_named(store: Store) -> None:
     with pytest.raises(InvalidInput, match=r"no channel 'ops'; there are none yet"):
-        store.put_notification(NIGHT)
-    store.put_channel(OPS)
-    store.put_notification(NIGHT)
+        store.notifications.put_notification(NIGHT)
+    store.notifications.put_channel(OPS)
+    store.notifications.put_notification(NIGHT)
     with pytest.raises(InvalidInput, match="the notification 'night' goes to the channel 'ops'"):
-        store.delete_channel("ops")
-    assert store.delete_notification("night")
-    assert not store.delete_notification("night")
-    assert store.delete_channel("ops")
+        store.notifications.delete_channel("ops")
+    assert store.notifications.delete_notification("night")
+    assert not store.notifications.delete_notification("night")
+    assert store.notifications.delete_channel("ops")
 
 
 def test_a_notification_begins_now_and_one_that_is_changed_begins_anew(store: Store, clock: VirtualClock) -> None:
-    store.put_channel(OPS)
-    store.put_notification(NIGHT)
-    (view,) = store.notifications()
+    store.notifications.put_channel(OPS)
+    store.notifications.put_notification(NIGHT)
+    (view,) = store.notifications.list_notifications()
     assert (view.notification, view.watch.mark, view.version) == (NIGHT, EndedMark(clock.now()), 1)
     clock.advance(MINUTE)
-    store.put_notification(NIGHT)
-    assert store.notifications() == [view], "nothing was said that it did not say before"
-    store.put_notification(new_notification("night", "failed", "ops", task="t"))
-    (again,) = store.notifications()
+    store.notifications.put_notification(NIGHT)
+    assert store.notifications.list_notifications() == [view], "nothing was said that it did not say before"
+    store.notifications.put_notification(new_notification("night", "failed", "ops", task="t"))
+    (again,) = store.notifications.list_notifications()
     assert (again.watch.mark.at, again.version) == (clock.now(), 2)
 
 
 def test_a_look_counts_once_and_its_messages_come_with_it(store: Store, clock: VirtualClock) -> None:
-    store.put_channel(OPS)
-    store.put_notification(NIGHT)
-    (view,) = store.due_notifications()
+    store.notifications.put_channel(OPS)
+    store.notifications.put_notification(NIGHT)
+    (view,) = store.notifications.due_notifications()
     later = clock.now() + 5 * SECOND
     watch = AlertState(EndedMark(clock.now(), "0" * 8), count=3)
     job, lost = a_job(), a_job()
-    assert store.move_notification(NotificationMove("night", view.version, watch, later, (job,)))
-    assert not store.move_notification(NotificationMove("night", view.version, watch, later, (lost,)))
-    assert set(store.get_jobs([job.id, lost.id])) == {job.id}
-    assert store.due_notifications() == []
+    assert store.notifications.move_notification(NotificationMove("night", view.version, watch, later, (job,)))
+    assert not store.notifications.move_notification(NotificationMove("night", view.version, watch, later, (lost,)))
+    assert set(store.reads.get_jobs([job.id, lost.id])) == {job.id}
+    assert store.notifications.due_notifications() == []
     clock.advance(5 * SECOND)
-    (moved,) = store.due_notifications()
+    (moved,) = store.notifications.due_notifications()
     assert (moved.watch, moved.version) == (watch, view.version + 1)
 
 
 def test_of_many_that_look_at_once_one_is_counted(open_store: OpensStore, clock: VirtualClock) -> None:
     stores = [open_store() for _ in range(4)]
-    stores[0].put_channel(OPS)
-    stores[0].put_notification(NIGHT)
+    stores[0].notifications.put_channel(OPS)
+    stores[0].notifications.put_notification(NIGHT)
     made = [a_job() for _ in stores]
     moves = [NotificationMove("night", 1, AlertState(EndedMark(clock.now())), clock.now(), (job,)) for job in made]
     pairs = list(zip(stores, moves, strict=True))
     done = at_once(*[lambda pair=pair: pair[0].move_notification(pair[1]) for pair in pairs])
     assert sorted(done) == [False, False, False, True]
-    assert len(stores[0].get_jobs([job.id for job in made])) == 1
+    assert len(stores[0].reads.get_jobs([job.id for job in made])) == 1
 
 
 def test_what_ended_is_seen_in_order_page_by_page(store: Store, clock: VirtualClock) -> None:
@@ -109,16 +109,24 @@ def test_what_ended_is_seen_in_order_page_by_page(store: Store, clock: VirtualCl
     until = clock.now()
     clock.advance(SECOND)
     ended(store, failed)
-    first = store.ended_jobs(EndedMark(since), until, 3, badly=True)
-    rest = store.ended_jobs(EndedMark(first[-1].ended_at or since, first[-1].job_id), until, 9, badly=True)
+    first = store.notifications.ended_jobs(EndedMark(since), until, 3, badly=True)
+    rest = store.notifications.ended_jobs(
+        EndedMark(first[-1].ended_at or since, first[-1].job_id), until, 9, badly=True
+    )
     assert [one.job_id for one in [*first, *rest]] == [*sorted(bad), last]
-    assert {one.job_id for one in store.ended_jobs(EndedMark(since), until, 9, badly=False)} == {*bad, good, last}
-    assert [one.job_id for one in store.ended_jobs(EndedMark(since), until, 9, badly=False, task="u")] == [last]
-    assert store.ended_jobs(EndedMark(until), until, 9, badly=True) == []
+    assert {one.job_id for one in store.notifications.ended_jobs(EndedMark(since), until, 9, badly=False)} == {
+        *bad,
+        good,
+        last,
+    }
+    assert [
+        one.job_id for one in store.notifications.ended_jobs(EndedMark(since), until, 9, badly=False, task="u")
+    ] == [last]
+    assert store.notifications.ended_jobs(EndedMark(until), until, 9, badly=True) == []
     assert rest[-1].state == "failed"
     assert (rest[-1].task, rest[-1].is_run, rest[-1].is_step, rest[-1].discarded) == ("u", False, False, False)
     store.discard_jobs([last])
-    assert store.ended_jobs(EndedMark(since), until, 9, badly=True)[-1].discarded
+    assert store.notifications.ended_jobs(EndedMark(since), until, 9, badly=True)[-1].discarded
 
 
 def test_what_runs_is_seen_with_when_it_was_due_and_began(store: Store, clock: VirtualClock) -> None:
@@ -127,11 +135,11 @@ def test_what_runs_is_seen_with_when_it_was_due_and_began(store: Store, clock: V
     due = clock.now()
     clock.advance(MINUTE)
     claimed = claim_one(store)
-    (seen,) = store.running_jobs(10)
+    (seen,) = store.notifications.running_jobs(10)
     assert (seen.job_id, seen.state, seen.due_at, seen.run_at) == (claimed.job_id, None, due, due)
     assert (seen.started_at, seen.ended_at, seen.schedule, seen.collection) == (clock.now(), None, "s", "c")
     store.finish_attempts([succeeded(claimed)])
-    assert store.running_jobs(10) == []
+    assert store.notifications.running_jobs(10) == []
 
 
 def test_what_waits_is_seen_in_all_lanes_by_its_time(store: Store, clock: VirtualClock) -> None:
@@ -142,35 +150,35 @@ def test_what_waits_is_seen_in_all_lanes_by_its_time(store: Store, clock: Virtua
     clock.advance(MINUTE)
     insert_one(store)
     insert_one(store, delay=HOUR)
-    seen = store.waiting_jobs(early - MICROSECOND, clock.now() - SECOND, 100)
+    seen = store.notifications.waiting_jobs(early - MICROSECOND, clock.now() - SECOND, 100)
     assert {one.job_id for one in seen} == {*ids, guarded}
-    assert store.waiting_jobs(early, clock.now() - SECOND, 100) == []
-    assert len(store.waiting_jobs(early, clock.now(), 100)) == 1
-    assert len(store.waiting_jobs(early - MICROSECOND, clock.now(), 4)) == 4
+    assert store.notifications.waiting_jobs(early, clock.now() - SECOND, 100) == []
+    assert len(store.notifications.waiting_jobs(early, clock.now(), 100)) == 1
+    assert len(store.notifications.waiting_jobs(early - MICROSECOND, clock.now(), 4)) == 4
 
 
 def test_nothing_waits_in_an_empty_store(store: Store, clock: VirtualClock) -> None:
-    assert store.waiting_jobs(clock.now() - HOUR, clock.now(), 10) == []
+    assert store.notifications.waiting_jobs(clock.now() - HOUR, clock.now(), 10) == []
     running(store)
-    assert store.waiting_jobs(clock.now() - HOUR, clock.now(), 10) == []
+    assert store.notifications.waiting_jobs(clock.now() - HOUR, clock.now(), 10) == []
 
 
 def test_many_waiting_jobs_cost_no_more_than_those_that_are_new(store: Store, clock: VirtualClock) -> None:
     store.insert_jobs(jobs(3000))
     clock.advance(MINUTE)
     new = insert_one(store)
-    assert [one.job_id for one in store.waiting_jobs(clock.now() - SECOND, clock.now(), 10)] == [new]
+    assert [one.job_id for one in store.notifications.waiting_jobs(clock.now() - SECOND, clock.now(), 10)] == [new]
 
 
 def test_occurrences_that_were_missed_are_seen(store: Store, clock: VirtualClock) -> None:
     from tests.services.builders import a_scheduler
 
-    store.put_schedules([new_spec("s", "t", every("1h"), catchup="latest")])
+    store.schedules.put_schedules([new_spec("s", "t", every("1h"), catchup="latest")])
     began = clock.now()
     a_scheduler(store, clock).tick(0)
     clock.advance(timedelta(hours=5))
     a_scheduler(store, clock).tick(0)
-    missed = store.missed_fires(began, clock.now(), 100)
+    missed = store.notifications.missed_fires(began, clock.now(), 100)
     assert missed
     assert {one.schedule for one in missed} == {"s"}
-    assert store.missed_fires(clock.now(), clock.now() + HOUR, 100) == []
+    assert store.notifications.missed_fires(clock.now(), clock.now() + HOUR, 100) == []

@@ -33,7 +33,8 @@ from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
 from tickwork.core.schedule.spec import new_spec
 from tickwork.core.stats.rollups import minute_of
-from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
+from tickwork.store.attempts import Finish, NewLog, OpenAttempt, Progress
+from tickwork.store.base import Store
 from tickwork.store.claim import sparse_scan
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
@@ -88,18 +89,18 @@ def limited(limit: str, key: str = "") -> NewJob:
 
 def _hold(store: Store, worker: WorkerId, size: int) -> None:
     """Jobs that a full limit holds, and behind them a few that could run under keys of their own."""
-    store.declare_limits({"full": concurrency(1), "keyed": concurrency(1)})
+    store.limits.declare_limits({"full": concurrency(1), "keyed": concurrency(1)})
     store.insert_jobs([limited("full") for _ in range(size)])
     assert len(claim(store, PAGE, worker, queues=["limited"])) == 1
-    while any(one.name == "limited" and one.due for one in store.queues()):
+    while any(one.name == "limited" and one.due for one in store.reads.queues()):
         claim(store, PAGE, worker, queues=["limited"])
 
 
 def _schedule(store: Store, clock: VirtualClock, size: int) -> None:
     """Schedules of which a few are due, and a few wait for runs that live."""
     specs = [new_spec(f"{number:05}", "t", every("1h")) for number in range(size)]
-    store.put_schedules(specs)
-    seen = sorted(store.look_at_schedules(size).schedules, key=lambda one: one.name)
+    store.schedules.put_schedules(specs)
+    seen = sorted(store.schedules.look_at_schedules(size).schedules, key=lambda one: one.name)
     moves = [
         ScheduleMove(
             name=one.name,
@@ -111,7 +112,7 @@ def _schedule(store: Store, clock: VirtualClock, size: int) -> None:
         )
         for number, one in enumerate(seen)
     ]
-    assert len(store.move_schedules(moves)) == size
+    assert len(store.schedules.move_schedules(moves)) == size
 
 
 def _end(store: Store, worker: WorkerId, count: int, how: Callable[..., object]) -> list[JobId]:
@@ -125,7 +126,7 @@ def _end(store: Store, worker: WorkerId, count: int, how: Callable[..., object])
 
 
 def page(*, below_delayed: bool = False, **which: object) -> Callable[[Filled], object]:
-    return lambda on: on.store.list_jobs(
+    return lambda on: on.store.reads.list_jobs(
         JobFilter(**which),  # type: ignore[arg-type]
         PAGE,
         on.first_delayed if below_delayed else None,
@@ -158,13 +159,13 @@ def settled(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
 
 
 def count_events(on: Filled) -> None:
-    page = on.store.count_events(on.store.rollup_marks(), PAGE)
+    page = on.store.stats.count_events(on.store.stats.rollup_marks(), PAGE)
     assert page.is_full
     assert sum(one.rows for one in page.counted if one.what == "enqueued") == PAGE
 
 
 def find(**which: object) -> Callable[[Filled], object]:
-    return bounded(lambda on: on.store.find_jobs(JobFilter(**which), PAGE))  # type: ignore[arg-type]
+    return bounded(lambda on: on.store.reads.find_jobs(JobFilter(**which), PAGE))  # type: ignore[arg-type]
 
 
 def claim_and_finish(on: Filled) -> None:
@@ -223,8 +224,8 @@ def prune(on: Filled) -> None:
 
 
 def why(on: Filled) -> None:
-    on.store.get_jobs([on.first_delayed])
-    on.store.workers()
+    on.store.reads.get_jobs([on.first_delayed])
+    on.store.reads.workers()
     on.store.now()
 
 
@@ -235,7 +236,7 @@ def cancel_and_retry(on: Filled) -> None:
 
 
 def look_and_move(on: Filled) -> None:
-    look = on.store.look_at_schedules(PAGE)
+    look = on.store.schedules.look_at_schedules(PAGE)
     assert len(look.schedules) == PAGE
     moves = [
         ScheduleMove(
@@ -249,7 +250,7 @@ def look_and_move(on: Filled) -> None:
         )
         for seen in look.schedules
     ]
-    assert len(on.store.move_schedules(moves)) == PAGE
+    assert len(on.store.schedules.move_schedules(moves)) == PAGE
 
 
 def just_now(on: Filled) -> tuple[EndedMark, datetime]:
@@ -259,10 +260,13 @@ def just_now(on: Filled) -> tuple[EndedMark, datetime]:
 
 VERBS: dict[str, Callable[[Filled], object]] = {
     "look at schedules and move them": look_and_move,
-    "list schedules": lambda on: on.store.list_schedules(PAGE),
-    "get schedules": lambda on: on.store.get_schedules(["00007"]),
-    "fires of a schedule": lambda on: on.store.fires("00007", PAGE),
-    "pause and resume": lambda on: (on.store.pause_schedules(["00500"]), on.store.resume_schedules(["00500"])),
+    "list schedules": lambda on: on.store.schedules.list_schedules(PAGE),
+    "get schedules": lambda on: on.store.schedules.get_schedules(["00007"]),
+    "fires of a schedule": lambda on: on.store.schedules.fires("00007", PAGE),
+    "pause and resume": lambda on: (
+        on.store.schedules.pause_schedules(["00500"]),
+        on.store.schedules.resume_schedules(["00500"]),
+    ),
     "insert": lambda on: on.store.insert_jobs(jobs(PAGE, queue="nobody's")),
     "insert with a key": lambda on: on.store.insert_jobs([a_job(queue="nobody's", key=a_job().id)]),
     "insert with a taken key": lambda on: on.store.insert_jobs([a_job(key=on.first_key)]),
@@ -273,27 +277,29 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "put aside and go on": put_aside_and_go_on,
     "claim, and nothing is due": lambda on: claim(on.store, PAGE, on.worker),
     "claim ahead": lambda on: claim(on.store, PAGE, on.worker, ahead=timedelta(milliseconds=250)),
-    "due tasks": lambda on: on.store.due_tasks(["default"]),
-    "backlog": lambda on: on.store.backlog(["other", "default"], ["t"], 100),
-    "waiting kinds": lambda on: on.store.waiting_kinds("other", 100),
-    "durations": lambda on: on.store.durations(),
+    "due tasks": lambda on: on.store.reads.due_tasks(["default"]),
+    "backlog": lambda on: on.store.reads.backlog(["other", "default"], ["t"], 100),
+    "waiting kinds": lambda on: on.store.reads.waiting_kinds("other", 100),
+    "durations": lambda on: on.store.reads.durations(),
     "heartbeat": lambda on: on.store.renew_lease(on.worker, FOR_EVER),
     "cancel requests": lambda on: on.store.cancel_requests(on.worker),
     "open attempts": lambda on: on.store.open_attempts(on.worker),
     "reap": take_back,
     "expire": lambda on: on.store.expire_jobs(PAGE),
-    "see what failed": lambda on: on.store.ended_jobs(*just_now(on), PAGE, badly=True),
-    "see what ended": lambda on: on.store.ended_jobs(*just_now(on), PAGE, badly=False),
-    "see what waits": lambda on: on.store.waiting_jobs(on.clock.now(), on.clock.now() + SECOND, PAGE),
-    "see what was missed": lambda on: on.store.missed_fires(on.clock.now(), on.clock.now() + SECOND, PAGE),
+    "see what failed": lambda on: on.store.notifications.ended_jobs(*just_now(on), PAGE, badly=True),
+    "see what ended": lambda on: on.store.notifications.ended_jobs(*just_now(on), PAGE, badly=False),
+    "see what waits": lambda on: on.store.notifications.waiting_jobs(on.clock.now(), on.clock.now() + SECOND, PAGE),
+    "see what was missed": lambda on: on.store.notifications.missed_fires(
+        on.clock.now(), on.clock.now() + SECOND, PAGE
+    ),
     "prune, and nothing is old": lambda on: on.store.prune(Retention(), PAGE),
     "prune": prune,
     "unused blobs": lambda on: on.store.unused_blobs([BlobRef.of(b"x", one, 1).key for one in on.failed]),
     "cancel and retry": cancel_and_retry,
     "why": why,
-    "find key": lambda on: on.store.find_key(on.first_key),
-    "find key that nobody has": lambda on: on.store.find_key("nobody's"),
-    "attempts and logs": lambda on: (on.store.attempts(on.failed[0]), on.store.logs(on.failed[0])),
+    "find key": lambda on: on.store.reads.find_key(on.first_key),
+    "find key that nobody has": lambda on: on.store.reads.find_key("nobody's"),
+    "attempts and logs": lambda on: (on.store.reads.attempts(on.failed[0]), on.store.reads.logs(on.failed[0])),
     "list": page(),
     "list a task": page(task="t"),
     "list runs": page(runs=True),
@@ -325,43 +331,43 @@ VERBS: dict[str, Callable[[Filled], object]] = {
     "find by tenant": find(tenant="nobody"),
     "find by error": find(error="nobody"),
     "find by worker": find(worker="nobody", state=JobState.RUNNING),
-    "count": bounded(lambda on: on.store.count_jobs(JobFilter(), SMALL // 10)),
-    "count with a label": bounded(lambda on: on.store.count_jobs(JobFilter(label="nobody's"), SMALL // 10)),
-    "count a task": bounded(lambda on: on.store.count_jobs(JobFilter(task="t"), SMALL // 10)),
+    "count": bounded(lambda on: on.store.reads.count_jobs(JobFilter(), SMALL // 10)),
+    "count with a label": bounded(lambda on: on.store.reads.count_jobs(JobFilter(label="nobody's"), SMALL // 10)),
+    "count a task": bounded(lambda on: on.store.reads.count_jobs(JobFilter(task="t"), SMALL // 10)),
     # Ids have the time of the machine's clock, and the store was filled while the clock of the test stood still.
-    "see what changed, and nothing did": lambda on: on.store.happenings(on.clock.now() + HOUR, 100),
-    "see what changed": lambda on: on.store.happenings(on.clock.now() - HOUR, 100),
-    "topics": lambda on: on.store.topics(),
-    "queue names": lambda on: on.store.queue_names(),
-    "find failures": bounded(lambda on: on.store.find_failures(JobFilter(label="nobody's"), PAGE)),
-    "search": bounded(lambda on: on.store.search_jobs("t", PAGE)),
-    "search in errors": bounded(lambda on: on.store.search_jobs("broke", PAGE)),
-    "lease an operation, and there is none": lambda on: on.store.lease_operation(HOUR),
-    "ended among": lambda on: on.store.ended_among(on.failed),
+    "see what changed, and nothing did": lambda on: on.store.reads.happenings(on.clock.now() + HOUR, 100),
+    "see what changed": lambda on: on.store.reads.happenings(on.clock.now() - HOUR, 100),
+    "topics": lambda on: on.store.reads.topics(),
+    "queue names": lambda on: on.store.reads.queue_names(),
+    "find failures": bounded(lambda on: on.store.reads.find_failures(JobFilter(label="nobody's"), PAGE)),
+    "search": bounded(lambda on: on.store.reads.search_jobs("t", PAGE)),
+    "search in errors": bounded(lambda on: on.store.reads.search_jobs("broke", PAGE)),
+    "lease an operation, and there is none": lambda on: on.store.operations.lease_operation(HOUR),
+    "ended among": lambda on: on.store.reads.ended_among(on.failed),
     "reschedule": lambda on: on.store.reschedule_jobs([on.first_delayed], delay=HOUR),
-    "asked of a worker": lambda on: on.store.asked_of(on.worker),
-    "newest runs": lambda on: on.store.newest_runs(["dag", "other"], PAGE),
-    "newest runs before one": lambda on: on.store.newest_runs(["dag"], PAGE, on.first_delayed),
-    "grid": lambda on: on.store.grid([on.first_delayed], ["a", "b"]),
-    "events of a run": lambda on: on.store.run_events(on.first_delayed, PAGE),
-    "approvals": lambda on: on.store.asked([(on.first_delayed, "a")]),
-    "recent fires": lambda on: on.store.recent_fires(["00007", "00008"], PAGE),
-    "counts of fires": lambda on: on.store.fire_counts("00007", datetime(2020, 1, 1, tzinfo=UTC), PAGE),
-    "how late schedules are": lambda on: on.store.schedules_late(),
-    "what a worker runs": lambda on: on.store.held_jobs(on.worker, PAGE),
-    "queues": bounded(lambda on: on.store.queues()),
-    "keys of a limit": lambda on: on.store.limit_keys("full", PAGE),
-    "failed lately": lambda on: on.store.failed_lately(on.clock.now() - HOUR, PAGE),
-    "retried lately": lambda on: on.store.retried_lately(on.clock.now() - HOUR, PAGE),
+    "asked of a worker": lambda on: on.store.operations.asked_of(on.worker),
+    "newest runs": lambda on: on.store.reads.newest_runs(["dag", "other"], PAGE),
+    "newest runs before one": lambda on: on.store.reads.newest_runs(["dag"], PAGE, on.first_delayed),
+    "grid": lambda on: on.store.reads.grid([on.first_delayed], ["a", "b"]),
+    "events of a run": lambda on: on.store.reads.run_events(on.first_delayed, PAGE),
+    "approvals": lambda on: on.store.reads.asked([(on.first_delayed, "a")]),
+    "recent fires": lambda on: on.store.reads.recent_fires(["00007", "00008"], PAGE),
+    "counts of fires": lambda on: on.store.reads.fire_counts("00007", datetime(2020, 1, 1, tzinfo=UTC), PAGE),
+    "how late schedules are": lambda on: on.store.reads.schedules_late(),
+    "what a worker runs": lambda on: on.store.reads.held_jobs(on.worker, PAGE),
+    "queues": bounded(lambda on: on.store.reads.queues()),
+    "keys of a limit": lambda on: on.store.limits.limit_keys("full", PAGE),
+    "failed lately": lambda on: on.store.reads.failed_lately(on.clock.now() - HOUR, PAGE),
+    "retried lately": lambda on: on.store.reads.retried_lately(on.clock.now() - HOUR, PAGE),
     "count for figures": settled(count_events),
-    "rollups": lambda on: on.store.rollups(1, "", "", minute_of(on.clock.now()) - 60),
-    "figures of queues": lambda on: on.store.queue_rollups(1, minute_of(on.clock.now()) - 30),
-    "figures since the store was made": lambda on: on.store.rollup_totals(),
-    "until when figures are known": settled(lambda on: on.store.counted_until()),
-    "what starts now": lambda on: on.store.starting(PAGE),
-    "schedules that are due next": lambda on: on.store.waking_schedules(PAGE),
-    "schedules that are paused": lambda on: on.store.paused_schedules(PAGE),
-    "approvals that wait": lambda on: on.store.waiting_approvals(PAGE),
+    "rollups": lambda on: on.store.stats.rollups(1, "", "", minute_of(on.clock.now()) - 60),
+    "figures of queues": lambda on: on.store.stats.queue_rollups(1, minute_of(on.clock.now()) - 30),
+    "figures since the store was made": lambda on: on.store.stats.rollup_totals(),
+    "until when figures are known": settled(lambda on: on.store.stats.counted_until()),
+    "what starts now": lambda on: on.store.stats.starting(PAGE),
+    "schedules that are due next": lambda on: on.store.schedules.waking_schedules(PAGE),
+    "schedules that are paused": lambda on: on.store.schedules.paused_schedules(PAGE),
+    "approvals that wait": lambda on: on.store.dags.waiting_approvals(PAGE),
 }
 
 
@@ -465,7 +471,7 @@ BATCHES: dict[str, Callable[[Store, WorkerId, int], Verb]] = {
         )[1],
     ),
     "put aside": lambda store, worker, n: (
-        store.declare_limits({"full": concurrency(1)}),
+        store.limits.declare_limits({"full": concurrency(1)}),
         store.insert_jobs([limited("full") for _ in range(n)]),
         lambda: claim(store, n, worker, queues=["limited"]),
     )[2],
@@ -494,7 +500,7 @@ BATCHES: dict[str, Callable[[Store, WorkerId, int], Verb]] = {
         store.insert_jobs([a_job(key=key) for key in keys]),
         lambda: store.insert_jobs([a_job(key=key, if_exists="replace") for key in keys]),
     )[2],
-    "get": lambda store, worker, n: partial(store.get_jobs, store.insert_jobs(jobs(n))),
+    "get": lambda store, worker, n: partial(store.reads.get_jobs, store.insert_jobs(jobs(n))),
 }
 FEW_OF_THEM, MANY_OF_THEM = 30, 300
 
@@ -507,7 +513,7 @@ def test_a_batch_costs_in_proportion_whatever_statistics_say(
     """They are gathered at any moment: before the first job, or when a busy queue was just empty. Plans last longer."""
     prepare, effort = BATCHES[verb], PostgresEffort()
     worker = register(postgres, lease=FOR_EVER)
-    postgres.declare_limits({"many": concurrency(1)})
+    postgres.limits.declare_limits({"many": concurrency(1)})
     if history:
         postgres.finish_attempts(finish_batch(postgres, worker, history)[: history - running])
     with psycopg.connect(postgres.url, autocommit=True) as connection:
@@ -522,7 +528,7 @@ def test_a_batch_costs_in_proportion_where_statistics_know_a_few_rows(verb: str,
     """For a table of 30 rows PostgreSQL would rather read all of them for each job than look each job up."""
     prepare, effort = BATCHES[verb], PostgresEffort()
     worker = register(postgres, lease=FOR_EVER)
-    postgres.declare_limits({"many": concurrency(1)})
+    postgres.limits.declare_limits({"many": concurrency(1)})
     few = effort.of(prepare(postgres, worker, FEW_OF_THEM))
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute("ANALYZE")

@@ -13,7 +13,7 @@ from tickwork.testing import VirtualClock
 
 
 def waiting(store: Store, queues: tuple[str, ...] = ("default",), most: int = 1000) -> dict[str, int]:
-    return {one.needs: one.count for one in store.backlog(queues, ["t"], most)}
+    return {one.needs: one.count for one in store.reads.backlog(queues, ["t"], most)}
 
 
 def test_it_counts_what_is_due_and_says_since_when(store: Store, clock: VirtualClock) -> None:
@@ -21,7 +21,7 @@ def test_it_counts_what_is_due_and_says_since_when(store: Store, clock: VirtualC
     store.insert_jobs([*jobs(2, priority=9), *jobs(3, delay=HOUR)])
     clock.advance(SECOND)
     store.insert_jobs(jobs(4, priority=0))
-    assert store.backlog(["default"], ["t"], 100) == [Backlog("", 6, first)]
+    assert store.reads.backlog(["default"], ["t"], 100) == [Backlog("", 6, first)]
     clock.advance(2 * HOUR)
     assert waiting(store) == {"": 9}
 
@@ -32,7 +32,7 @@ def test_other_queues_other_tasks_and_what_runs_do_not_count(store: Store) -> No
     assert waiting(store) == {"": 1}
     assert waiting(store, ("mail",)) == {"": 2}
     assert waiting(store, ("default", "mail")) == {"": 3}
-    assert store.backlog([], ["t"], 100) == []
+    assert store.reads.backlog([], ["t"], 100) == []
 
 
 def test_it_looks_at_a_bounded_number(store: Store) -> None:
@@ -51,7 +51,7 @@ def test_it_tells_apart_what_jobs_need_whosever_they_are(store: Store, clock: Vi
 
 
 def test_durations_are_averages_by_queue(store: Store, clock: VirtualClock) -> None:
-    assert store.durations() == {}
+    assert store.reads.durations() == {}
     for seconds in (1, 3):
         store.insert_jobs(jobs(1))
         (quick,) = claim(store)
@@ -63,21 +63,21 @@ def test_durations_are_averages_by_queue(store: Store, clock: VirtualClock) -> N
     store.finish_attempts([succeeded(slow)])
     cancelled = insert_one(store, queue="never")
     store.cancel_jobs([cancelled])
-    assert store.durations() == {"default": timedelta(seconds=2), "slow": timedelta(seconds=30)}
+    assert store.reads.durations() == {"default": timedelta(seconds=2), "slow": timedelta(seconds=30)}
 
 
 def test_a_job_that_ended_without_having_started_says_nothing(store: Store) -> None:
     store.cancel_jobs([insert_one(store)])
-    assert store.durations() == {}
+    assert store.reads.durations() == {}
     ended(store)
-    assert store.durations() == {"default": timedelta(0)}
+    assert store.reads.durations() == {"default": timedelta(0)}
 
 
 def test_it_tells_which_kinds_of_jobs_wait(store: Store) -> None:
     needy = [a_job("t", job_limits=JobLimits(needs="gpu")) for _ in range(2)]
     store.insert_jobs([*jobs(3), *jobs(1, priority=0), *jobs(2, task="u"), *needy, *jobs(4, queue="defaults")])
     store.insert_jobs(jobs(5, delay=HOUR))
-    found = sorted(store.waiting_kinds("default", 100))
+    found = sorted(store.reads.waiting_kinds("default", 100))
     assert found == [WaitingKind("t", "", 4), WaitingKind("t", "gpu", 2), WaitingKind("u", "", 2)]
-    assert sum(one.jobs for one in store.waiting_kinds("default", 3)) <= 6
-    assert store.waiting_kinds("nobody's", 100) == []
+    assert sum(one.jobs for one in store.reads.waiting_kinds("default", 3)) <= 6
+    assert store.reads.waiting_kinds("nobody's", 100) == []

@@ -113,7 +113,7 @@ class TestLost:
 
         with pytest.raises(StoreUnreachable, match="not known"):
             cut()
-        assert postgres.get_jobs([job.id]) == {}
+        assert postgres.reads.get_jobs([job.id]) == {}
 
     def test_it_comes_back_after_a_restart_of_the_server(self) -> None:
         with PostgresServer() as server:
@@ -160,7 +160,7 @@ class TestTranslation:
         readonly = PostgresStore(
             f"{postgres.url}?options=-c%20default_transaction_read_only%3Don", schema=postgres.schema.name
         )
-        assert len(readonly.queues()) == 1
+        assert len(readonly.reads.queues()) == 1
         with pytest.raises(StoreReadOnly, match="Nothing was written"):
             insert_one(readonly)
         readonly.close()
@@ -175,7 +175,7 @@ class TestTranslation:
             url._replace(netloc=f"{role}@{url.hostname}:{url.port}").geturl(), schema=postgres.schema.name
         )
         with pytest.raises(StoreError, match="permission denied"):
-            stranger.queues()
+            stranger.reads.queues()
         stranger.close()
 
     def test_an_old_server_is_refused(self, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_an_insert_whose_answer_was_lost_can_be_repeated(postgres: PostgresStore
     distant.lose_answers()
     with pytest.raises(StoreUnreachable, match="not known"):
         distant.insert_jobs([job])
-    eventually(lambda: postgres.get_jobs([job.id]), 5, "it was carried out all the same")
+    eventually(lambda: postgres.reads.get_jobs([job.id]), 5, "it was carried out all the same")
     distant.heal()
     assert distant.insert_jobs([job]) == [job.id]
     assert len(claim(postgres, limit=10)) == 1

@@ -153,7 +153,7 @@ def test_finish_and_reclaim(
             finished, reclaimed = (bool(actor.answers[0]) for actor in actors)
             assert finished != reclaimed, "exactly one of them closes the attempt"
             wanted = "lost" if reclaimed else "succeeded" if finish is succeeded else "failed"
-            assert [tried.state for tried in postgres.attempts(claimed.job_id)] == [wanted]
+            assert [tried.state for tried in postgres.reads.attempts(claimed.job_id)] == [wanted]
             one_place(postgres, claimed.job_id)
 
         return actors, check
@@ -255,12 +255,12 @@ def test_cancel_and_claim(postgres: PostgresStore, every_order: Callable[[Make],
         def check() -> None:
             assert actors[0].answers == [[job_id]], "it is live all the time, so it is cancelled"
             one_place(postgres, job_id)
-            view = postgres.get_jobs([job_id])[job_id]
+            view = postgres.reads.get_jobs([job_id])[job_id]
             if actors[1].answers[0]:
                 assert (view.state, view.cancel_requested) == (JobState.RUNNING, True)
                 postgres.finish_attempts([again(one) for one in actors[1].answers[0]])
             assert state_of(postgres, job_id) is JobState.CANCELLED
-            assert postgres.find_key("k") == job_id
+            assert postgres.reads.find_key("k") == job_id
 
         return actors, check
 
@@ -281,9 +281,9 @@ def test_one_key_enqueued_twice(
         ]
 
         def check() -> None:
-            (view,) = postgres.list_jobs(JobFilter(key=key), 10)
+            (view,) = postgres.reads.list_jobs(JobFilter(key=key), 10)
             one, two = (actor.answers[0][1] for actor in actors)
-            assert two == view.id == postgres.find_key(key)
+            assert two == view.id == postgres.reads.find_key(key)
             if first_commits:
                 assert one == view.id, "both callers were given the one that is there"
                 later = b"[2]" if view.id == batches[0][1].id else b"[1]"
@@ -329,7 +329,7 @@ def test_enqueue_and_the_end_of_the_job_that_holds_the_key(
         def check() -> None:
             (stands,) = actors[1].answers[0]
             assert state_of(postgres, claimed.job_id) is JobState.SUCCEEDED
-            live = [view for view in postgres.list_jobs(JobFilter(key=key), 10) if not view.state.ended]
+            live = [view for view in postgres.reads.list_jobs(JobFilter(key=key), 10) if not view.state.ended]
             assert [view.id for view in live] == ([new.id] if stands == new.id else [])
             (after,) = postgres.insert_jobs([a_job(key=key)])
             assert after == new.id or stands == claimed.job_id, "the key is held by the new job, or free"
@@ -354,7 +354,7 @@ def test_replace_and_claim(postgres: PostgresStore, every_order: Callable[[Make]
         def check() -> None:
             one_place(postgres, job_id)
             taken = actors[1].answers[0] or claim(postgres, 1, worker)
-            assert [job.args for job in taken] == [postgres.get_jobs([job_id])[job_id].args]
+            assert [job.args for job in taken] == [postgres.reads.get_jobs([job_id])[job_id].args]
             assert postgres.finish_attempts([succeeded(job) for job in taken]) == {job_id}
 
         return actors, check
@@ -388,7 +388,7 @@ def test_retry_and_enqueue_with_one_key(postgres: PostgresStore, every_order: Ca
         actors = [Actor([lambda held: held.retry_jobs([dead])]), Actor([lambda held: held.insert_jobs([new])])]
 
         def check() -> None:
-            live = [view.id for view in postgres.list_jobs(JobFilter(key=key), 10) if not view.state.ended]
+            live = [view.id for view in postgres.reads.list_jobs(JobFilter(key=key), 10) if not view.state.ended]
             assert live == actors[1].answers[0]
             assert actors[0].answers[0] == ([dead] if live == [dead] else [])
 
@@ -434,7 +434,7 @@ def test_prune_and_retry(postgres: PostgresStore, clock: VirtualClock, every_ord
         def check() -> None:
             pruned, retried = actors[0].answers[0].count, actors[1].answers[0]
             assert (pruned, retried) in [(1, []), (0, [dead])]
-            assert (dead in postgres.get_jobs([dead])) == bool(retried)
+            assert (dead in postgres.reads.get_jobs([dead])) == bool(retried)
             if retried:
                 one_place(postgres, dead)
 

@@ -183,7 +183,7 @@ class TestClaim:
                 postgres._sql["claim_jobs"].encode(), claim_values(postgres, worker, 1)
             ).fetchall()
         assert len(rows) == 1
-        (queue,) = postgres.queues()
+        (queue,) = postgres.reads.queues()
         assert (queue.due, queue.running) == (49, 1)
 
 
@@ -225,7 +225,7 @@ class Need(NamedTuple):
     most: int
 
 
-_LAST_ONES = Need(lambda store: _finish(store, 8000), lambda store: store.durations(), 2500)
+_LAST_ONES = Need(lambda store: _finish(store, 8000), lambda store: store.reads.durations(), 2500)
 NEEDS = {
     "enable_hashjoin": _LAST_ONES,
     "enable_mergejoin": _LAST_ONES,

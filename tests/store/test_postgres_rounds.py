@@ -23,7 +23,7 @@ def test_a_round_picks_no_job_of_a_key_that_another_round_took_since_it_looked(
 ) -> None:
     """Else rounds that meet pick the next jobs of the same keys, start none of them, and are in each other's way."""
     worker, other = register(postgres), register(postgres)
-    postgres.declare_limits({"one": concurrency(1, key="key")})
+    postgres.limits.declare_limits({"one": concurrency(1, key="key")})
     postgres.insert_jobs([with_key("a"), with_key("b")])
     first = claim(postgres, 2, worker)
     of_a, _, of_b = postgres.insert_jobs([with_key("a"), with_key("a"), with_key("b")])

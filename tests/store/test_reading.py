@@ -25,13 +25,13 @@ from tickwork.testing import VirtualClock
 
 
 def listed(store: Store, limit: int = 100, before: JobId | None = None, **which: object) -> list[JobId]:
-    return [view.id for view in store.list_jobs(JobFilter(**which), limit, before)]  # type: ignore[arg-type]
+    return [view.id for view in store.reads.list_jobs(JobFilter(**which), limit, before)]  # type: ignore[arg-type]
 
 
 def test_only_jobs_that_exist_are_found(store: Store) -> None:
     ids = store.insert_jobs(jobs(3))
-    assert set(store.get_jobs([*ids, an_id(), JobId("not an id"), JobId(ids[0].upper())])) == set(ids)
-    assert store.get_jobs([]) == {}
+    assert set(store.reads.get_jobs([*ids, an_id(), JobId("not an id"), JobId(ids[0].upper())])) == set(ids)
+    assert store.reads.get_jobs([]) == {}
 
 
 def test_jobs_are_listed_the_newest_first_page_by_page(store: Store) -> None:
@@ -113,24 +113,24 @@ def test_dead_letters_are_listed_page_by_page(store: Store) -> None:
 
 
 def test_queues_say_what_stands_in_them(store: Store, clock: VirtualClock) -> None:
-    assert store.queues() == []
+    assert store.reads.queues() == []
     store.insert_jobs([a_job(queue="b"), a_job(queue="b", delay=HOUR)])
     oldest = clock.now()
     clock.advance(SECOND)
     store.insert_jobs([a_job(queue="b"), a_job(queue="a", delay=HOUR), a_job(queue="c")])
     claim_one(store, queues=["c"])
-    a, b, c = store.queues()
+    a, b, c = store.reads.queues()
     assert (a.name, a.due, a.later, a.running, a.oldest_due_at) == ("a", 0, 1, 0, None)
     assert (b.name, b.due, b.later, b.running, b.oldest_due_at) == ("b", 2, 1, 0, oldest)
     assert (c.name, c.due, c.later, c.running, c.oldest_due_at) == ("c", 0, 0, 1, None)
 
 
 def test_an_unknown_job_has_no_tries(store: Store) -> None:
-    assert store.attempts(an_id()) == store.attempts(JobId("not an id")) == []
+    assert store.reads.attempts(an_id()) == store.reads.attempts(JobId("not an id")) == []
 
 
 def test_times_are_utc_by_the_stores_clock(store: Store, clock: VirtualClock) -> None:
     assert store.now() == clock.now()
     assert store.now().tzinfo is UTC
-    view = store.get_jobs([insert_one(store)])
+    view = store.reads.get_jobs([insert_one(store)])
     assert all(one.created_at.tzinfo is UTC for one in view.values())

@@ -64,14 +64,14 @@ def leased(store: Store, count: int = 1, lease: timedelta = MINUTE) -> list[Clai
     """Attempts with leases of their own."""
     store.insert_jobs(jobs(count))
     claimed = claim(store, count, claimer(store))
-    assert set(store.grant_leases(CLAIMER, [grant(one, lease=lease) for one in claimed])) == {
+    assert set(store.remote.grant_leases(CLAIMER, [grant(one, lease=lease) for one in claimed])) == {
         one.job_id for one in claimed
     }
     return claimed
 
 
 def standing(store: Store, attempt: Claimed) -> RemoteAttempt:
-    found = store.remote_attempt(named(attempt))
+    found = store.remote.remote_attempt(named(attempt))
     assert found is not None
     return found
 
@@ -89,8 +89,8 @@ class TestGranting:
     def test_what_another_worker_holds_is_not_granted(self, store: Store) -> None:
         claimer(store)
         elsewhere = running(store)
-        assert store.grant_leases(CLAIMER, [grant(elsewhere)]) == {}
-        assert store.remote_attempt(named(elsewhere)) is None
+        assert store.remote.grant_leases(CLAIMER, [grant(elsewhere)]) == {}
+        assert store.remote.remote_attempt(named(elsewhere)) is None
         assert store.finish_attempts([succeeded(elsewhere)]) == {elsewhere.job_id}
 
     def test_what_was_reclaimed_before_the_grant_is_not_granted(self, store: Store, clock: VirtualClock) -> None:
@@ -99,8 +99,10 @@ class TestGranting:
         clock.advance(HOUR)
         assert reap(store) == {first.job_id}
         claim_one(store, claimer(store, WorkerId("server/2")))
-        assert store.grant_leases(CLAIMER, [grant(first)]) == {}
-        assert store.grant_leases(WorkerId("server/2"), [grant(first)]) == {}, "that is another attempt of the job"
+        assert store.remote.grant_leases(CLAIMER, [grant(first)]) == {}
+        assert store.remote.grant_leases(WorkerId("server/2"), [grant(first)]) == {}, (
+            "that is another attempt of the job"
+        )
 
     def test_an_attempt_of_a_server_that_died_before_the_grant_is_reclaimed(
         self, store: Store, clock: VirtualClock
@@ -120,10 +122,10 @@ class TestGranting:
 
             def check(granted: object, reclaimed: object) -> None:
                 assert (granted == {}) is (reclaimed == {one.job_id})
-                assert (postgres.remote_attempt(named(one)) is None) is (granted == {})
+                assert (postgres.remote.remote_attempt(named(one)) is None) is (granted == {})
 
             return (
-                lambda store: store.grant_leases(CLAIMER, [grant(one)]),
+                lambda store: store.remote.grant_leases(CLAIMER, [grant(one)]),
                 lambda store: store.reclaim_attempts([abandoned(one)]),
                 check,
             )
@@ -140,7 +142,7 @@ class TestGranting:
                 assert standing(postgres, one).cancel_requested
 
             return (
-                lambda store: store.grant_leases(CLAIMER, [grant(one)]),
+                lambda store: store.remote.grant_leases(CLAIMER, [grant(one)]),
                 lambda store: store.cancel_jobs([one.job_id]),
                 check,
             )
@@ -152,19 +154,19 @@ class TestLeasesApart:
     def test_a_lease_that_runs_out_takes_one_attempt_with_it(self, store: Store, clock: VirtualClock) -> None:
         silent, other = leased(store, 2)
         clock.advance(MINUTE)
-        assert store.renew_attempt(named(other), MINUTE) is not None
+        assert store.remote.renew_attempt(named(other), MINUTE) is not None
         clock.advance(SECOND)
         assert reap(store) == {silent.job_id}
-        assert store.remote_attempt(named(silent)) is None
+        assert store.remote.remote_attempt(named(silent)) is None
         assert store.finish_attempts([succeeded(silent)]) == set()
         assert store.finish_attempts([succeeded(other)]) == {other.job_id}
-        (first,) = store.attempts(silent.job_id)
+        (first,) = store.reads.attempts(silent.job_id)
         assert (first.state, first.worker) == (AttemptState.LOST, f"bash-1/{silent.job_id}")
 
     def test_a_renewal_counts_from_now(self, store: Store, clock: VirtualClock) -> None:
         (one,) = leased(store)
         clock.advance(30 * SECOND)
-        renewed = store.renew_attempt(named(one), HOUR)
+        renewed = store.remote.renew_attempt(named(one), HOUR)
         assert renewed is not None
         assert renewed.lease_until == clock.now() + HOUR
         assert standing(store, one) == renewed
@@ -173,7 +175,7 @@ class TestLeasesApart:
         (one,) = leased(store)
         clock.advance(DAY)
         found = store.expired_attempts(10)
-        assert store.renew_attempt(named(one), MINUTE) is not None
+        assert store.remote.renew_attempt(named(one), MINUTE) is not None
         assert store.reclaim_attempts([abandoned(attempt) for attempt in found]) == set()
         assert store.finish_attempts([succeeded(one)]) == {one.job_id}
 
@@ -185,7 +187,7 @@ class TestLeasesApart:
     def test_a_request_to_stop_is_told_with_the_renewal(self, store: Store) -> None:
         (one,) = leased(store)
         assert store.cancel_jobs([one.job_id]) == [one.job_id]
-        renewed = store.renew_attempt(named(one), MINUTE)
+        renewed = store.remote.renew_attempt(named(one), MINUTE)
         assert renewed is not None
         assert renewed.cancel_requested
 
@@ -193,70 +195,70 @@ class TestLeasesApart:
     def test_another_attempt_is_nobodys(self, store: Store, attempt: int) -> None:
         (one,) = leased(store)
         before = standing(store, one)
-        assert store.renew_attempt(unclaimed(one.job_id, attempt), HOUR) is None
-        assert store.remote_attempt(unclaimed(one.job_id, attempt)) is None
-        assert store.append_log(unclaimed(one.job_id, attempt), "x", None, 100) is None
+        assert store.remote.renew_attempt(unclaimed(one.job_id, attempt), HOUR) is None
+        assert store.remote.remote_attempt(unclaimed(one.job_id, attempt)) is None
+        assert store.remote.append_log(unclaimed(one.job_id, attempt), "x", None, 100) is None
         assert standing(store, one) == before
 
     def test_another_claim_is_refused(self, store: Store) -> None:
         (one,) = leased(store)
         before = standing(store, one)
         other = RemoteName(one.job_id, 1, ClaimId(one.claim ^ 1), KEY)
-        assert store.renew_attempt(other, HOUR) is None
-        assert store.remote_attempt(other) is None
-        assert store.append_log(other, "x", None, 100) is None
+        assert store.remote.renew_attempt(other, HOUR) is None
+        assert store.remote.remote_attempt(other) is None
+        assert store.remote.append_log(other, "x", None, 100) is None
         assert standing(store, one) == before
 
     def test_without_its_claim_only_the_lessee_finds_an_attempt(self, store: Store) -> None:
         (one,) = leased(store)
-        assert store.remote_attempt(unclaimed(one.job_id)) == standing(store, one)
-        assert store.append_log(unclaimed(one.job_id), "x", None, 100) == 0
-        assert store.renew_attempt(unclaimed(one.job_id), HOUR) is not None
+        assert store.remote.remote_attempt(unclaimed(one.job_id)) == standing(store, one)
+        assert store.remote.append_log(unclaimed(one.job_id), "x", None, 100) == 0
+        assert store.remote.renew_attempt(unclaimed(one.job_id), HOUR) is not None
         stranger = unclaimed(one.job_id, lessee="key:other")
-        assert store.renew_attempt(stranger, HOUR) is None
-        assert store.remote_attempt(stranger) is None
-        assert store.append_log(stranger, "x", None, 100) is None
+        assert store.remote.renew_attempt(stranger, HOUR) is None
+        assert store.remote.remote_attempt(stranger) is None
+        assert store.remote.append_log(stranger, "x", None, 100) is None
         by_claim = RemoteName(one.job_id, 1, one.claim, "key:other")
-        assert store.remote_attempt(by_claim) == standing(store, one)
+        assert store.remote.remote_attempt(by_claim) == standing(store, one)
 
     def test_the_attempt_of_a_worker_is_out_of_reach(self, store: Store) -> None:
         elsewhere = running(store)
-        (view,) = store.workers()
-        assert store.renew_attempt(named(elsewhere), HOUR) is None
-        assert store.append_log(named(elsewhere), "x", None, 100) is None
-        assert store.workers() == [view]
+        (view,) = store.reads.workers()
+        assert store.remote.renew_attempt(named(elsewhere), HOUR) is None
+        assert store.remote.append_log(named(elsewhere), "x", None, 100) is None
+        assert store.reads.workers() == [view]
 
     @pytest.mark.parametrize("job_id", ["", "x", "019a8f3e-1c2d-7abc-8def-0123456789ab"])
     def test_a_job_that_is_not_there_has_no_attempts(self, store: Store, job_id: str) -> None:
-        assert store.renew_attempt(unclaimed(JobId(job_id)), HOUR) is None
-        assert store.remote_attempt(unclaimed(JobId(job_id))) is None
-        assert store.append_log(unclaimed(JobId(job_id)), "x", None, 100) is None
+        assert store.remote.renew_attempt(unclaimed(JobId(job_id)), HOUR) is None
+        assert store.remote.remote_attempt(unclaimed(JobId(job_id))) is None
+        assert store.remote.append_log(unclaimed(JobId(job_id)), "x", None, 100) is None
 
 
 class TestSeen:
     def test_an_attempt_is_seen_as_a_worker_while_it_runs(self, store: Store) -> None:
         (one,) = leased(store)
-        (view,) = store.workers()
+        (view,) = store.reads.workers()
         assert (view.host, view.state, view.running, view.slots) == ("bash-1", "remote", 1, 1)
         assert (view.queues, view.tasks) == (("default",), ("t",))
         store.finish_attempts([succeeded(one)])
-        assert store.workers() == []
+        assert store.reads.workers() == []
 
     def test_a_server_is_no_worker(self, store: Store) -> None:
         claimer(store)
-        assert store.workers() == []
+        assert store.reads.workers() == []
 
     def test_the_lease_of_an_attempt_that_ended_can_be_forgotten(self, store: Store, clock: VirtualClock) -> None:
         one, other = leased(store, 2)
         store.finish_attempts([succeeded(one)])
-        store.end_leases([WorkerId(f"bash-1/{one.job_id}")])
+        store.remote.end_leases([WorkerId(f"bash-1/{one.job_id}")])
         clock.advance(HOUR)
         assert reap(store) == {other.job_id}
 
     def test_a_worker_is_never_forgotten_so(self, store: Store) -> None:
         store.register_worker(a_worker("w"), [], MINUTE)
-        store.end_leases([WorkerId("w")])
-        assert [view.id for view in store.workers()] == ["w"]
+        store.remote.end_leases([WorkerId("w")])
+        assert [view.id for view in store.reads.workers()] == ["w"]
 
     def test_what_a_server_that_died_has_left_is_pruned(self, store: Store, clock: VirtualClock) -> None:
         ended, going = leased(store, 2)
@@ -269,26 +271,26 @@ class TestSeen:
         (next_one,) = claim(store, 1, WorkerId("server/2"))
         worker = again[0].worker
         granted = LeaseGrant(next_one.job_id, next_one.claim, worker, "bash-1", KEY, ("default",), ("t",), MINUTE)
-        assert set(store.grant_leases(WorkerId("server/2"), [granted])) == {next_one.job_id}
+        assert set(store.remote.grant_leases(WorkerId("server/2"), [granted])) == {next_one.job_id}
         assert reap(store) == {going.job_id}, "one that still runs is remembered until it is reclaimed"
 
 
 class TestLogs:
     def test_chunks_follow_each_other(self, store: Store) -> None:
         (one,) = leased(store)
-        assert [store.append_log(named(one), text, None, 100) for text in ("a\n", "b\n")] == [0, 1]
-        assert [(chunk.seq, chunk.text) for chunk in store.logs(one.job_id)] == [(0, "a\n"), (1, "b\n")]
+        assert [store.remote.append_log(named(one), text, None, 100) for text in ("a\n", "b\n")] == [0, 1]
+        assert [(chunk.seq, chunk.text) for chunk in store.reads.logs(one.job_id)] == [(0, "a\n"), (1, "b\n")]
 
     def test_a_chunk_that_is_sent_twice_is_there_once(self, store: Store) -> None:
         (one,) = leased(store)
-        assert [store.append_log(named(one), text, 7, 100) for text in ("a\n", "b\n")] == [7, 7]
-        assert [chunk.text for chunk in store.logs(one.job_id)] == ["a\n"]
+        assert [store.remote.append_log(named(one), text, 7, 100) for text in ("a\n", "b\n")] == [7, 7]
+        assert [chunk.text for chunk in store.reads.logs(one.job_id)] == ["a\n"]
 
     def test_what_is_too_much_is_cut_off_and_says_so(self, store: Store) -> None:
         (one,) = leased(store)
         for _ in range(4):
-            assert store.append_log(named(one), "123456", None, 10) is not None
-        text = "".join(chunk.text for chunk in store.logs(one.job_id))
+            assert store.remote.append_log(named(one), "123456", None, 10) is not None
+        text = "".join(chunk.text for chunk in store.reads.logs(one.job_id))
         assert text == "1234561234\n... more than 10 characters: the rest is not kept\n"
 
     def test_two_that_write_at_once_are_both_kept(self, postgres: Store, every_meeting: EveryMeeting) -> None:
@@ -297,11 +299,11 @@ class TestLogs:
 
             def check(first: object, second: object) -> None:
                 assert {first, second} == {0, 1}
-                assert {chunk.text for chunk in postgres.logs(one.job_id)} == {"a", "b"}
+                assert {chunk.text for chunk in postgres.reads.logs(one.job_id)} == {"a", "b"}
 
             return (
-                lambda store: store.append_log(named(one), "a", None, 100),
-                lambda store: store.append_log(named(one), "b", None, 100),
+                lambda store: store.remote.append_log(named(one), "a", None, 100),
+                lambda store: store.remote.append_log(named(one), "b", None, 100),
                 check,
             )
 
@@ -312,46 +314,46 @@ class TestDueWork:
     def test_tasks_are_told_by_queue_and_only_when_they_are_due(self, store: Store, clock: VirtualClock) -> None:
         store.insert_jobs([a_job("a"), a_job("b", priority=8), a_job("c", queue="mail"), a_job("d", queue="other")])
         store.insert_jobs([a_job("later", delay=MINUTE)])
-        found = store.due_work(["default", "mail", "empty"])
+        found = store.remote.due_work(["default", "mail", "empty"])
         assert found.tasks == {"default": {"a", "b"}, "mail": {"c"}}
         clock.advance(MINUTE)
-        assert store.due_work(["default"]).tasks == {"default": {"a", "b", "later"}}
+        assert store.remote.due_work(["default"]).tasks == {"default": {"a", "b", "later"}}
 
     def test_it_knows_when_the_next_job_is_due(self, store: Store) -> None:
-        assert store.due_work(["default"]).next_s is None
+        assert store.remote.due_work(["default"]).next_s is None
         store.insert_jobs([a_job(delay=MINUTE), a_job(delay=HOUR)])
-        assert store.due_work(["default"]).next_s == pytest.approx(60)
+        assert store.remote.due_work(["default"]).next_s == pytest.approx(60)
 
     def test_many_that_are_due_later_hide_nothing(self, store: Store) -> None:
         store.insert_jobs([a_job("later", priority=2, delay=HOUR) for _ in range(1500)])
         insert_one(store, task="now")
-        assert store.due_work(["default"]).tasks == {"default": {"now"}}
+        assert store.remote.due_work(["default"]).tasks == {"default": {"now"}}
 
     def test_jobs_with_limits_and_tenants_are_seen(self, store: Store) -> None:
-        store.declare_limits({"one": Concurrency(capacity=1)})
+        store.limits.declare_limits({"one": Concurrency(capacity=1)})
         slots = (LimitUse("one", "", 1),)
         store.insert_jobs(
             [a_job("limited", job_limits=JobLimits(slots=slots)), a_job("theirs", job_limits=JobLimits(tenant="x"))]
         )
-        assert store.due_work(["default"]).tasks == {"default": {"limited", "theirs"}}
+        assert store.remote.due_work(["default"]).tasks == {"default": {"limited", "theirs"}}
 
     def test_what_a_limit_holds_is_seen_when_it_opens(self, store: Store) -> None:
-        store.declare_limits({"one": Concurrency(capacity=1)})
+        store.limits.declare_limits({"one": Concurrency(capacity=1)})
         store.insert_jobs([a_job("limited", job_limits=JobLimits(slots=(LimitUse("one", "", 1),))) for _ in range(2)])
         (first,) = claim(store, 2, claimer(store), tasks=["limited"])
-        assert store.due_work(["default"]).tasks == {}
+        assert store.remote.due_work(["default"]).tasks == {}
         store.finish_attempts([succeeded(first)])
-        assert store.due_work(["default"]).tasks == {"default": {"limited"}}
+        assert store.remote.due_work(["default"]).tasks == {"default": {"limited"}}
 
     def test_runs_are_seen_as_such(self, store: Store) -> None:
         store.insert_jobs([a_job("etl", version=1)])
-        assert store.due_work(["default"]).tasks == {"default": {RUN}}
+        assert store.remote.due_work(["default"]).tasks == {"default": {RUN}}
 
     def test_a_gate_that_pauses_does_not_make_it_fail(self, store: Store) -> None:
-        store.put_gate(Gate(kind="pause", task="t"))
+        store.limits.put_gate(Gate(kind="pause", task="t"))
         insert_one(store)
         assert claim(store, 1, claimer(store)) == []
-        assert store.due_work(["default"]).tasks == {}
+        assert store.remote.due_work(["default"]).tasks == {}
 
 
 def test_one_that_is_given_back_is_not_charged(store: Store) -> None:

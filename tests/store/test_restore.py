@@ -27,7 +27,8 @@ from tests.store.builders import (
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
 from tickwork.errors import LeaseLost
-from tickwork.store.base import Progress, Store
+from tickwork.store.attempts import Progress
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 _TABLES = ("queue", "running", "finished", "attempts", "logs", "saved")
@@ -73,9 +74,9 @@ def test_a_lost_claim_cannot_end_the_job(store: Store, lost: tuple[Claimed, Clai
     assert store.finish_attempts([again(first)]) == set()
     worker = register(store)
     assert store.exchange(worker, [succeeded(first, b"1")], [log(first, "late")], ["other"], ["t"], 1).finished == set()
-    assert store.logs(first.job_id) == []
+    assert store.reads.logs(first.job_id) == []
     assert store.finish_attempts([succeeded(second, b"2")]) == {second.job_id}
-    assert store.get_jobs([second.job_id])[second.job_id].result == b"2"
+    assert store.reads.get_jobs([second.job_id])[second.job_id].result == b"2"
 
 
 def test_nor_in_a_transaction_of_its_handler(store: Store, lost: tuple[Claimed, Claimed]) -> None:
@@ -84,7 +85,7 @@ def test_nor_in_a_transaction_of_its_handler(store: Store, lost: tuple[Claimed, 
         assert store.finish_attempts([succeeded(first)], [log(first, "late")], tx) == set()
     with store.connection() as tx:
         assert store.finish_attempts([succeeded(second)], tx=tx) == {second.job_id}
-    assert store.logs(first.job_id) == []
+    assert store.reads.logs(first.job_id) == []
 
 
 def test_nor_write_or_save_or_enqueue_anything(store: Store, lost: tuple[Claimed, Claimed]) -> None:
@@ -97,9 +98,9 @@ def test_nor_write_or_save_or_enqueue_anything(store: Store, lost: tuple[Claimed
         store.insert_jobs([child], None, asking(first))
     with pytest.raises(LeaseLost), store.connection() as tx:
         store.insert_jobs([other], tx, asking(first))
-    assert store.get_jobs([child.id, other.id]) == {}
-    assert [chunk.text for chunk in store.logs(first.job_id)] == ["in time"]
-    assert store.get_jobs([first.job_id])[first.job_id].progress is None
+    assert store.reads.get_jobs([child.id, other.id]) == {}
+    assert [chunk.text for chunk in store.reads.logs(first.job_id)] == ["in time"]
+    assert store.reads.get_jobs([first.job_id])[first.job_id].progress is None
     assert store.saved_state(first.job_id) is None
 
 
@@ -116,7 +117,7 @@ def test_nor_be_reclaimed_in_place_of_the_other(
 def test_a_request_to_stop_names_the_claim_that_holds_the_job(store: Store, lost: tuple[Claimed, Claimed]) -> None:
     first, second = lost
     store.cancel_jobs([first.job_id])
-    worker = WorkerId(str(store.get_jobs([first.job_id])[first.job_id].worker))
+    worker = WorkerId(str(store.reads.get_jobs([first.job_id])[first.job_id].worker))
     assert store.cancel_requests(worker) == [(first.job_id, second.claim)]
     assert [one.claim for one in store.open_attempts(worker)] == [second.claim]
 
@@ -132,7 +133,7 @@ def test_one_worker_that_claims_a_job_twice_holds_it_by_the_second_claim(
     second = claim_one(store, worker)
     assert first.claim != second.claim
     assert store.finish_attempts([succeeded(first, b"1"), succeeded(second, b"2")]) == {second.job_id}
-    assert store.get_jobs([second.job_id])[second.job_id].result == b"2"
+    assert store.reads.get_jobs([second.job_id])[second.job_id].result == b"2"
 
 
 def test_an_attempt_that_the_backup_knows_goes_on(store: Store, kind: str) -> None:

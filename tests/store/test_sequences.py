@@ -28,7 +28,8 @@ from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
 from tickwork.core.outcome import Released, Snoozed
 from tickwork.core.why import explain
-from tickwork.store.base import Finish, Store
+from tickwork.store.attempts import Finish
+from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
 Ends = Callable[[Claimed], Finish]
@@ -49,7 +50,7 @@ def retried(claimed: Claimed) -> Finish:
 
 def line(store: Store, count: int = 3, *, on_retry: str = "wait", **changes: Any) -> tuple[WorkerId, list[JobId]]:
     """A worker, and some jobs of one key, of which none has started."""
-    store.declare_limits({"line": sequence("k", on_retry=on_retry)})
+    store.limits.declare_limits({"line": sequence("k", on_retry=on_retry)})
     return register(store, lease=DAY), store.insert_jobs([in_order("a", **changes) for _ in range(count)])
 
 
@@ -103,7 +104,7 @@ def test_a_job_comes_back_many_times(store: Store, clock: VirtualClock) -> None:
         one = started(store, worker)
         assert one.job_id == waiting[0]
         store.finish_attempts([end(one)])
-        store.open_limit_keys()
+        store.limits.open_limit_keys()
         clock.advance(HOUR)
     runs_in_this_order(store, worker, waiting)
 
@@ -146,7 +147,7 @@ def test_other_keys_go_on(store: Store) -> None:
 
 def test_an_end_frees_what_else_the_job_held(store: Store) -> None:
     """The sequence keeps its key while its job waits; another limit does not."""
-    store.declare_limits({"line": sequence("k"), "two": concurrency(1)})
+    store.limits.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store)
     both = JobLimits(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True)
     insert_one(store, a_job(job_limits=both))
@@ -171,7 +172,7 @@ def is_expired(store: Store, job_id: JobId, clock: VirtualClock) -> None:
 
 def is_dropped(store: Store, job_id: JobId, clock: VirtualClock) -> None:
     gate(store, "drop", collection="first")
-    assert store.get_jobs([job_id])[job_id].state is not JobState.RUNNING
+    assert store.reads.get_jobs([job_id])[job_id].state is not JobState.RUNNING
 
 
 @pytest.mark.parametrize("ends", [is_cancelled, is_expired])
@@ -180,7 +181,7 @@ def test_the_next_one_starts_at_once_when_the_first_one_ends_while_it_waits(
     store: Store, clock: VirtualClock, ends: Any, begun: bool
 ) -> None:
     """Whether it has started before, or a rate holds it and it has not. No service is asked to open anything."""
-    store.declare_limits({"line": sequence("k"), "api": rate("1/h", burst=0)})
+    store.limits.declare_limits({"line": sequence("k"), "api": rate("1/h", burst=0)})
     worker = register(store, lease=DAY)
     slots = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
     if not begun:
@@ -254,7 +255,7 @@ def test_a_job_that_has_started_keeps_its_place_when_it_is_rescheduled(store: St
 
 
 def test_a_job_that_has_not_started_goes_to_its_new_place_and_the_next_one_starts(store: Store) -> None:
-    store.declare_limits({"line": sequence("k"), "api": rate("1/h", burst=0)})
+    store.limits.declare_limits({"line": sequence("k"), "api": rate("1/h", burst=0)})
     worker = register(store)
     insert_one(store, limited(limit="api"))
     take(store, worker)
@@ -297,10 +298,10 @@ def test_why_names_the_first_one_and_until_when_it_waits(store: Store, clock: Vi
     worker, waiting = line(store)
     store.finish_attempts([retried(started(store, worker))])
     for _ in range(2):  # before and after a claim has put it aside
-        hold = store.hold(waiting[1])
+        hold = store.limits.hold(waiting[1])
         assert hold is not None
         assert hold.head == waiting[0]
-        told = explain(store.get_jobs([waiting[1]])[waiting[1]], [], store.now(), hold)
+        told = explain(store.reads.get_jobs([waiting[1]])[waiting[1]], [], store.now(), hold)
         assert f"job {waiting[0]}, which comes before it, waits for its next attempt: due in 1h" in told
         assert take(store, worker) == []
 
@@ -309,4 +310,4 @@ def test_a_service_leaves_what_waits_for_a_retry_alone(store: Store) -> None:
     worker, _ = line(store)
     store.finish_attempts([retried(started(store, worker))])
     assert take(store, worker) == []
-    assert store.open_limit_keys() == 0
+    assert store.limits.open_limit_keys() == 0

@@ -11,14 +11,14 @@ from tests.store.limits_helpers import limited
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import KeyTaken
-from tickwork.store.admin.access import AuditFilter, AuditRow
+from tickwork.store.admin.audit import AuditFilter, AuditRow
 from tickwork.store.base import Store
 
 ROW = AuditRow("user:ada", "create_job", "job:1", None, b"{}")
 
 
 def rows(store: Store) -> list[str]:
-    return [one.change.target for one in store.changes(AuditFilter(), 100)]
+    return [one.change.target for one in store.audit.list_changes(AuditFilter(), 100)]
 
 
 def test_what_verbs_do_together_is_seen_after_the_commit(store: Store, open_store: OpensStore) -> None:
@@ -26,10 +26,10 @@ def test_what_verbs_do_together_is_seen_after_the_commit(store: Store, open_stor
 
     def work() -> str:
         job_id = insert_one(store)
-        store.record_changes([ROW])
+        store.audit.record_changes([ROW])
         assert state_of(store, job_id) is JobState.QUEUED  # they see what the others did
         seen: list[object] = []
-        thread = threading.Thread(target=lambda: seen.append(other.get_jobs([job_id])))
+        thread = threading.Thread(target=lambda: seen.append(other.reads.get_jobs([job_id])))
         thread.start()
         thread.join(10)
         assert seen == [{}]
@@ -48,12 +48,12 @@ def test_when_it_raises_nothing_was_changed(store: Store, error: type[BaseExcept
     def work() -> None:
         insert_one(store)
         store.cancel_jobs([kept])
-        store.record_changes([ROW])
+        store.audit.record_changes([ROW])
         raise error
 
     with pytest.raises(error):
         store.in_one_transaction(work)
-    assert [view.id for view in store.list_jobs(JobFilter(), 10)] == [kept]
+    assert [view.id for view in store.reads.list_jobs(JobFilter(), 10)] == [kept]
     assert state_of(store, kept) is JobState.QUEUED
     assert rows(store) == []
     insert_one(store)  # and the next verb has a transaction of its own again
@@ -63,7 +63,7 @@ def test_a_verb_that_is_refused_undoes_all_of_it(store: Store) -> None:
     insert_one(store, key="k")
 
     def work() -> None:
-        store.record_changes([ROW])
+        store.audit.record_changes([ROW])
         store.insert_jobs([a_job("other", key="k")])
 
     with pytest.raises(KeyTaken):
@@ -77,16 +77,16 @@ def test_an_id_that_is_there_already_is_no_error(store: Store) -> None:
 
     def work() -> None:
         store.insert_jobs([job, *jobs(2)])
-        store.record_changes([ROW])
+        store.audit.record_changes([ROW])
 
     store.in_one_transaction(work)
-    assert len(store.list_jobs(JobFilter(), 10)) == 3
+    assert len(store.reads.list_jobs(JobFilter(), 10)) == 3
     assert rows(store) == ["job:1"]
 
 
 def test_it_may_be_called_inside_of_itself(store: Store) -> None:
     def work() -> None:
-        store.in_one_transaction(lambda: store.record_changes([ROW]))
+        store.in_one_transaction(lambda: store.audit.record_changes([ROW]))
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -101,7 +101,7 @@ def test_a_run_is_cancelled_with_its_row(store: Store) -> None:
 
     def work() -> list[str]:
         done = store.cancel_jobs([run])
-        store.record_changes([ROW])
+        store.audit.record_changes([ROW])
         return list(done)
 
     assert store.in_one_transaction(work) == [run]
@@ -111,7 +111,7 @@ def test_a_run_is_cancelled_with_its_row(store: Store) -> None:
 
 
 def test_a_limit_is_open_to_the_next_job_when_its_holder_was_cancelled(store: Store) -> None:
-    store.declare_limits({"one": concurrency(1, name="one")})
+    store.limits.declare_limits({"one": concurrency(1, name="one")})
     first, second = (insert_one(store, limited(limit="one")) for _ in range(2))
     worker = register(store)
     (held,) = claim(store, worker=worker)
@@ -139,7 +139,7 @@ def test_two_threads_have_transactions_of_their_own(store: Store) -> None:
     thread = threading.Thread(target=waits)
     thread.start()
     assert begun.wait(10)
-    store.record_changes([ROW])
+    store.audit.record_changes([ROW])
     done.set()
     thread.join(10)
     assert rows(store) == ["job:1"]
@@ -147,5 +147,5 @@ def test_two_threads_have_transactions_of_their_own(store: Store) -> None:
 
 def test_a_running_job_is_asked_to_stop_with_a_row(store: Store) -> None:
     claimed = running(store)
-    store.in_one_transaction(lambda: (store.cancel_jobs([claimed.job_id]), store.record_changes([ROW])))
-    assert store.get_jobs([claimed.job_id])[claimed.job_id].cancel_requested
+    store.in_one_transaction(lambda: (store.cancel_jobs([claimed.job_id]), store.audit.record_changes([ROW])))
+    assert store.reads.get_jobs([claimed.job_id])[claimed.job_id].cancel_requested

@@ -18,7 +18,8 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.core.placement.sticky import GRACE_US, GROUPS
-from tickwork.store.base import Claims, Store
+from tickwork.store.attempts import Claims
+from tickwork.store.base import Store
 from tickwork.store.claim import limited as limited_claims
 from tickwork.store.claim import sparse_scan
 from tickwork.store.limits import LimitedCapacity
@@ -284,7 +285,7 @@ def test_it_goes_through_all_queues_and_priorities(store: Store, clock: VirtualC
 
 
 def test_limits_and_gates_hold_what_a_search_finds(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"two": concurrency(2)})
+    store.limits.declare_limits({"two": concurrency(2)})
     gate(store, "pause", label="slow")
     store.insert_jobs(others(2 * WALK))
     under = store.insert_jobs([limited() for _ in range(3)])
@@ -296,7 +297,7 @@ def test_limits_and_gates_hold_what_a_search_finds(store: Store, clock: VirtualC
 
 
 def test_a_sequence_keeps_its_order(store: Store, clock: VirtualClock) -> None:
-    store.declare_limits({"line": sequence("key")})
+    store.limits.declare_limits({"line": sequence("key")})
     store.insert_jobs([in_order("others", task="other") for _ in range(2 * WALK)])
     line = store.insert_jobs([in_order("a") for _ in range(5)])
     clock.advance(SECOND)

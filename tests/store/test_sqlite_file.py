@@ -106,7 +106,7 @@ def test_a_full_disk_refuses_the_whole_batch_and_work_goes_on_when_there_is_room
     batch = jobs(100, args=b'["%s"]' % (b"x" * 1000))
     with pytest.raises(StoreFull, match="Nothing was written"):
         store.insert_jobs(batch)
-    assert store.get_jobs([job.id for job in batch]) == {}
+    assert store.reads.get_jobs([job.id for job in batch]) == {}
 
     store._file._writer.run("PRAGMA max_page_count = 1000000")
     assert len(store.insert_jobs(batch)) == 100

@@ -58,7 +58,7 @@ def keep_books(store: Store, clock: VirtualClock) -> None:
 
 def summed(store: Store, span: int, queue: str = ALL, task: str = ALL) -> RollupCounts:
     whole = RollupCounts()
-    for figures in store.rollups(span, queue, task, 0).values():
+    for figures in store.stats.rollups(span, queue, task, 0).values():
         whole.add(figures)
     return whole
 
@@ -119,7 +119,7 @@ def test_figures_add_up_to_what_the_store_holds(
         if rng.random() < 0.5:
             StatsRollup(store, clock).tick(clock.monotonic())
     keep_books(store, clock)
-    jobs = store.list_jobs(JobFilter(), 1000)
+    jobs = store.reads.list_jobs(JobFilter(), 1000)
     for span in (EVER, *(span for span, kept in KEPT.items() if kept > timedelta(hours=4))):
         for queue in (ALL, "mail", "crm"):
             for task in (ALL, "send", "push"):
@@ -133,7 +133,7 @@ def test_figures_add_up_to_what_the_store_holds(
     assert whole.started == sum(one.attempt for one in jobs)
     assert sum(whole.runs.values()) == whole.started
     assert sum(whole.waits.values()) == whole.ended
-    for minute, figures in store.rollups(60, ALL, ALL, 0).items():
+    for minute, figures in store.stats.rollups(60, ALL, ALL, 0).items():
         made = [one for one in jobs if begin(minute_of(one.created_at), 60) == minute]
         assert figures.enqueued == len(made)
 
@@ -142,9 +142,9 @@ def test_of_two_who_count_the_same_one_counts(open_store: OpensStore, clock: Vir
     one, other = open_store(), open_store()
     ended(one)
     clock.advance(10 * SECOND)
-    page, same = (store.count_events(store.rollup_marks(), 100) for store in (one, other))
-    assert one.add_rollups(page.marks, fold(page.counted, clock.now()))
-    assert not other.add_rollups(same.marks, fold(same.counted, clock.now()))
+    page, same = (store.stats.count_events(store.stats.rollup_marks(), 100) for store in (one, other))
+    assert one.stats.add_rollups(page.marks, fold(page.counted, clock.now()))
+    assert not other.stats.add_rollups(same.marks, fold(same.counted, clock.now()))
     assert summed(one, EVER).succeeded == 1
 
 
@@ -163,36 +163,36 @@ def test_while_somebody_has_just_counted_nobody_else_does(open_store: OpensStore
     keep_books(one, clock)
     ended(one)
     clock.advance(SECOND)
-    before = other.rollup_marks()
+    before = other.stats.rollup_marks()
     StatsRollup(other, clock).tick(clock.monotonic())
-    assert other.rollup_marks() == before
+    assert other.stats.rollup_marks() == before
     clock.advance(10 * SECOND)
     StatsRollup(other, clock).tick(clock.monotonic())
-    assert other.rollup_marks().version == before.version + 1
+    assert other.stats.rollup_marks().version == before.version + 1
 
 
 def test_a_store_where_nothing_happens_is_not_written_to(store: Store, clock: VirtualClock) -> None:
     keep_books(store, clock)
-    assert store.rollup_marks().version == 0
+    assert store.stats.rollup_marks().version == 0
     ended(store)
     keep_books(store, clock)
     clock.advance(HOUR)
     keep_books(store, clock)
-    assert store.rollup_marks().version == 1
+    assert store.stats.rollup_marks().version == 1
 
 
 def test_figures_are_known_until_a_few_seconds_ago_unless_there_is_more_to_count(
     store: Store, clock: VirtualClock
 ) -> None:
-    assert store.counted_until() == clock.now() - 5 * SECOND
+    assert store.stats.counted_until() == clock.now() - 5 * SECOND
     began = clock.now()
     ended(store)
     clock.advance(MINUTE)
-    assert store.counted_until() <= began
+    assert store.stats.counted_until() <= began
     keep_books(store, clock)
-    assert store.counted_until() == clock.now() - 5 * SECOND
+    assert store.stats.counted_until() == clock.now() - 5 * SECOND
     clock.advance(DAY)
-    assert store.counted_until() == clock.now() - 5 * SECOND
+    assert store.stats.counted_until() == clock.now() - 5 * SECOND
 
 
 def test_a_long_job_started_when_it_did(store: Store, clock: VirtualClock) -> None:
@@ -201,12 +201,12 @@ def test_a_long_job_started_when_it_did(store: Store, clock: VirtualClock) -> No
     clock.advance(2 * SECOND)
     began = minute_of(clock.now())
     one = claim_one(store, lease=DAY)
-    assert [(one.what, one.minute, one.rows) for one in store.starting(10)] == [("started", began, 1)]
+    assert [(one.what, one.minute, one.rows) for one in store.stats.starting(10)] == [("started", began, 1)]
     clock.advance(HOUR)
     store.finish_attempts([succeeded(one)])
     keep_books(store, clock)
-    assert store.starting(10) == []
-    minutes = store.rollups(1, ALL, ALL, 0)
+    assert store.stats.starting(10) == []
+    minutes = store.stats.rollups(1, ALL, ALL, 0)
     assert minutes[began].started == 1
     assert 1.8 < (quantile(minutes[began].waits, 0.5) or 0) < 2.3
     assert minutes[began].succeeded == 0
@@ -227,13 +227,13 @@ def test_a_queue_shows_what_went_through_it(store: Store, clock: VirtualClock) -
     for queue in ("a", "b", "b"):
         ended(store, queue=queue)
     keep_books(store, clock)
-    found = store.queue_rollups(1, minute_of(clock.now()) - 30)
+    found = store.stats.queue_rollups(1, minute_of(clock.now()) - 30)
     assert {queue: sum(one.succeeded for one in minutes.values()) for queue, minutes in found.items()} == {
         "a": 1,
         "b": 2,
     }
-    assert store.queue_rollups(1, minute_of(clock.now()) + 1) == {}
-    totals = {key: one.enqueued for key, one in store.rollup_totals().items()}
+    assert store.stats.queue_rollups(1, minute_of(clock.now()) + 1) == {}
+    totals = {key: one.enqueued for key, one in store.stats.rollup_totals().items()}
     assert totals == {("a", "t"): 1, ("b", "t"): 2}
 
 
@@ -253,12 +253,12 @@ def test_a_crowd_is_counted_page_by_page(store: Store, clock: VirtualClock) -> N
         ended(store)
         clock.advance(SECOND)
     clock.advance(10 * SECOND)
-    marks, pages = store.rollup_marks(), 0
+    marks, pages = store.stats.rollup_marks(), 0
     while True:
-        page = store.count_events(marks, 3)
+        page = store.stats.count_events(marks, 3)
         assert sum(one.rows for one in page.counted if one.what == "succeeded") <= 3 + 1
-        assert store.add_rollups(page.marks, fold(page.counted, clock.now()))
-        marks, pages = store.rollup_marks(), pages + 1
+        assert store.stats.add_rollups(page.marks, fold(page.counted, clock.now()))
+        marks, pages = store.stats.rollup_marks(), pages + 1
         if not page.is_full:
             break
     assert (pages, summed(store, EVER).succeeded, summed(store, EVER).enqueued) == (4, 10, 10)

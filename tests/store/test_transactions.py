@@ -77,8 +77,8 @@ class TestAppConnection:
             store.insert_jobs([job, keyed], tx=tx)
 
         roll_back(store, work)
-        assert store.get_jobs([job.id, keyed.id]) == {}
-        assert store.find_key("k") is None
+        assert store.reads.get_jobs([job.id, keyed.id]) == {}
+        assert store.reads.find_key("k") is None
         with store.connection() as tx:
             tx.execute("CREATE TABLE notes (text TEXT)")
             tx.execute("DROP TABLE notes")
@@ -92,15 +92,15 @@ class TestAppConnection:
     def test_what_it_wrote_is_unseen_until_it_commits(self, store: Store) -> None:
         with store.connection() as tx:
             (job_id,) = store.insert_jobs([a_job()], tx=tx)
-            assert store.get_jobs([job_id]) == {}
-        assert job_id in store.get_jobs([job_id])
+            assert store.reads.get_jobs([job_id]) == {}
+        assert job_id in store.reads.get_jobs([job_id])
 
     def test_a_handlers_writes_commit_with_its_jobs_end(self, store: Store) -> None:
         claimed = running(store)
         with store.connection() as tx:
             assert store.finish_attempts([succeeded(claimed, b"1")], [log(claimed, "text")], tx=tx) == {claimed.job_id}
         assert state_of(store, claimed.job_id) is JobState.SUCCEEDED
-        assert len(store.logs(claimed.job_id)) == 1
+        assert len(store.reads.logs(claimed.job_id)) == 1
 
     def test_and_are_rolled_back_with_it(self, store: Store) -> None:
         claimed = running(store)
@@ -237,12 +237,12 @@ def check_commit_and_rollback(store: Store, run: Callable[[Work, bool], None]) -
         assert store.insert_jobs(batch, tx=tx) == [batch[0].id, batch[1].id, waiting]
 
     run(work, False)
-    assert set(store.get_jobs([job.id for job in batch])) == set()
-    assert store.find_key("new") is None
-    assert store.get_jobs([waiting])[waiting].args == b"[0]"
+    assert set(store.reads.get_jobs([job.id for job in batch])) == set()
+    assert store.reads.find_key("new") is None
+    assert store.reads.get_jobs([waiting])[waiting].args == b"[0]"
     run(work, True)
     assert [job.job_id for job in claim(store)] == [waiting, batch[0].id, batch[1].id]
-    assert store.get_jobs([waiting])[waiting].args == b"[1]"
+    assert store.reads.get_jobs([waiting])[waiting].args == b"[1]"
 
 
 def sqlalchemy_url(url: str, dialect: str) -> str:
@@ -311,7 +311,7 @@ def test_jobs_commit_with_an_asynchronous_transaction(postgres: PostgresStore, l
         assert await postgres.insert_jobs_async(batch, tx) == [job.id for job in batch]
 
     asyncio.run(library(postgres.url, work, False))
-    assert postgres.get_jobs([job.id for job in batch]) == {}
+    assert postgres.reads.get_jobs([job.id for job in batch]) == {}
     asyncio.run(library(postgres.url, work, True))
     assert [job.job_id for job in claim(postgres)] == [job.id for job in batch]
 
@@ -323,11 +323,11 @@ def test_without_a_transaction_an_autocommit_connection_stores_all_or_none(
     with psycopg.connect(postgres.url, autocommit=True) as tx:
         if commit_first:
             ids = postgres.insert_jobs([a_job(), a_job(key="k")], tx=tx)
-            assert set(postgres.get_jobs(ids)) == set(ids)
+            assert set(postgres.reads.get_jobs(ids)) == set(ids)
         else:
             with pytest.raises(psycopg.Error):
                 postgres.insert_jobs([a_job(key="k"), a_job(priority=99)], tx=tx)
-            assert postgres.find_key("k") is None
+            assert postgres.reads.find_key("k") is None
 
 
 class TestRefused:
@@ -541,13 +541,13 @@ def test_rolled_back_enqueues_leave_nothing(store: Store) -> None:
     batch: list[NewJob] = jobs(20)
     for job in batch:
         roll_back(store, lambda tx, job=job: store.insert_jobs([job], tx=tx))
-    assert store.get_jobs([job.id for job in batch]) == {}
-    assert store.queues() == []
+    assert store.reads.get_jobs([job.id for job in batch]) == {}
+    assert store.reads.queues() == []
 
 
 def test_two_stores_see_one_another(open_store: OpensStore) -> None:
     first, second = open_store(), open_store()
     with first.connection() as tx:
         (job_id,) = first.insert_jobs([a_job()], tx=tx)
-        assert second.get_jobs([job_id]) == {}
+        assert second.reads.get_jobs([job_id]) == {}
     assert claim_one(second).job_id == job_id

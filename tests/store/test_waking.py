@@ -126,7 +126,7 @@ class TestCalls:
             waiter.clear()
         last = insert_one(store)
         assert called(waiter)
-        assert last in store.get_jobs([last])
+        assert last in store.reads.get_jobs([last])
 
     def test_every_waiter_is_called(self, store: Store, waiter: Waiter) -> None:
         another = store.waiter()
@@ -341,10 +341,10 @@ class TestSockets:
 @pytest.mark.parametrize("kind", CAN_WAIT, indirect=True)
 def test_a_forked_process_opens_the_store_anew(store: Store) -> None:
     insert_one(store)
-    assert in_child(lambda: insert_one(store) is not None and len(store.queues()) == 1)
+    assert in_child(lambda: insert_one(store) is not None and len(store.reads.queues()) == 1)
     assert in_child(lambda: store.close() is None), "nor does it close its parent's"
     insert_one(store)
-    assert store.queues()[0].due == 3
+    assert store.reads.queues()[0].due == 3
 
 
 def test_a_folder_that_goes_while_it_is_called_troubles_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

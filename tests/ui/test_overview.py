@@ -133,7 +133,7 @@ def _succeeded(served: Served, until: str) -> int:
     """How many jobs, runs of dags aside, succeeded in the store before then."""
     found, before = 0, None
     while True:
-        page = served.app.store.find_jobs(JobFilter(state=JobState.SUCCEEDED), 500, before)
+        page = served.app.store.reads.find_jobs(JobFilter(state=JobState.SUCCEEDED), 500, before)
         ends = [view.ended_at for view in page.jobs if view.version is None]
         found += sum(end is not None and end < datetime.fromisoformat(until) for end in ends)
         if (before := page.next) is None:

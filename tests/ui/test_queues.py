@@ -98,12 +98,12 @@ def test_what_waits_in_a_queue_is_cancelled_after_its_name_was_typed(page: Page,
     dialog.get_by_role("textbox").fill("purged")
     dialog.get_by_role("button", name="Cancel 5 jobs").click()
     expect(page.locator(".operation")).to_contain_text("cancel done: 5 jobs changed", timeout=SOON_MS)
-    jobs = served.app.store.find_jobs(JobFilter(queue="purged"), 100).jobs
+    jobs = served.app.store.reads.find_jobs(JobFilter(queue="purged"), 100).jobs
     assert [view.state for view in jobs] == [JobState.CANCELLED] * 5
 
 
 def test_a_limit_is_changed_while_jobs_wait_and_is_what_code_says_again(page: Page, served: Served) -> None:
-    served.app.store.declare_limits({"stripe": concurrency(5)})
+    served.app.store.limits.declare_limits({"stripe": concurrency(5)})
     show(page, served.address, "/queues?tab=limits&limit=stripe")
     drawer = page.get_by_role("dialog", name="Limit of stripe")
     drawer.get_by_label("So many starts in a while").check()
@@ -120,8 +120,8 @@ def test_a_limit_is_changed_while_jobs_wait_and_is_what_code_says_again(page: Pa
 
 def test_a_breaker_that_is_open_is_told_on_every_tab(page: Page, served: Served) -> None:
     store = served.app.store
-    store.declare_limits({"frail": breaker(failures=1, pause="1h")})
-    store.end_probes([(LimitKey("frail", ""), store.find_jobs(JobFilter(), 1).jobs[0].id, True)])
+    store.limits.declare_limits({"frail": breaker(failures=1, pause="1h")})
+    store.limits.end_probes([(LimitKey("frail", ""), store.reads.find_jobs(JobFilter(), 1).jobs[0].id, True)])
     for tab in ("queues", "gates", "tenants", "limits"):
         show(page, served.address, f"/queues?tab={tab}")
         expect(page.locator(".notice").filter(has_text="The breaker of frail is open.")).to_be_visible()
@@ -129,8 +129,8 @@ def test_a_breaker_that_is_open_is_told_on_every_tab(page: Page, served: Served)
     page.get_by_role("link", name="See it").click()
     keys = page.get_by_role("dialog").get_by_role("table", name="Keys of the limit")
     expect(keys).to_contain_text("open")
-    store.end_probes([(LimitKey("frail", ""), store.find_jobs(JobFilter(), 1).jobs[0].id, False)])
-    store.set_limit("frail", concurrency(1))
+    store.limits.end_probes([(LimitKey("frail", ""), store.reads.find_jobs(JobFilter(), 1).jobs[0].id, False)])
+    store.limits.set_limit("frail", concurrency(1))
 
 
 def test_a_gate_says_what_it_will_do_before_it_is_in_force_and_is_lifted(page: Page, served: Served) -> None:

@@ -51,13 +51,13 @@ def test_a_worker_is_asked_to_claim_nothing_to_go_on_and_to_stop(page: Page, ser
     expect(state).to_have_text("working")
     page.get_by_role("button", name="Claim nothing more").click()
     expect(state).to_have_text("quiet", timeout=SOON_MS)
-    assert served.app.store.asked_of(ghost) == "quiet"
+    assert served.app.store.operations.asked_of(ghost) == "quiet"
     page.get_by_role("button", name="Claim again").click()
     expect(state).to_have_text("working", timeout=SOON_MS)
     page.get_by_role("button", name="Stop…").click()
     page.get_by_role("button", name="Stop it").click()
     expect(state).to_have_text("stopping", timeout=SOON_MS)
-    assert served.app.store.asked_of(ghost) == "stop"
+    assert served.app.store.operations.asked_of(ghost) == "stop"
 
 
 def test_a_worker_tells_what_it_is_and_what_it_has(page: Page, served: Served, ghost: WorkerId) -> None:

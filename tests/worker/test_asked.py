@@ -7,7 +7,7 @@ from tickwork.errors import WaitTimeout
 
 
 def only_worker(app: Tickwork) -> WorkerId:
-    (worker,) = eventually(lambda: [one for one in app.store.workers() if one.state == "running"])
+    (worker,) = eventually(lambda: [one for one in app.store.reads.workers() if one.state == "running"])
     return WorkerId(worker.id)
 
 
@@ -28,9 +28,9 @@ def test_a_quiet_worker_claims_nothing_until_it_goes_on(app: Tickwork) -> None:
         first = work.enqueue()
         assert first.wait(10) == "succeeded"
         worker = only_worker(app)
-        assert app.store.ask_worker(worker, "quiet")
+        assert app.store.operations.ask_worker(worker, "quiet")
         eventually(lambda: still_queued(work.enqueue()), what="nothing is claimed any more")
-        assert app.store.ask_worker(worker, None)
+        assert app.store.operations.ask_worker(worker, None)
         eventually(lambda: not app.jobs(state="queued"))
 
 
@@ -43,6 +43,6 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_runs_and_leaves(app: Tickw
         worker = only_worker(app)
         last = work.enqueue()
         assert last.wait(10) == "succeeded"
-        assert app.store.ask_worker(worker, "stop")
-        eventually(lambda: worker not in {one.id for one in app.store.workers()})
+        assert app.store.operations.ask_worker(worker, "stop")
+        eventually(lambda: worker not in {one.id for one in app.store.reads.workers()})
         assert work.enqueue().state == "queued"

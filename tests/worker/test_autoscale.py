@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
+from tests.replaced import Replaced
 from tests.store.builders import HOUR, a_job, jobs, register
 from tests.worker.quiet import QuietPools, a_worker
 from tickwork.core.autoscale import AutoscaleRange
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.placement.needs import read_needs, read_offer
+from tickwork.store.reads.verbs import ReadVerbs
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.autoscale import Autoscaler
@@ -44,9 +47,15 @@ class CountingStore(SqliteStore):
 
     asked = 0
 
-    def backlog(self, *args: object) -> list[object]:  # type: ignore[override]
-        self.asked += 1
-        return super().backlog(*args)  # type: ignore[arg-type,return-value]
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(":memory:", clock=clock)
+        backlog = self.reads.backlog
+
+        def counted(*args: Any) -> Any:
+            self.asked += 1
+            return backlog(*args)
+
+        self.reads = cast("ReadVerbs", Replaced(self.reads, backlog=counted))
 
 
 class Scene:
@@ -54,7 +63,7 @@ class Scene:
 
     def __init__(self, **options: object) -> None:
         self.clock = VirtualClock()
-        self.store = CountingStore(":memory:", clock=self.clock)
+        self.store = CountingStore(self.clock)
         self.crew = Crew(1)
         rule = AutoscaleRange(low=1, high=4)
         self.autoscaler = Autoscaler(rule, self.crew, 4 * EACH, self.store, ["default"], ["t"])
@@ -120,16 +129,16 @@ def test_a_constant_load_changes_nothing(scene: Scene) -> None:
 def test_the_store_is_asked_only_while_all_slots_are_taken(scene: Scene) -> None:
     scene.store.insert_jobs([*jobs(1), *jobs(10, delay=HOUR)])
     scene.pass_time(60)
-    assert scene.store.asked == 0
+    assert scene.store.reads.asked == 0
     scene.store.insert_jobs(jobs(1))
     scene.pass_time(60, step=0.1)
-    assert 50 <= scene.store.asked <= 61
+    assert 50 <= scene.store.reads.asked <= 61
     assert scene.crew.sizes == [], "nothing waits"
     scene.store.insert_jobs(jobs(30))
     scene.pass_time(10)
-    asked = scene.store.asked
+    asked = scene.store.reads.asked
     scene.pass_time(60)
-    assert (scene.crew.count, scene.store.asked) == (4, asked), "there cannot be more of them"
+    assert (scene.crew.count, scene.store.reads.asked) == (4, asked), "there cannot be more of them"
 
 
 def test_what_waits_for_something_else_than_a_slot_does_not_make_it_grow() -> None:

@@ -19,7 +19,7 @@ from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import LimitUse
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retry import RetryPolicy
-from tickwork.store.base import Finish
+from tickwork.store.attempts import Finish
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.worker import Worker
@@ -34,7 +34,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.store = SqliteStore(":memory:", clock=self.clock)
-        self.store.declare_limits({NAME: breaker(failures=3, window="1m", pause="1m")})
+        self.store.limits.declare_limits({NAME: breaker(failures=3, window="1m", pause="1m")})
         self.worker, self.pools = self.start()
 
     def start(self) -> tuple[Worker, QuietPools]:
@@ -107,7 +107,7 @@ def test_an_app_that_fails_is_paused(app: Tickwork) -> None:
     with app.worker(concurrency=1):
         asked = [call.enqueue(n) for n in range(20)]
         eventually(lambda: len(calls) >= 5)
-        held = eventually(lambda: [job for job in asked if app.store.hold(job.view.id) is not None])
+        held = eventually(lambda: [job for job in asked if app.store.limits.hold(job.view.id) is not None])
     assert 5 <= len(calls) <= 7
     assert "5 failures in 1m" in str(held[0].why())
 
@@ -115,12 +115,12 @@ def test_an_app_that_fails_is_paused(app: Tickwork) -> None:
 def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(app: Tickwork) -> None:
     store, clock = app.store, SystemClock()
     worker, pools = a_worker(store, clock)
-    store.declare_limits({"one": concurrency(1)})
+    store.limits.declare_limits({"one": concurrency(1)})
     job_limits = JobLimits(slots=(LimitUse("one", "", 1),))
     first, second = store.insert_jobs([a_job(job_limits=job_limits), a_job(job_limits=job_limits)])
     worker.tick(clock.monotonic())
     assert list(pools.given) == [first]
-    assert store.hold(second) is not None
+    assert store.limits.hold(second) is not None
     stored = decide(Policy(), 0, 0, False, Succeeded(b"null"), Random(0))
     with store.connection() as tx:
         assert store.finish_attempts([Finish(first, 1, ClaimId(pools.given[first].claim), stored)], (), tx) == {first}

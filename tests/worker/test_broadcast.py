@@ -25,10 +25,10 @@ def stack() -> Iterator[ExitStack]:
 
 def start(app: Tickwork, stack: ExitStack, count: int, **options: object) -> None:
     """Start workers of this app, and return when all are known."""
-    before = len(app.store.workers())
+    before = len(app.store.reads.workers())
     for _ in range(count):
         stack.enter_context(app.worker(concurrency=2, **options))  # type: ignore[arg-type]
-    eventually(lambda: len(app.store.workers()) == before + count)
+    eventually(lambda: len(app.store.reads.workers()) == before + count)
 
 
 def workers_of(jobs: list[Job]) -> list[str | None]:
@@ -45,7 +45,7 @@ def test_it_runs_once_on_each_worker_which_knows_its_number(app: Tickwork, stack
     start(app, stack, 3)
     jobs = app.broadcast(reload, what="prices")
     assert [job.result(timeout=10) for job in jobs] == [("prices", n, 3) for n in range(3)]
-    assert sorted(filter(None, workers_of(jobs))) == sorted(one.id for one in app.store.workers())
+    assert sorted(filter(None, workers_of(jobs))) == sorted(one.id for one in app.store.reads.workers())
 
 
 def test_it_reaches_a_busy_worker_when_that_has_a_free_slot(app: Tickwork, stack: ExitStack) -> None:

@@ -75,7 +75,7 @@ def test_it_does_not_start_when_the_lease_ends_while_its_start_is_stored(
     assert scene.given() == set()
     monkeypatch.undo()
     scene.tick()
-    assert [one.state for one in scene.store.attempts(suspect)][-1] == "released", "it is not blamed"
+    assert [one.state for one in scene.store.reads.attempts(suspect)][-1] == "released", "it is not blamed"
 
 
 def test_it_waits_until_nothing_else_is_held_and_nothing_is_claimed_beside_it(scene: Scene) -> None:
@@ -99,7 +99,7 @@ def test_it_waits_until_nothing_else_is_held_and_nothing_is_claimed_beside_it(sc
     scene.pools.end([suspect])
     scene.tick()
     assert scene.given() == set(later)
-    assert scene.store.get_jobs([suspect])[suspect].losses == 0
+    assert scene.store.reads.get_jobs([suspect])[suspect].losses == 0
 
 
 def test_two_of_them_run_one_after_the_other(scene: Scene) -> None:
@@ -128,7 +128,7 @@ def test_a_release_gives_it_back_uncharged(scene: Scene) -> None:
     (suspect,) = scene.suspects()
     scene.tick()
     scene.worker.release()
-    view = scene.store.get_jobs([suspect])[suspect]
+    view = scene.store.reads.get_jobs([suspect])[suspect]
     assert (view.state, view.losses) == (JobState.QUEUED, 3)
 
 
@@ -144,7 +144,7 @@ def test_one_that_was_reclaimed_meanwhile_does_not_begin(scene: Scene) -> None:
 
 def test_why_tells_of_it(scene: Scene) -> None:
     (suspect,) = scene.suspects()
-    view = scene.store.get_jobs([suspect])[suspect]
+    view = scene.store.reads.get_jobs([suspect])[suspect]
     assert explain(view, [], scene.store.now()).endswith(
         "the workers of its last 3 attempts died, so it runs alone in its worker"
     )

@@ -8,7 +8,7 @@ import pytest
 
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy, TaskDefinition
-from tickwork.store.base import Claims, Exchange
+from tickwork.store.attempts import Claims, Exchange
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.heartbeat import Lease
@@ -52,6 +52,8 @@ class Looks:
     def __init__(self, again_s: dict[str, float | None], jobs: list[Claimed]) -> None:
         self.again_s = again_s
         self.jobs = jobs
+        self.reads = Mock(**{"due_tasks.return_value": set()})
+        self.operations = Mock(**{"asked_of.return_value": None})
 
     def exchange(self, worker: str, endings: object, logs: object, queues: object, tasks: tuple[str, ...], *_: object):  # type: ignore[no-untyped-def]
         jobs, self.jobs = self.jobs, []

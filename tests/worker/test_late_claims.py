@@ -47,5 +47,5 @@ def test_what_a_stopped_server_claims_when_it_goes_on_is_given_back(monkeypatch:
         assert len(store.claim_jobs(lease.worker, ["default"], ["t"], 1).jobs) == 1, "the late claim"
         clock.advance(timedelta(seconds=5))
         worker.tick(clock.monotonic())
-    assert store.get_jobs([JOB])[JOB].state is JobState.QUEUED
-    assert [one.state for one in store.attempts(JOB)] == ["released"]
+    assert store.reads.get_jobs([JOB])[JOB].state is JobState.QUEUED
+    assert [one.state for one in store.reads.attempts(JOB)] == ["released"]

@@ -52,7 +52,7 @@ class Scene:
 
     def states(self) -> list[str]:
         """How the first attempt of each ended: that which had begun, that which waited, and the other."""
-        return [self.store.attempts(job)[0].state for job in (self.begun, self.waits, self.other)]
+        return [self.store.reads.attempts(job)[0].state for job in (self.begun, self.waits, self.other)]
 
     def is_over(self) -> bool:
         return state_of(self.store, self.begun) is JobState.FAILED

@@ -60,8 +60,8 @@ def test_each_worker_has_a_label_of_its_own_that_only_jobs_for_it_need(store: Sq
     for worker, _ in workers:
         worker.tick(clock.monotonic())
         clock.advance(SECOND)
-    names = [view.id for view in store.workers()]
-    assert [view.offer.labels for view in store.workers()] == [{own_label(name)} for name in names]
+    names = [view.id for view in store.reads.workers()]
+    assert [view.offer.labels for view in store.reads.workers()] == [{own_label(name)} for name in names]
     ids = [insert_one(store, needing(**{own_label(name): True})) for name in reversed(names)]
     for worker, _ in workers:
         worker.tick(clock.monotonic())
@@ -70,7 +70,7 @@ def test_each_worker_has_a_label_of_its_own_that_only_jobs_for_it_need(store: Sq
 
 def test_limited_jobs_are_not_taken_ahead(store: SqliteStore, clock: VirtualClock) -> None:
     """Short jobs make a worker hold more than its slots, of plain ones alone."""
-    store.declare_limits({"many": concurrency(4)})  # where it stays half empty, it may be
+    store.limits.declare_limits({"many": concurrency(4)})  # where it stays half empty, it may be
     worker, pools = a_worker(store, clock, slots=2)
     for _ in range(100):  # short ones, after which it takes ahead
         insert_one(store, a_job())
@@ -92,7 +92,7 @@ def test_an_app_places_jobs_by_what_they_need(app: Tickwork) -> None:
 
     with app.worker(concurrency=2):
         job = train.enqueue()
-        eventually(lambda: [view for view in app.store.workers() if view.state == "running"])
+        eventually(lambda: [view for view in app.store.reads.workers() if view.state == "running"])
         assert job.state == "queued"
         with app.worker(concurrency=2, labels="gpu", resources={"mem": "2GB"}):
             assert job.result(timeout=10) == 1

@@ -82,7 +82,7 @@ def test_a_job_that_it_gets_again_runs_once_and_ends_by_the_second_claim(
     pools.end([job_id, neighbour])
     worker.tick(clock.monotonic())
     assert state_of(store, job_id) is state_of(store, neighbour) is JobState.SUCCEEDED
-    assert [one.state for one in store.attempts(job_id)] == ["succeeded"]
+    assert [one.state for one in store.reads.attempts(job_id)] == ["succeeded"]
 
 
 def test_two_jobs_of_one_process_that_it_gets_again_run_once(
@@ -124,4 +124,4 @@ def test_an_end_that_the_store_has_lost_is_noticed(store: SqliteStore, clock: Vi
     pools.end([job_id])
     worker.tick(clock.monotonic())
     assert state_of(store, job_id) is JobState.SUCCEEDED
-    assert [one.state for one in store.attempts(job_id)] == ["released", "succeeded"]
+    assert [one.state for one in store.reads.attempts(job_id)] == ["released", "succeeded"]

@@ -132,7 +132,7 @@ def test_a_worker_puts_off_the_retries_of_what_fails_together_and_charges_nothin
     worker.tick(clock.monotonic())
     pools.end(ids, "failed")
     worker.tick(clock.monotonic())
-    views = store.get_jobs(ids).values()
+    views = store.reads.get_jobs(ids).values()
     waits = sorted((view.run_at - store.now()).total_seconds() for view in views)
     assert waits[0] >= 1
     assert 18 <= waits[-1] <= 22  # at 10 a second
@@ -148,4 +148,4 @@ def test_what_a_worker_gives_back_is_not_put_off() -> None:
     pools.end(ids, "released")
     worker.drain()
     worker.tick(clock.monotonic())
-    assert {view.run_at for view in store.get_jobs(ids).values()} == {store.now()}
+    assert {view.run_at for view in store.reads.get_jobs(ids).values()} == {store.now()}

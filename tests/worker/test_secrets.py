@@ -35,7 +35,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def stored(app: Tickwork) -> SealedSecret:
-    sealed = app.store.get_secret("TOKEN")
+    sealed = app.store.access.get_secret("TOKEN")
     assert sealed is not None
     return sealed
 
@@ -57,18 +57,18 @@ class TestVault:
     def test_a_value_that_was_moved_or_changed_in_the_store_does_not_open(self, app: Tickwork) -> None:
         vault(app).put("TOKEN", CANARY, "ada")
         sealed = stored(app)
-        app.store.put_secret("OTHER", sealed, "mallory")
+        app.store.access.put_secret("OTHER", sealed, "mallory")
         with pytest.raises(SecretError, match="was changed in the store"):
             vault(app).get("OTHER")
         for changed in (sealed._replace(text=sealed.text[:-8] + "AAAAAAA="), sealed._replace(uses=("task:mail",))):
-            app.store.put_secret("TOKEN", changed, "mallory")
+            app.store.access.put_secret("TOKEN", changed, "mallory")
             with pytest.raises(SecretError, match="was changed in the store"):
                 vault(app).get("TOKEN")
 
     def test_a_value_that_was_copied_to_another_store_does_not_open_there(self, app: Tickwork, tmp_path: Path) -> None:
         vault(app).put("TOKEN", CANARY, "ada")
         other = Tickwork(f"sqlite:///{tmp_path}/other.db")
-        other.store.put_secret("TOKEN", stored(app), "mallory")
+        other.store.access.put_secret("TOKEN", stored(app), "mallory")
         with pytest.raises(SecretError, match="or copied from another store or namespace"):
             vault(other).get("TOKEN")
         other.close()
@@ -96,7 +96,7 @@ class TestVault:
 
     def test_what_somebody_wrote_beside_a_secret_is_not_sealed_with_its_next_value(self, app: Tickwork) -> None:
         vault(app).put("TOKEN", CANARY, "ada", uses=["task:charge"])
-        app.store.put_secret("TOKEN", stored(app)._replace(uses=("task:spy",)), "mallory")
+        app.store.access.put_secret("TOKEN", stored(app)._replace(uses=("task:spy",)), "mallory")
         with pytest.raises(SecretError, match="was changed in the store"):
             vault(app).put("TOKEN", OTHER, "ada")
 
@@ -411,7 +411,7 @@ class TestTasks:
         vault(app, **{KEY: "cd" * 32}).put("TOKEN", CANARY, "ada")
         with pytest.raises(JobFailed, match="sealed with another key"):
             app.named("asks").enqueue(name="TOKEN").result(timeout=20)
-        app.store.put_secret("TOKEN", SealedSecret("nonsense", ()), "mallory")
+        app.store.access.put_secret("TOKEN", SealedSecret("nonsense", ()), "mallory")
         with pytest.raises(JobFailed, match="the secret does not open"):
             app.named("asks").enqueue(name="TOKEN").result(timeout=20)
         assert app.named("asks").enqueue(name="OUR_TOKEN").result(timeout=20) == "***"

@@ -152,7 +152,7 @@ def test_a_heartbeat_tells_what_is_asked_of_its_worker_once(app: Tickwork) -> No
     heartbeat = Heartbeat(app.store, lease, told.append)
     asks: tuple[Ask | None, ...] = (None, "quiet", "quiet", None, "stop")
     for asked in asks:
-        app.store.ask_worker(WorkerId("w"), asked)
+        app.store.operations.ask_worker(WorkerId("w"), asked)
         heartbeat.tick(0.0)
     assert told == ["quiet", None, "stop"]
 

@@ -75,7 +75,7 @@ class ApplyPlan:
         self._schedules = schedules
         self._found = found
         self._source = source
-        self._marked = self._store.declared_by(source) if source is not None and prune else []
+        self._marked = self._store.hooks.declared_by(source) if source is not None and prune else []
         schedules.check_calendars(found.all_specs, found.calendars)
         self._gone = self._find_gone()
         self._check_gone()
@@ -113,7 +113,7 @@ class ApplyPlan:
         """Return the facts of the steps that a dag loses, and of the steps that it gains."""
         if change.kind != "dag" or change.was is None:
             return {}, {}
-        was = self._store.dag_version(change.name, change.was)
+        was = self._store.reads.dag_version(change.name, change.was)
         old, new = ({} if was is None else was.graph.by_name), self._found.dags[change.name].graph.by_name
         lost = {name: dag_changes.step_facts(step) for name, step in old.items() if name not in new}
         return lost, {name: dag_changes.step_facts(step) for name, step in new.items() if name not in old}
@@ -125,27 +125,27 @@ class ApplyPlan:
         """
         found, store = self._found, self._store
         for name, value in found.calendars.items():
-            store.put_calendar(calendar_name(name), value)
+            store.schedules.put_calendar(calendar_name(name), value)
         for dag in found.dags.values():
-            store.put_dag(dag.graph)
+            store.dags.put_dag(dag.graph)
         self._schedules.put(found.all_specs)
         self._schedules.pause_as_said(found.all_specs)
-        store.put_hooks(list(found.hooks.values()))
+        store.hooks.put_hooks(list(found.hooks.values()))
         if self._source is not None:
-            store.mark_declared(self._source, self._declared())
+            store.hooks.mark_declared(self._source, self._declared())
         self._delete()
 
     def _delete(self) -> None:
         """Delete what the source no longer declares, and remove the source's marks on it."""
         store = self._store
-        store.delete_schedules(self._names("schedule"))
-        store.delete_hooks(self._names("hook"))
+        store.schedules.delete_schedules(self._names("schedule"))
+        store.hooks.delete_hooks(self._names("hook"))
         for name in self._names("dag"):
-            store.delete_dag(name)
+            store.dags.delete_dag(name)
         for name in self._names("calendar"):
-            store.delete_calendar(name)
+            store.schedules.delete_calendar(name)
         declared = set(self._declared())
-        store.forget_declared(one for one in self._marked if one not in declared)
+        store.hooks.forget_declared(one for one in self._marked if one not in declared)
 
     def _declared(self) -> list[DeclaredThing]:
         """Return the kind and name of everything that the source declares now."""
@@ -166,10 +166,10 @@ class ApplyPlan:
         declared, store = set(self._declared()), self._store
         gone = [one for one in self._marked if one not in declared]
         there: Mapping[str, Iterable[str]] = {
-            "schedule": store.get_schedules([one.name for one in gone if one.kind == "schedule"]),
-            "dag": {view.name for view in store.dags()} if any(one.kind == "dag" for one in gone) else (),
-            "calendar": store.calendars() if any(one.kind == "calendar" for one in gone) else (),
-            "hook": [one.name for one in gone if one.kind == "hook" and store.get_hook(one.name) is not None],
+            "schedule": store.schedules.get_schedules([one.name for one in gone if one.kind == "schedule"]),
+            "dag": {view.name for view in store.dags.list_dags()} if any(one.kind == "dag" for one in gone) else (),
+            "calendar": store.schedules.calendars() if any(one.kind == "calendar" for one in gone) else (),
+            "hook": [one.name for one in gone if one.kind == "hook" and store.hooks.get_hook(one.name) is not None],
         }
         return [one for one in gone if one.name in there[one.kind]]
 
@@ -207,14 +207,14 @@ class ApplyPlan:
         store = self._store
         match one.kind:
             case "dag":
-                view = next(iter(store.dags(one.name)), None)
+                view = next(iter(store.dags.list_dags(one.name)), None)
                 return {} if view is None else {"version": view.version, **_dag_whole(view.graph)}
             case "schedule":
-                return declared_schedule(store.get_schedules([one.name])[one.name].spec)
+                return declared_schedule(store.schedules.get_schedules([one.name])[one.name].spec)
             case "calendar":
-                return declared_calendar(store.calendars()[one.name])
+                return declared_calendar(store.schedules.calendars()[one.name])
             case "hook":
-                hook = store.get_hook(one.name)
+                hook = store.hooks.get_hook(one.name)
                 return {} if hook is None else declared_hook(hook.hook)
             case _:
                 assert_never(one.kind)
@@ -223,11 +223,11 @@ class ApplyPlan:
 
     def _dags(self) -> Iterator[PlannedChange]:
         """Yield the changes of dags. A dag that was deleted continues its version numbers."""
-        newest = {view.name: view for view in self._store.dags()} if self._found.dags else {}
+        newest = {view.name: view for view in self._store.dags.list_dags()} if self._found.dags else {}
         for name, dag in self._found.dags.items():
             view = newest.get(name)
             if view is None:
-                was = next(iter(self._store.dags(name)), None)  # a deleted dag
+                was = next(iter(self._store.dags.list_dags(name)), None)  # a deleted dag
                 version = 1 if was is None else was.version + (digest(was.graph) != digest(dag.graph))
                 self._whole[DeclaredThing("dag", name)] = _dag_whole(dag.graph)
                 yield PlannedChange(kind="dag", name=name, change="new", version=version)
@@ -239,20 +239,20 @@ class ApplyPlan:
                 yield PlannedChange(kind="dag", name=name, change="changed", fields=fields, **numbers)
 
     def _calendars(self) -> Iterator[PlannedChange]:
-        stored = self._store.calendars() if self._found.calendars else {}
+        stored = self._store.schedules.calendars() if self._found.calendars else {}
         for name, value in self._found.calendars.items():
             old = declared_calendar(stored[name]) if name in stored else None
             yield self._change("calendar", name, old, declared_calendar(value))
 
     def _specs(self) -> Iterator[PlannedChange]:
-        stored = self._store.get_schedules([spec.name for spec in self._found.all_specs])
+        stored = self._store.schedules.get_schedules([spec.name for spec in self._found.all_specs])
         for spec in self._found.all_specs:
             old = _as_it_stands(stored[spec.name], spec) if spec.name in stored else None
             yield self._change("schedule", spec.name, old, declared_schedule(spec))
 
     def _hooks(self) -> Iterator[PlannedChange]:
         for name, hook in self._found.hooks.items():
-            view = self._store.get_hook(name)
+            view = self._store.hooks.get_hook(name)
             old = None if view is None else declared_hook(view.hook)
             yield self._change("hook", name, old, declared_hook(hook))
 

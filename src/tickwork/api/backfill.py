@@ -136,7 +136,7 @@ class Backfill:
         """
         jobs = self._client.enqueue([self._job(due, limit) for due in dues])
         earlier = [job.id for job in jobs if not job.is_new]
-        views = self._client.store.get_jobs(earlier) if earlier else {}
+        views = self._client.store.reads.get_jobs(earlier) if earlier else {}
         failed = [one.id for one in views.values() if one.state.ended and one.state is not JobState.SUCCEEDED]
         if self._in_order:
             failed = [id for id in failed if not views[id].discarded]
@@ -155,7 +155,7 @@ class Backfill:
         """
         check(not self._in_order, f"Schedule {self._name!r} has wait_for_previous; its backfill is not stored at once.")
         limit = f"backfill:{self._name}"
-        self._client.store.declare_limits({limit: concurrency(self._max_parallel, name=limit)})
+        self._client.store.limits.declare_limits({limit: concurrency(self._max_parallel, name=limit)})
         found: list[JobId] = []
         for first in range(0, len(self._dues), PAGE):
             found += [job.id for job in self._stored(self._dues[first : first + PAGE], limit)]

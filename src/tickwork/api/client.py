@@ -89,15 +89,15 @@ class Client:
         """Return the job with this id, or the job that holds (else last held) this key. None: there is none."""
         if (id is None) == (key is None):
             raise errors.InvalidInput("say which job: an id or a key, and only one of them.")
-        found = JobId(id) if id is not None else self.store.find_key(read_option("key", key))
-        view = self.store.get_jobs([found]).get(found) if found else None
+        found = JobId(id) if id is not None else self.store.reads.find_key(read_option("key", key))
+        view = self.store.reads.get_jobs([found]).get(found) if found else None
         return Job(self, view.id, view) if view else None
 
     def jobs(self, which: JobFilter, limit: int = 100, cursor: str | None = None) -> Page[Job]:
         """Return one page of matching jobs, newest first. `next_cursor` is the cursor of the next page."""
         if not 1 <= limit <= PAGE:
             raise errors.InvalidInput(f"limit must be from 1 to {PAGE}, not {limit!r}. Follow next_cursor for more.")
-        views = self.store.list_jobs(which, limit, JobId(cursor) if cursor else None)
+        views = self.store.reads.list_jobs(which, limit, JobId(cursor) if cursor else None)
         return Page([Job(self, view.id, view) for view in views], views[-1].id if len(views) == limit else None)
 
     def cancel(self, which: JobFilter, perform: Perform = _plainly) -> int:
@@ -126,7 +126,7 @@ class Client:
         """Group the newest `most` dead letters by error, most frequent first, and return whether these were all."""
         found, before, looked = ErrorGroups(by), None, 0
         while looked < most:
-            page = self.store.find_failures(which, min(PAGE, most - looked), before)
+            page = self.store.reads.find_failures(which, min(PAGE, most - looked), before)
             found.add(page.failures)
             looked, before = looked + len(page.failures), page.next
             if before is None:
@@ -135,10 +135,10 @@ class Client:
 
     def unknown_task(self, name: str) -> str | None:
         """Return a warning for a task that no worker has reported, with the nearest known name. None: it is known."""
-        if name in BUILT_IN or name.startswith("@") or self.store.task_definition(name) is not None:
+        if name in BUILT_IN or name.startswith("@") or self.store.reads.task_definition(name) is not None:
             return None
-        known = {one.name for one in self.store.task_definitions(PAGE)}
-        known.update(task for worker in self.store.workers() for task in worker.tasks)
+        known = {one.name for one in self.store.reads.task_definitions(PAGE)}
+        known.update(task for worker in self.store.reads.workers() for task in worker.tasks)
         if name in known:
             return None
         near = get_close_matches(name, known, n=1)
@@ -147,10 +147,10 @@ class Client:
 
     def unknown_dag(self, name: str) -> str | None:
         """Return a warning for a dag that is not stored, with the nearest stored name; None for a stored dag."""
-        definition = self.store.task_definition(name)
+        definition = self.store.reads.task_definition(name)
         if definition is not None and definition.version is not None:
             return None
-        known = [one.name for one in self.store.task_definitions(PAGE) if one.version is not None]
+        known = [one.name for one in self.store.reads.task_definitions(PAGE) if one.version is not None]
         near = get_close_matches(name, known, n=1)
         mean = f" Did you mean {near[0]!r}?" if near else ""
         return (
@@ -162,7 +162,7 @@ class Client:
         """Wait until at least one of these jobs has ended, in any state; return those. Deleted jobs count as ended."""
         wait_s = _FIRST_LOOK_S
         while jobs:
-            views = self.store.get_jobs([job.id for job in jobs])
+            views = self.store.reads.get_jobs([job.id for job in jobs])
             ended = [job for job in jobs if job.id not in views or views[job.id].state.ended]
             if ended:
                 return [Job(self, job.id, views.get(job.id)) for job in ended]
@@ -175,19 +175,19 @@ class Client:
         store = self.store
         if view.state is not JobState.QUEUED:
             return why.explain(view, workers_of(store, view), store.now())
-        gates = [one.gate for one in store.gates()]
-        return why.explain(view, store.workers(), store.now(), store.hold(view.id), gates)
+        gates = [one.gate for one in store.limits.list_gates()]
+        return why.explain(view, store.reads.workers(), store.now(), store.limits.hold(view.id), gates)
 
     def queues(self) -> list[QueueView]:
-        return self.store.queues()
+        return self.store.reads.queues()
 
     def workers(self) -> list[WorkerView]:
-        return self.store.workers()
+        return self.store.reads.workers()
 
     def _pages(self, which: JobFilter, wanted: Callable[[JobView], bool]) -> Iterator[list[JobId]]:
         """Yield the ids of matching jobs for which `wanted` is true, a page at a time, newest first."""
         before: JobId | None = None
-        while views := self.store.list_jobs(which, PAGE, before):
+        while views := self.store.reads.list_jobs(which, PAGE, before):
             before = views[-1].id
             ids = [view.id for view in views if wanted(view)]
             if ids:
@@ -217,7 +217,7 @@ class Job:
         """All stored facts of the job, read now. Raises JobNotFound if it is gone."""
         # jobs in other states may be retried or discarded
         if self._view is None or self._view.state is not JobState.SUCCEEDED:
-            found = self._client.store.get_jobs([self.id]).get(self.id)
+            found = self._client.store.reads.get_jobs([self.id]).get(self.id)
             if found is None:
                 raise errors.JobNotFound(
                     f"job {self.id} is not in this store: it was never committed, or it was pruned."
@@ -316,11 +316,11 @@ class Job:
 
     def attempts(self) -> list[AttemptView]:
         """Return every attempt so far, oldest first."""
-        return self._client.store.attempts(self.id)
+        return self._client.store.reads.attempts(self.id)
 
     def logs(self, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
         """Return log output of its handlers that follows (attempt, seq); also while it runs."""
-        return self._client.store.logs(self.id, after, limit)
+        return self._client.store.reads.logs(self.id, after, limit)
 
     def why(self) -> str:
         """Explain in one sentence what the job waits for, where it runs, or how it ended."""
@@ -412,6 +412,6 @@ def _raise_ended(view: JobView) -> NoReturn:
 def workers_of(store: Store, view: JobView) -> list[WorkerView]:
     """Return the workers that `why.explain` needs: the worker that runs a job, or all workers for a queued job."""
     if view.state is JobState.QUEUED:
-        return store.workers()
-    one = store.worker(WorkerId(view.worker)) if view.state is JobState.RUNNING and view.worker else None
+        return store.reads.workers()
+    one = store.reads.worker(WorkerId(view.worker)) if view.state is JobState.RUNNING and view.worker else None
     return [] if one is None else [one]

@@ -82,15 +82,15 @@ class LimitCalls:
 
         Jobs that they held may start.
         """
-        return len(self.store.lift_gates(read_selectors(selects)))
+        return len(self.store.limits.lift_gates(read_selectors(selects)))
 
     def gates(self) -> list[GateView]:
         """Return the gates in force: who set each, why and when, and how many jobs it held, dropped and diverted."""
-        return self.store.gates()
+        return self.store.limits.list_gates()
 
     def limits(self) -> list[LimitView]:
         """Return the limits and breakers of the store by name, with their live jobs and the jobs that they hold."""
-        return self.store.limits()
+        return self.store.limits.list_limits()
 
     def set_limit(self, name: str, rule: Concurrency | Rate | Breaker | None) -> bool:
         """Override a limit, also for jobs that already wait: `app.set_limit("stripe", rate("5/s"))`.
@@ -100,7 +100,7 @@ class LimitCalls:
         """
         if rule is not None:
             _check_rule(rule)
-        return self.store.set_limit(read_text("the name of a limit", name), rule)
+        return self.store.limits.set_limit(read_text("the name of a limit", name), rule)
 
     def limit_of(self, queue: str) -> str:
         """Return the name of the only limit declared on a queue itself.
@@ -122,17 +122,17 @@ class LimitCalls:
 
     def set_weight(self, tenant: str, weight: int) -> None:
         """Set the fair-share weight of a tenant: its turns for each turn of a tenant of weight 1. From 1 to 100."""
-        self.store.set_weight(read_option("tenant", tenant), read_weight(weight))
+        self.store.limits.set_weight(read_option("tenant", tenant), read_weight(weight))
 
     def weights(self) -> dict[str, int]:
         """Return the tenants whose weight is not 1, with their weights."""
-        return self.store.weights()
+        return self.store.limits.weights()
 
     def _put(self, kind: Kind, given: Mapping[str, Any]) -> Gate:
         """Store a gate. Without `by`, its author is the user and host of this process."""
         now_us = to_us(self.store.now() - EPOCH)
         gate = read_gate(kind, {**given, "by": given.get("by") or _somebody()}, now_us)
-        self.store.put_gate(gate)
+        self.store.limits.put_gate(gate)
         return gate
 
     pause_async = twin(pause)

@@ -32,12 +32,12 @@ class Notifications:
         within a `window="5m"` are sent as one message.
         """
         made = new_notification(name, on, to, **given)
-        self._store.put_notification(made)
+        self._store.notifications.put_notification(made)
         return made
 
     def all(self) -> list[NotificationView]:
         """Return all notifications, by name, with their state."""
-        return self._store.notifications()
+        return self._store.notifications.list_notifications()
 
     def __getitem__(self, name: str) -> NotificationView:
         """Return one notification. Raises NotificationNotFound."""
@@ -48,7 +48,7 @@ class Notifications:
 
     def delete(self, name: str) -> bool:
         """Delete a notification; return False if there is none of that name."""
-        return self._store.delete_notification(name)
+        return self._store.notifications.delete_notification(name)
 
     def test(self, name: str) -> list[Job]:
         """Send a test message to all channels of a notification; return the jobs that deliver it."""
@@ -66,16 +66,16 @@ class Notifications:
         `sender=`, `to=`, `user=`, `password="${secret.NAME}"`). `queue=` is the queue of its delivery jobs.
         """
         made = new_channel(name, kind, **given)
-        self._store.put_channel(made)
+        self._store.notifications.put_channel(made)
         return made
 
     def channels(self) -> dict[str, Channel]:
         """Return the channels by name."""
-        return self._store.channels()
+        return self._store.notifications.list_channels()
 
     def delete_channel(self, name: str) -> bool:
         """Delete a channel; return False if there is none. Raises InvalidInput while a notification uses it."""
-        return self._store.delete_channel(name)
+        return self._store.notifications.delete_channel(name)
 
     put_async = twin(put)
     all_async = twin(all)

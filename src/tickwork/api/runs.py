@@ -51,7 +51,7 @@ class Run(Job):
     def graph(self) -> Graph:
         """The graph of that version. Raises InvalidInput if the job is not a run of a dag."""
         view = self.seen
-        found = None if view.version is None else self._client.store.dag_version(view.task, view.version)
+        found = None if view.version is None else self._client.store.reads.dag_version(view.task, view.version)
         if found is None:
             raise InvalidInput(f"job {self.id} is no run of a dag.")
         return found.graph
@@ -64,12 +64,12 @@ class Run(Job):
     def overview(self) -> list[StepLine]:
         """Return all steps as they are now, in the order of the dag, at the cost of two queries."""
         store = self._client.store
-        return _overview(self.graph, store.run_steps(self.id), store.step_times(self.id))
+        return _overview(self.graph, store.dags.run_steps(self.id), store.dags.step_times(self.id))
 
     def instances(self) -> list[InstanceView]:
         """Return the jobs of all steps so far, by step and number."""
         found: list[InstanceView] = []
-        while page := self._client.store.run_instances(self.id, PAGE, found[-1][:2] if found else ("", -1)):
+        while page := self._client.store.dags.run_instances(self.id, PAGE, found[-1][:2] if found else ("", -1)):
             found += page
         return found
 
@@ -113,14 +113,14 @@ class Run(Job):
         names = list(steps) or (list(self.graph.by_name) if params and not only_failed else None)
         if names is None and self.view.state is JobState.SUCCEEDED and not self._failed_steps():
             raise InvalidInput(f"nothing of run {self.id} failed. Name the steps that are to run again.")
-        if not self._client.store.rerun(self.id, names, args):
+        if not self._client.store.dags.rerun(self.id, names, args):
             raise InvalidInput(f"run {self.id} has not ended ({self.state}), so it cannot be run again.")
         self._view = None
         return self
 
     def _failed_steps(self) -> list[str]:
         """Return the steps that failed. A run that succeeded can have some: steps with `may_fail`."""
-        return failed_steps(one.standing for one in self._client.store.run_steps(self.id))
+        return failed_steps(one.standing for one in self._client.store.dags.run_steps(self.id))
 
     def _changed(self, params: Mapping[str, Any]) -> bytes:
         """Return the run's arguments as JSON, with `params` put over them.
@@ -157,7 +157,7 @@ class Run(Job):
             raise InvalidInput(
                 f"{by} may not answer step {step!r} of run {self.id}; {', '.join(known.approval.who)} may."
             )
-        if not self._client.store.answer(self.id, step, approved, by, note):
+        if not self._client.store.dags.answer(self.id, step, approved, by, note):
             raise InvalidInput(f"step {step!r} of run {self.id} does not wait for an answer: {self.why(step)}.")
 
     def why(self, step: str | None = None) -> str:
@@ -166,7 +166,7 @@ class Run(Job):
             return self.steps[step].why()
         if self.view.state is not JobState.RUNNING:
             return super().why()
-        return _told(self._client.store.run_steps(self.id))
+        return _told(self._client.store.dags.run_steps(self.id))
 
     overview_async = twin(overview)
     instances_async = twin(instances)
@@ -211,8 +211,8 @@ class Steps(Mapping[str, "Step"]):
     def _read(self) -> Steps:
         """Return the same mapping with all steps and states read now."""
         store, read = self._run._client.store, Steps(self._run)
-        read._views = {view.standing.step: view for view in store.run_steps(self._run.id)}
-        lines = _overview(self._run.graph, read._views.values(), store.step_times(self._run.id))
+        read._views = {view.standing.step: view for view in store.dags.run_steps(self._run.id)}
+        lines = _overview(self._run.graph, read._views.values(), store.dags.step_times(self._run.id))
         read._states = {line.name: line.state for line in lines}
         return read
 
@@ -257,7 +257,7 @@ class Step:
         return views[0] if views else None
 
     def _views_of(self, names: Sequence[str]) -> list[StepView]:
-        return self.run._client.store.run_steps(self.run.id, names)
+        return self.run._client.store.dags.run_steps(self.run.id, names)
 
     @property
     def job(self) -> Job | None:
@@ -273,7 +273,7 @@ class Step:
     def _jobs(self, first: int, most: int) -> list[Job]:
         """Return up to `most` jobs of the step's instances, from number `first` on."""
         client = self.run._client
-        views = client.store.step_jobs(self.run.id, self.base, first, most)
+        views = client.store.dags.step_jobs(self.run.id, self.base, first, most)
         return [Job(client, view.id, view) for view in views]
 
     @property

@@ -52,7 +52,7 @@ class Schedules(Mapping[str, "Schedule"]):
 
     def __getitem__(self, name: str) -> Schedule:
         """Return the schedule of that name. Raises ScheduleNotFound."""
-        found = self.store.get_schedules([name]).get(name)
+        found = self.store.schedules.get_schedules([name]).get(name)
         if found is None:
             raise ScheduleNotFound(
                 f"there is no schedule {name!r} in this store. One that code declares is stored when a worker with "
@@ -69,7 +69,7 @@ class Schedules(Mapping[str, "Schedule"]):
     def views(self) -> Iterator[ScheduleView]:
         """Yield all schedules with their state, read a page at a time."""
         after = ""
-        while page := self.store.list_schedules(PAGE, after):
+        while page := self.store.schedules.list_schedules(PAGE, after):
             yield from page
             after = page[-1].name
 
@@ -83,18 +83,18 @@ class Schedules(Mapping[str, "Schedule"]):
         Raises InvalidInput for a calendar that is not in the store.
         """
         self.check_calendars(specs)
-        self.store.put_schedules(specs)
+        self.store.schedules.put_schedules(specs)
         self.nudge()
         return [Schedule(self, spec.name) for spec in specs]
 
     def pause_as_said(self, specs: Sequence[ScheduleSpec]) -> None:
         """Pause the schedules that are declared as paused, also those that existed before."""
-        self.store.pause_schedules([spec.name for spec in specs if spec.paused])
+        self.store.schedules.pause_schedules([spec.name for spec in specs if spec.paused])
 
     def check_calendars(self, specs: Sequence[ScheduleSpec], beside: Container[str] = ()) -> None:
         """Raise InvalidInput if a schedule uses a calendar that is neither in the store nor in `beside`."""
         heeded = {name: spec for spec in specs for name in spec.calendar_names if name not in beside}
-        missing = sorted(set(heeded) - set(self.store.calendars())) if heeded else []
+        missing = sorted(set(heeded) - set(self.store.schedules.calendars())) if heeded else []
         if missing:
             raise InvalidInput(
                 f"schedule {heeded[missing[0]].name!r} heeds the calendar {missing[0]!r}, which is not in this store. "
@@ -106,7 +106,7 @@ class Schedules(Mapping[str, "Schedule"]):
 
         Without any live worker the answer is empty, since it is not known what code declares.
         """
-        live = [worker for worker in self.store.workers() if worker.state not in ("lost", "remote")]
+        live = [worker for worker in self.store.reads.workers() if worker.state not in ("lost", "remote")]
         declared = {name for worker in live for name in worker.schedules}
         return [view.name for view in self.views() if live and view.is_declared and view.name not in declared]
 
@@ -127,7 +127,7 @@ class Schedule:
     def view(self) -> ScheduleView:
         """All stored facts of the schedule, read now. Raises ScheduleNotFound if it is gone."""
         view, self._first = self._first, None
-        found = view or self._client.store.get_schedules([self.name]).get(self.name)
+        found = view or self._client.store.schedules.get_schedules([self.name]).get(self.name)
         if found is None:
             raise ScheduleNotFound(f"schedule {self.name!r} is not in this store any more.")
         return found
@@ -160,7 +160,7 @@ class Schedule:
         return upcoming(view.spec, view.standing, n, self._client.store.now(), self._calendars(view))
 
     def _calendars(self, view: ScheduleView) -> Calendars:
-        return self._client.store.calendars() if view.spec.calendar_names else NO_CALENDARS
+        return self._client.store.schedules.calendars() if view.spec.calendar_names else NO_CALENDARS
 
     def pause(
         self, reason: str | None = None, *, by: str | None = None, until: str | timedelta | datetime | None = None
@@ -172,14 +172,14 @@ class Schedule:
         ends = None if until is None else _end_of_pause(until, self._client.store.now())
         check_text("by", by)
         check_text("reason", reason)
-        return self._change(self._client.store.pause_schedules([self.name], by, reason, ends))
+        return self._change(self._client.store.schedules.pause_schedules([self.name], by, reason, ends))
 
     def resume(self) -> bool:
         """Resume the schedule; return False if it was not paused.
 
         Occurrences that came due meanwhile count as missed: the catch-up policy decides about them.
         """
-        return self._change(self._client.store.resume_schedules([self.name]))
+        return self._change(self._client.store.schedules.resume_schedules([self.name]))
 
     def _change(self, changed: list[str]) -> bool:
         """Wake the schedulers after a change. Raises ScheduleNotFound if the schedule is gone."""
@@ -196,7 +196,7 @@ class Schedule:
     def delete(self) -> bool:
         """Delete the schedule and the record of its fires; return False if it was gone. Its jobs go on."""
         self._first = None
-        return bool(self._client.store.delete_schedules([self.name]))
+        return bool(self._client.store.schedules.delete_schedules([self.name]))
 
     def fires(self, limit: int | None = None, before: datetime | None = None) -> Sequence[FireView]:
         """Return the outcomes of its occurrences before `before`, latest first.
@@ -204,7 +204,9 @@ class Schedule:
         Pages are read while iterating; with `limit`, at most that number is read at once.
         """
         return (
-            Pages(self._fires_before, before) if limit is None else self._client.store.fires(self.name, limit, before)
+            Pages(self._fires_before, before)
+            if limit is None
+            else self._client.store.schedules.fires(self.name, limit, before)
         )
 
     async def fires_async(self, limit: int | None = None, before: datetime | None = None) -> list[FireView]:
@@ -212,7 +214,7 @@ class Schedule:
         return await asyncio.to_thread(lambda: list(self.fires(limit, before)))
 
     def _fires_before(self, before: datetime | None) -> Page[FireView]:
-        found = self._client.store.fires(self.name, PAGE, before)
+        found = self._client.store.schedules.fires(self.name, PAGE, before)
         return Page(found, found[-1].due_at if len(found) == PAGE else None)
 
     def occurrences(self, start: datetime, end: datetime) -> list[datetime]:
@@ -244,7 +246,7 @@ class Schedule:
 
     def _job_of(self, view: ScheduleView) -> MakeJob:
         """Return a function that makes the job of an occurrence."""
-        made = template(view.spec, self._client.store.task_definition(view.spec.target))
+        made = template(view.spec, self._client.store.reads.task_definition(view.spec.target))
         spec, calendars = view.spec, self._calendars(view)
         rule = rule_of(spec.name, spec.rule, spec.policies.start, spec.policies.calendars)
         is_known = not missing_calendars(spec, calendars)

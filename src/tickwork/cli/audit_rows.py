@@ -44,14 +44,14 @@ def recorded(
     A change that returns False, 0 or an empty collection has changed nothing, and is not recorded.
     """
     from tickwork.cli.output import plain
-    from tickwork.store.admin.access import AuditRow, audit_value
+    from tickwork.store.admin.audit import AuditRow, audit_value
 
     def both() -> T:
         result = change()
         if result is None or result:
             rows = [told] if isinstance(told, AuditedChange) else told(result)
             values = ((one.target, audit_value(plain(one.before)), audit_value(plain(one.after))) for one in rows)
-            app.store.record_changes([AuditRow(by(), action, *value) for value in values])
+            app.store.audit.record_changes([AuditRow(by(), action, *value) for value in values])
         return result
 
     return app.store.in_one_transaction(both)

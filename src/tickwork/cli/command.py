@@ -242,7 +242,7 @@ def job_id(text: str) -> JobId:
 def found_jobs(app: Tickwork, ids: tuple[str, ...]) -> list[Job]:
     """Return the jobs with these ids, in this order. Raises JobNotFound if one is missing."""
     wanted = list(dict.fromkeys(job_id(text) for text in ids))
-    views = app.store.get_jobs(wanted)
+    views = app.store.reads.get_jobs(wanted)
     missing = [one for one in wanted if one not in views]
     if missing:
         raise JobNotFound(

@@ -11,7 +11,7 @@ from typing import TypeVar
 from tickwork.core.arguments.payload import storable
 from tickwork.http.auth.access import address_of
 from tickwork.http.request import Call, RequestChange
-from tickwork.store.admin.access import AuditRow, audit_value
+from tickwork.store.admin.audit import AuditRow, audit_value
 
 TARGET_LIMIT = 500  # characters
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
 def record(call: Call, action: str) -> None:
     """Add a row to the audit log for each change that the handler reported, or one for the call."""
     told = call.changes or ([] if call.is_idle else [RequestChange(call.request.url.path)])
-    call.app.store.record_changes([_row(call, action, one) for one in told])
+    call.app.store.audit.record_changes([_row(call, action, one) for one in told])
 
 
 def _row(call: Call, action: str, one: RequestChange) -> AuditRow:

@@ -75,7 +75,7 @@ class GroupCommit:
         """
         try:
             jobs = self._client.enqueue([one.job for one in batch])
-            views = self._client.store.get_jobs([job.id for job in jobs])
+            views = self._client.store.reads.get_jobs([job.id for job in jobs])
             for one, job in zip(batch, jobs, strict=True):
                 one.view = views.get(job.id)
         except Exception as error:

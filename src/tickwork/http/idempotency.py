@@ -48,7 +48,7 @@ async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaita
     """Carry out a request and keep its answer; if that was done before, return the kept answer."""
     store, who = call.app.store, call.who.name
     digest = await run_in_threadpool(_digest, call.request, data)
-    begun = await run_in_threadpool(store.begin_answer, who, key, digest, IN_FLIGHT_LIMIT)
+    begun = await run_in_threadpool(store.access.begin_answer, who, key, digest, IN_FLIGHT_LIMIT)
     if isinstance(begun, KeptAnswer):
         return _repeated(begun, digest)
     try:
@@ -89,13 +89,13 @@ def _keep(call: Call, key: str, begun: BegunRequest, answer: Response) -> None:
         return
     headers = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
     known = (call.who.name, key, begun.began_at)
-    call.app.store.keep_answer(*known, answer.status_code, headers, bytes(answer.body))
+    call.app.store.access.keep_answer(*known, answer.status_code, headers, bytes(answer.body))
 
 
 def _not_kept(call: Call, key: str, begun: BegunRequest, status: int) -> None:
     """Forget a request that was refused. After a server error, which may follow a commit, let it run again."""
     store = call.app.store
-    let_go = store.release_answer if status >= 500 else store.drop_answer
+    let_go = store.access.release_answer if status >= 500 else store.access.drop_answer
     let_go(call.who.name, key, begun.began_at)
 
 

@@ -39,7 +39,9 @@ class StoreCache:
         if view.state is not JobState.QUEUED:
             return why.explain(view, workers_of(self._store, view), self._store.now())
         now, workers, gates = self._look()
-        return why.explain(view, workers, now, None if view.job_limits is None else self._store.hold(view.id), gates)
+        return why.explain(
+            view, workers, now, None if view.job_limits is None else self._store.limits.hold(view.id), gates
+        )
 
     def unknown_task(self, client: Client, name: str) -> str | None:
         """Return the warning about a task that no worker has registered, at most a second old; None if one has."""
@@ -57,8 +59,8 @@ class StoreCache:
         with self._lock:
             now = self._clock.monotonic()
             if self._seen is None or self._looked is None or now - self._looked >= FRESH_S:
-                gates = [one.gate for one in self._store.gates()]
-                self._seen, self._looked = (self._store.now(), self._store.workers(), gates), now
+                gates = [one.gate for one in self._store.limits.list_gates()]
+                self._seen, self._looked = (self._store.now(), self._store.reads.workers(), gates), now
             at, workers, gates = self._seen
             return at + timedelta(seconds=now - self._looked), workers, gates
 
@@ -98,27 +100,35 @@ class _KnownWorkers:
         self._known = None
 
 
-class _CachedStore:
-    """A store that reads each task definition once a second, and all workers as `_KnownWorkers` does."""
+class _Cached:
+    """A store, or a group of its verbs, of which some are replaced."""
+
+    def __init__(self, of: Any, **replaced: Any) -> None:
+        self._of = of
+        self.__dict__.update(replaced)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+
+class _Caches:
+    """Caches that read each task definition once a second, and all workers as `_KnownWorkers` does."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._tasks: dict[str, tuple[float, TaskDefinition | None]] = {}
-        self._workers = _KnownWorkers(store.workers, clock)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        self._workers = _KnownWorkers(store.reads.workers, clock)
 
     def put_dag(self, graph: Graph) -> int:
         """Store a dag and drop its cached definition, so that the next run on this server uses the new version."""
-        version = self._store.put_dag(graph)
+        version = self._store.dags.put_dag(graph)
         self._tasks.pop(graph.name, None)
         return version
 
     def delete_dag(self, name: str) -> bool:
         """Delete a dag and drop its cached definition, so that this server starts it no more."""
-        deleted = self._store.delete_dag(name)
+        deleted = self._store.dags.delete_dag(name)
         self._tasks.pop(name, None)
         return deleted
 
@@ -127,7 +137,7 @@ class _CachedStore:
 
     def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
         """Ask a worker to be quiet or stop, and drop the cached workers, so that this server shows it at once."""
-        asked = self._store.ask_worker(worker, what)
+        asked = self._store.operations.ask_worker(worker, what)
         self._workers.forget()
         return asked
 
@@ -137,11 +147,15 @@ class _CachedStore:
         if read is None or now - read >= FRESH_S:
             if len(self._tasks) >= TASKS_KEPT:
                 self._tasks.clear()
-            known = self._store.task_definition(name)
+            known = self._store.reads.task_definition(name)
             self._tasks[name] = (now, known)
         return known
 
 
 def cached_store(store: Store, clock: Clock) -> Store:
     """Return the store with caches: task definitions are at most a second old, workers a few seconds."""
-    return cast("Store", _CachedStore(store, clock))
+    by = _Caches(store, clock)
+    reads = _Cached(store.reads, workers=by.workers, task_definition=by.task_definition)
+    dags = _Cached(store.dags, put_dag=by.put_dag, delete_dag=by.delete_dag)
+    operations = _Cached(store.operations, ask_worker=by.ask_worker)
+    return cast("Store", _Cached(store, reads=reads, dags=dags, operations=operations))

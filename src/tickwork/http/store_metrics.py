@@ -14,7 +14,7 @@ from tickwork.store.base import Store
 class _Timed:
     """A store that counts how long each of its calls takes."""
 
-    def __init__(self, store: Store, tally: Counters, clock: Clock) -> None:
+    def __init__(self, store: Any, tally: Counters, clock: Clock) -> None:
         self._store = store
         self._tally = tally
         self._clock = clock
@@ -22,6 +22,9 @@ class _Timed:
     def __getattr__(self, name: str) -> Any:
         """Return a method of the store that times its calls."""
         found = getattr(self._store, name)
+        if name in _GROUPS:
+            self.__dict__[name] = group = _Timed(found, self._tally, self._clock)
+            return group
         if not callable(found) or name in _UNTIMED:
             return found
         made = self._measured(name, found)
@@ -41,6 +44,7 @@ class _Timed:
         return call
 
 
+_GROUPS = frozenset(Store.__annotations__) - {"url", "blobs"}
 _UNTIMED = frozenset({"close", "connection", "waiter"})
 
 

@@ -50,7 +50,7 @@ class StoreCounts:
         made: dict[Labels, float] = {}
         jobs: dict[Labels, float] = {}
         runs: dict[Labels, float] = {}
-        for (queue, task), counts in self._store.rollup_totals().items():
+        for (queue, task), counts in self._store.stats.rollup_totals().items():
             ends = {str(state): float(getattr(counts, state)) for state in ENDED if getattr(counts, state)}
             if queue == RUN:
                 runs |= {(task, outcome): count for outcome, count in ends.items()}
@@ -63,18 +63,18 @@ class StoreCounts:
 
     def _count(self) -> None:
         """Add the fires since the last read; set schedule lag, dead letters and canary delay."""
-        counts = self._store.counts(self._until)
+        counts = self._store.stats.counts(self._until)
         self._until = counts.until
         for action, count in counts.fired.items():
             self.tally.add(metrics_table.SCHEDULE_FIRES, (action,), count)
         self.tally.set(metrics_table.SCHEDULE_LAG, {(): counts.lag.total_seconds()})
         self.tally.set(metrics_table.DEAD_JOBS, {(): counts.dead})
-        for newest in self._store.list_jobs(JobFilter(task=canary.NAME), 1):
+        for newest in self._store.reads.list_jobs(JobFilter(task=canary.NAME), 1):
             self.tally.set(metrics_table.CANARY_DELAY, {(): canary.delay(newest, self._store.now()).total_seconds()})
 
     def _measure(self) -> None:
         """Set the gauges of queues and workers."""
-        now, queues = self._store.now(), self._store.queues()
+        now, queues = self._store.now(), self._store.reads.queues()
         states = ("due", "later", "held", "running")
         jobs: dict[Labels, float] = {
             (queue.name, state): float(getattr(queue, state)) for queue in queues for state in states
@@ -82,12 +82,12 @@ class StoreCounts:
         self.tally.set(metrics_table.QUEUE_JOBS, jobs)
         waits: dict[Labels, float] = {(queue.name,): _since(queue.oldest_due_at, now) for queue in queues}
         self.tally.set(metrics_table.QUEUE_OLDEST, waits)
-        gates = [one.gate for one in self._store.gates() if one.gate.kind == "pause"]
+        gates = [one.gate for one in self._store.limits.list_gates() if one.gate.kind == "pause"]
         paused = {gate.queue: 1.0 for gate in gates if gate.queue is not None and len(gate.selects) == 1}
         self.tally.set(
             metrics_table.QUEUE_PAUSED, {(name,): paused.get(name, 0.0) for name in {*paused, *_names(queues)}}
         )
-        workers = self._store.workers()
+        workers = self._store.reads.workers()
         loads = queue_loads(self._store, queues, workers)
         self.tally.set(metrics_table.QUEUE_WANTED, {(one.queue.name,): float(one.wanted) for one in loads})
         self.tally.set(metrics_table.QUEUE_UNPLACED, {(one.queue.name,): float(one.unplaced) for one in loads})

@@ -47,7 +47,7 @@ def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | No
         raise InvalidInput("a key expires after it is made, and within ten years, or never. Nothing was stored.")
     token = Token(secrets.token_hex(6), new_token())
     known = (read_name("an API key", name), token.digest, read_scopes(scopes))
-    made = store.put_api_key(token.id, *known, lasts, by)
+    made = store.access.put_api_key(token.id, *known, lasts, by)
     if made is None:
         raise InvalidInput(
             f"there is an API key named {name!r} already. Nothing was stored. Revoke it first, or choose another name."
@@ -57,14 +57,14 @@ def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | No
 
 def find_key(store: Store, which: str) -> ApiKeyView | None:
     """Return the key with this id, or else the key of this name that is not revoked."""
-    keys = store.api_keys()
+    keys = store.access.list_api_keys()
     named = (key for key in keys if key.name == which and key.revoked_at is None)
     return next((key for key in keys if key.id == which), None) or next(named, None)
 
 
 def add_user(store: Store, name: str, role: str, password: str) -> None:
     """Create a user. Raises InvalidInput for a name that is taken, and for an invalid name, role or password."""
-    if not store.put_user(read_name("a user", name), read_role(role), hash_password(password)):
+    if not store.access.put_user(read_name("a user", name), read_role(role), hash_password(password)):
         raise InvalidInput(f"there is a user named {name!r} already. Nothing was stored.")
 
 
@@ -73,7 +73,7 @@ def check_user(store: Store, name: str, password: str) -> UserView | None:
 
     For an unknown user the password is compared with an all-zero hash, which no known password has.
     """
-    user = store.get_user(name) if is_name(name) else None
+    user = store.access.get_user(name) if is_name(name) else None
     right = is_password(password, _stored(bytes(16), bytes(32)) if user is None else user.password)
     return user if right else None
 

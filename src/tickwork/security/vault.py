@@ -65,11 +65,11 @@ class Vault:
                 f"the value of a secret is 1 to {VALUE_LIMIT:,} bytes of text, without zero bytes. Nothing was stored."
             )
         key = self._key(make=True)
-        self._store().put_secret(name, SealedSecret(_sealed(key, data, self._bound_to(name, uses)), uses), by)
+        self._store().access.put_secret(name, SealedSecret(_sealed(key, data, self._bound_to(name, uses)), uses), by)
 
     def _uses(self, name: str) -> tuple[str, ...]:
         """Return what an existing secret may be used by. Raises SecretError if that list was changed in the store."""
-        sealed = self._store().get_secret(name)
+        sealed = self._store().access.get_secret(name)
         if sealed is None or not sealed.uses:
             return ()
         self.get(name)  # decrypts only with the list it was stored with
@@ -80,7 +80,7 @@ class Vault:
 
         Also raises SecretError if the job in `use` may not use it.
         """
-        sealed = self._store().get_secret(name)
+        sealed = self._store().access.get_secret(name)
         if sealed is None:
             return None
         value = _opened(self._key(make=False), name, sealed.text, self._bound_to(name, sealed.uses))
@@ -95,12 +95,12 @@ class Vault:
         """Return the dag whose run a job is a step of. It is looked up only if `uses` names a dag."""
         if use.run is None or not any(one.startswith("dag:") for one in uses):
             return None
-        run = self._store().get_jobs([JobId(use.run)]).get(JobId(use.run))
+        run = self._store().reads.get_jobs([JobId(use.run)]).get(JobId(use.run))
         return None if run is None else run.task
 
     def _bound_to(self, name: str, uses: Sequence[str]) -> bytes:
         """Return the data that an encrypted value is bound to."""
-        return json.dumps(["tickwork secret", name, self._store().store_id(), self._namespace, *uses]).encode()
+        return json.dumps(["tickwork secret", name, self._store().access.store_id(), self._namespace, *uses]).encode()
 
     def get_evenly(self, name: str) -> str | None:
         """Return what `get` returns, with the same work for a missing secret: then a dummy value is encrypted."""

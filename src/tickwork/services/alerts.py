@@ -57,10 +57,10 @@ class Alerts:
 
     def tick(self, now: float) -> float:
         """Look at the due notifications; return the seconds until the next look."""
-        due = self._store.due_notifications()
+        due = self._store.notifications.due_notifications()
         if not due:
             return INTERVAL_S
-        channels = self._store.channels()
+        channels = self._store.notifications.list_channels()
         again = [self._look(view, channels) for view in due]
         return 0.0 if any(again) else INTERVAL_S
 
@@ -79,7 +79,7 @@ class Alerts:
             return False
         look_at = now if seen.is_full else now + timedelta(seconds=INTERVAL_S)
         move = NotificationMove(view.notification.name, view.version, watch, look_at, jobs)
-        return self._store.move_notification(move) and seen.is_full
+        return self._store.notifications.move_notification(move) and seen.is_full
 
     def _jobs(self, digest: AlertDigest, channels: Mapping[str, Channel]) -> tuple[NewJob, ...]:
         """Return the delivery jobs of a message, one for each channel."""
@@ -90,16 +90,16 @@ class Alerts:
 
     def _whys(self, digest: AlertDigest) -> dict[str, str]:
         """Return for each example job the explanation of its state, by `core.why.explain`."""
-        views = self._store.get_jobs([JobId(case.job) for case in digest.examples if case.job is not None])
+        views = self._store.reads.get_jobs([JobId(case.job) for case in digest.examples if case.job is not None])
         if not views:
             return {}
-        gates = [one.gate for one in self._store.gates()]
+        gates = [one.gate for one in self._store.limits.list_gates()]
         states = {view.state for view in views.values()}
-        live = self._store.workers() if JobState.QUEUED in states else []
+        live = self._store.reads.workers() if JobState.QUEUED in states else []
         whys: dict[str, str] = {}
         for id, view in views.items():
             workers = live if view.state is JobState.QUEUED else workers_of(self._store, view)
-            whys[id] = explain(view, workers, digest.told_at, self._store.hold(id), gates)
+            whys[id] = explain(view, workers, digest.told_at, self._store.limits.hold(id), gates)
         return {id: f"{views[JobId(id)].task} {id}: {why}" for id, why in whys.items()}
 
     def _complain(self, name: str, error: Exception) -> None:
@@ -116,7 +116,7 @@ class Alerts:
 def _ended_badly(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """Find jobs that ended without success; for dead letters, those that remained for the notification's `after`."""
     until = now - (notification.after if notification.on == "dead" else LAG)
-    sightings = store.ended_jobs(watch.mark, until, PAGE, badly=True)
+    sightings = store.notifications.ended_jobs(watch.mark, until, PAGE, badly=True)
     is_full = len(sightings) == PAGE
     mark = EndedMark(sightings[-1].ended_at or until, sightings[-1].job_id) if is_full else _later(watch.mark, until)
     return AlertUpdate(cases_of(notification, sightings, now), msgspec.structs.replace(watch, mark=mark), is_full)
@@ -125,8 +125,8 @@ def _ended_badly(store: Store, notification: Notification, watch: AlertState, no
 def _never_started(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """Find jobs that have waited for longer than `after`, and jobs that expired before that."""
     until = now - LAG
-    waiting = store.waiting_jobs(watch.mark.at - notification.after, until - notification.after, PAGE)
-    expired = store.ended_jobs(watch.mark, until, PAGE, badly=True)
+    waiting = store.notifications.waiting_jobs(watch.mark.at - notification.after, until - notification.after, PAGE)
+    expired = store.notifications.ended_jobs(watch.mark, until, PAGE, badly=True)
     cases = cases_of(notification, [*waiting, *expired], now)
     return AlertUpdate(cases, msgspec.structs.replace(watch, mark=_later(watch.mark, until)))
 
@@ -135,9 +135,9 @@ def _took_too_long(store: Store, notification: Notification, watch: AlertState, 
     """Find running jobs that started too late or take too long, and jobs that did and ended since the last look."""
     until = now - LAG
     task = notification.task or notification.dag
-    ended = store.ended_jobs(watch.mark, until, PAGE, badly=False, task=task)
+    ended = store.notifications.ended_jobs(watch.mark, until, PAGE, badly=False, task=task)
     is_full = len(ended) == PAGE
-    running = cases_of(notification, store.running_jobs(PAGE), now)
+    running = cases_of(notification, store.notifications.running_jobs(PAGE), now)
     over = cases_of(notification, ended, now)
     fresh, watch = under_way(watch, running, over, {one.job_id for one in ended})
     mark = EndedMark(ended[-1].ended_at or until, ended[-1].job_id) if is_full else _later(watch.mark, until)
@@ -148,7 +148,9 @@ def _schedule_missed(store: Store, notification: Notification, watch: AlertState
     """Find occurrences that were missed."""
     until = now - LAG
     missed = [
-        one for one in store.missed_fires(watch.mark.at, until, PAGE) if notification.schedule in (None, one.schedule)
+        one
+        for one in store.notifications.missed_fires(watch.mark.at, until, PAGE)
+        if notification.schedule in (None, one.schedule)
     ]
     cases = [
         AlertCase(
@@ -163,7 +165,7 @@ def _schedule_missed(store: Store, notification: Notification, watch: AlertState
 def _worker_lost(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """Find workers that were lost since the notification was stored."""
     since = watch.mark.at
-    lost = [worker for worker in store.workers() if worker.state == "lost" and worker.lease_until > since]
+    lost = [worker for worker in store.reads.workers() if worker.state == "lost" and worker.lease_until > since]
     cases = [
         AlertCase(
             worker.id, f"worker {worker.host}:{worker.pid} fell silent at {worker.lease_until:%Y-%m-%d %H:%M:%S} UTC"
@@ -181,7 +183,7 @@ def _queue_older_than(store: Store, notification: Notification, watch: AlertStat
             queue.name,
             f"queue {queue.name}: {queue.due:,} jobs are due, the oldest since {queue.oldest_due_at:%H:%M} UTC",
         )
-        for queue in store.queues()
+        for queue in store.reads.queues()
         if notification.queue in (None, queue.name)
         and queue.oldest_due_at is not None
         and now - queue.oldest_due_at > notification.after
@@ -193,7 +195,9 @@ def _queue_older_than(store: Store, notification: Notification, watch: AlertStat
 def _silent(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
     """Find the absence of a success that is expected at least once per `after`."""
     until = now - LAG
-    sightings = store.ended_jobs(watch.mark, until, PAGE, badly=False, task=notification.task or notification.dag)
+    sightings = store.notifications.ended_jobs(
+        watch.mark, until, PAGE, badly=False, task=notification.task or notification.dag
+    )
     is_full = len(sightings) == PAGE
     ends = [one.ended_at for one in sightings if one.state == "succeeded" and concerns(notification, one)]
     alive_at = max([one for one in (watch.alive_at, *ends) if one is not None], default=until)

@@ -1,4 +1,4 @@
-"""Adds the hash chain to the audit log (see store/admin/audit_chain.py), within ten seconds of a row."""
+"""Adds the hash chain to the audit log (see store/admin/audit.py), within ten seconds of a row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class AuditChainer:
 
     def tick(self, now: float) -> float:
         """Link one batch of rows; return the seconds until the next."""
-        newest = self._store.newest_change()
+        newest = self._store.audit.newest_change()
         if newest != self._newest:
             self._newest, self._until = newest, self._clock.monotonic() + SETTLED_S
         elif self._clock.monotonic() >= self._until:
             return INTERVAL_S
-        return 0.0 if self._store.link_changes(BATCH) == BATCH else INTERVAL_S
+        return 0.0 if self._store.audit.link_changes(BATCH) == BATCH else INTERVAL_S

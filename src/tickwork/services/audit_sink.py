@@ -21,7 +21,7 @@ import msgspec
 
 from tickwork.core.mask_url import masked
 from tickwork.errors import InvalidInput, StoreUnreachable
-from tickwork.store.admin.audit_chain import LinkedRow
+from tickwork.store.admin.audit import LinkedRow
 from tickwork.store.base import Store
 
 INTERVAL_S = 2.0
@@ -53,10 +53,10 @@ class AuditSink:
 
     def tick(self, now: float) -> float:
         """Send one batch of rows; return the seconds until the next. Raises StoreUnreachable if the sink fails."""
-        after = self._store.take_audit_sink(self._name, self._holder, TURN)
+        after = self._store.audit.take_audit_sink(self._name, self._holder, TURN)
         if after is None:
             return INTERVAL_S
-        page = self._store.linked_changes(after, BATCH)
+        page = self._store.audit.linked_changes(after, BATCH)
         lines = [line_of(one) for one in page if one.row is not None]
         if lines:
             try:
@@ -64,7 +64,7 @@ class AuditSink:
             except (OSError, http.client.HTTPException) as error:
                 raise StoreUnreachable(f"the audit sink {self._name} cannot be written: {error}. Rows wait.") from error
         if page:
-            self._store.move_audit_sink(self._name, self._holder, page[-1].link.number)
+            self._store.audit.move_audit_sink(self._name, self._holder, page[-1].link.number)
         return 0.0 if len(page) == BATCH else INTERVAL_S
 
 

@@ -31,7 +31,7 @@ class BulkOperations:
 
     def tick(self, now: float) -> float:
         """Carry out one operation as far as possible; return the seconds until the next look."""
-        operation = self._store.lease_operation(LEASE)
+        operation = self._store.operations.lease_operation(LEASE)
         if operation is None:
             return INTERVAL_S
         while (further := self._page(operation)) is not None:
@@ -46,18 +46,18 @@ class BulkOperations:
         lists = phases(operation.change)
         before = None if operation.place is None else JobId(operation.place)
         try:
-            page = self._store.find_jobs(lists[operation.phase], PAGE, before)
+            page = self._store.reads.find_jobs(lists[operation.phase], PAGE, before)
             changed = self._apply(operation, page)
         except InvalidInput as error:  # every retry would fail as well
-            self._store.step_operation(_step(operation, OperationState.FAILED, error=str(error)), LEASE)
+            self._store.operations.step_operation(_step(operation, OperationState.FAILED, error=str(error)), LEASE)
             return None
         counts = {"looked": operation.looked + len(page.jobs), "changed": operation.changed + len(changed)}
         phase = operation.phase if page.next is not None else operation.phase + 1
         state = OperationState.SUCCEEDED if phase == len(lists) else OperationState.RUNNING
         step = _step(operation, state, phase=phase, place=page.next, **counts)
-        if not self._store.step_operation(step, LEASE) or state is not OperationState.RUNNING:
+        if not self._store.operations.step_operation(step, LEASE) or state is not OperationState.RUNNING:
             return None
-        return self._store.operation(operation.id)
+        return self._store.operations.get_operation(operation.id)
 
     def _apply(self, operation: BulkOperation, page: JobPage) -> Sequence[JobId]:
         """Apply the change to the jobs of a page that it concerns; return the jobs that changed."""

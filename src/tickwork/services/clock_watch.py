@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 
 from tickwork.clock import Clock
 from tickwork.core.duration import format_duration
-from tickwork.store.base import Store
-from tickwork.store.clock_repair import NOTICED
+from tickwork.store.base import CLOCK_STEP, Store
 
 _log = logging.getLogger("tickwork.services")
 # how often the clock is compared with its last reading in the store, and that reading is renewed
@@ -37,13 +36,13 @@ class ClockWatch:
         """Check a reading of the store's clock; return True if it stepped back and earlier readings are out of date."""
         ahead = self._ahead(now)
         self._last = now, asked_us
-        if ahead > NOTICED:
+        if ahead > CLOCK_STEP:
             self._store.record_clock_step(ahead)
             _log.warning(
                 "The database's clock went forward by %s. What became due by that is caught up with.",
                 format_duration(ahead),
             )
-        elif ahead < -NOTICED or asked_us >= self._check_us:
+        elif ahead < -CLOCK_STEP or asked_us >= self._check_us:
             self._check_us = asked_us + CHECK // timedelta(microseconds=1)
             return self._check()
         return False

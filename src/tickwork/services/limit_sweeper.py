@@ -23,5 +23,5 @@ class LimitSweeper:
 
     def tick(self, now: float) -> float:
         """Reopen such limits; return the seconds until the next sweep."""
-        self._store.open_limit_keys()
+        self._store.limits.open_limit_keys()
         return max(INTERVAL_S, min((self._clock.monotonic() - now) * SHARE, LONGEST_S))

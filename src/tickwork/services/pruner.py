@@ -46,7 +46,7 @@ class Pruner:
             if now >= self._sweep_at:
                 self._sweep_at = now + SWEEP_S
                 self._sweep(blobs)
-        gone = self._store.prune_access(BATCH)
+        gone = self._store.access.prune_access(BATCH)
         if BATCH in (pruned.count, gone):
             return 0.0
         return INTERVAL_S if pruned.next is None else min(took * SHARE, INTERVAL_S)

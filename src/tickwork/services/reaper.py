@@ -9,7 +9,8 @@ from tickwork.clock import Clock
 from tickwork.core.outcome import Abandoned, Transition, decide
 from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import LEASES_EXPIRED
-from tickwork.store.base import Finish, OpenAttempt, Store
+from tickwork.store.attempts import Finish, OpenAttempt
+from tickwork.store.base import Store
 
 BATCH = 500
 INTERVAL_S = 2.0
@@ -80,6 +81,6 @@ class Expirer:
 
     def tick(self, now: float) -> float:
         """Expire one batch; return the seconds until the next."""
-        if BATCH in (self._store.expire_jobs(BATCH), self._store.answer_overdue(BATCH)):
+        if BATCH in (self._store.expire_jobs(BATCH), self._store.dags.answer_overdue(BATCH)):
             return 0.0
         return max(INTERVAL_S, min((self._clock.monotonic() - now) * SHARE, LONGEST_S))

@@ -52,12 +52,12 @@ class Scheduler:
         if not self._may_fire():
             return POLL_S
         asked_us = self._watch.asking()
-        look = self._store.look_at_schedules(BATCH)
+        look = self._store.schedules.look_at_schedules(BATCH)
         looked = self._clock.monotonic()
         if self._watch.saw(look.now, asked_us):
             return 0.0
         if any(seen.paused_until is not None and seen.paused_until <= look.now for seen in look.schedules):
-            self._store.end_pauses()
+            self._store.schedules.end_pauses()
             return 0.0
         moves = [self._move(look, seen) for seen in look.schedules]
         if moves:
@@ -76,7 +76,7 @@ class Scheduler:
         one, and the broken schedule is put off.
         """
         try:
-            self.moved += len(self._store.move_schedules(moves))
+            self.moved += len(self._store.schedules.move_schedules(moves))
         except InvariantBroken as error:
             if len(moves) > 1:
                 for move in moves:
@@ -84,7 +84,7 @@ class Scheduler:
                 return
             seen = next(one for one in look.schedules if one.name == moves[0].name)
             self._complain(seen, error)
-            self._store.move_schedules([_put_off(look, seen)])
+            self._store.schedules.move_schedules([_put_off(look, seen)])
 
     def _move(self, look: DueSchedules, seen: DueSchedule) -> ScheduleMove:
         """Decide about one schedule.

@@ -30,7 +30,7 @@ class StatsRollup:
 
     def tick(self, now: float) -> float:
         """Count one page unless another server counted recently; return the seconds until the next count."""
-        marks, instant = self._store.rollup_marks(), self._store.now()
+        marks, instant = self._store.stats.rollup_marks(), self._store.now()
         if marks.look_at > instant:
             return INTERVAL_S
         return self.count(marks, instant)
@@ -38,10 +38,10 @@ class StatsRollup:
     def count(self, marks: RollupMarks, now: datetime) -> float:
         """Count a page from these marks on; return the seconds until there is more to count."""
         began = self._clock.monotonic()
-        page = self._store.count_events(marks, PAGE)
+        page = self._store.stats.count_events(marks, PAGE)
         took_s = self._clock.monotonic() - began
         wait_s = min(took_s * REST, INTERVAL_S) if page.is_full else INTERVAL_S
         if page.counted:
             look_at = now + timedelta(seconds=took_s + wait_s)
-            self._store.add_rollups(msgspec.structs.replace(page.marks, look_at=look_at), fold(page.counted, now))
+            self._store.stats.add_rollups(msgspec.structs.replace(page.marks, look_at=look_at), fold(page.counted, now))
         return wait_s

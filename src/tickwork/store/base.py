@@ -7,7 +7,6 @@ All times are the store's own.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -17,39 +16,25 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from tickwork.blobs import Blobs
-from tickwork.core.autoscale import WaitingKind
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
     AskingAttempt,
-    AttemptView,
-    Claimed,
-    JobFilter,
-    JobView,
-    LogChunk,
     NewJob,
-    Policy,
-    QueueView,
     TaskDefinition,
-    WorkerView,
 )
-from tickwork.core.outcome import Transition
 from tickwork.core.placement.needs import NOTHING, Offer
 from tickwork.core.retention import Retention
 from tickwork.store.admin.access import AccessVerbs
-from tickwork.store.admin.audit_chain import AuditChainVerbs
-from tickwork.store.admin.hooks import DeclaredVerbs, HookVerbs
+from tickwork.store.admin.audit import AuditVerbs
+from tickwork.store.admin.hooks import HookVerbs
 from tickwork.store.admin.notifications import NotifyVerbs
 from tickwork.store.admin.operations import OperationVerbs
-from tickwork.store.claim.positions import Backlog
-from tickwork.store.clock_repair import ClockVerbs
+from tickwork.store.attempts import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress
 from tickwork.store.dags import DagVerbs
 from tickwork.store.limits import LimitedCapacity, LimitVerbs
 from tickwork.store.migrate import Migration
-from tickwork.store.reads.change_feed import ChangeVerbs
-from tickwork.store.reads.job_search import SearchVerbs
-from tickwork.store.reads.metric_counts import CountVerbs
-from tickwork.store.reads.page_queries import PageVerbs
 from tickwork.store.reads.stats import StatsVerbs
+from tickwork.store.reads.verbs import ReadVerbs
 from tickwork.store.remote_leases import RemoteVerbs
 from tickwork.store.schedules import ScheduleVerbs
 
@@ -57,12 +42,7 @@ T = TypeVar("T")
 
 LEASE = timedelta(seconds=30)
 AHEAD_LIMIT = timedelta(milliseconds=250)  # A claim may precede a job's run_at by up to this; a start never does.
-NO_CLAIM = ClaimId(0)  # The claim id of a read that claims nothing.
-
-
-def new_claim() -> ClaimId:
-    """Return a random claim id. The bits come from the kernel, so forked processes draw different ids."""
-    return ClaimId(secrets.randbits(63))
+CLOCK_STEP = timedelta(seconds=5)  # Smaller steps of the clock delay nothing by more than this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,90 +58,6 @@ class WorkerRegistration:
     slots: int
     schedules: tuple[str, ...] = ()
     offer: Offer = NOTHING
-
-
-class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The end of one attempt, as decided. `waited_us` is the time from its claim to the handler's first line.
-
-    `run` and `step`: the job is a step of that run, and its end advances the run. `produce`: the assets that it updates
-    if it succeeded. `progress`: its last report, in case the store does not have it yet.
-    """
-
-    job_id: JobId
-    attempt: int
-    claim: ClaimId
-    transition: Transition
-    waited_us: int = 0
-    run: str | None = None
-    step: str | None = None
-    produce: tuple[str, ...] = ()
-    progress: Progress | None = None
-
-
-class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that has not ended, with all that `decide` needs to end it.
-
-    `begun`: it runs alone in its worker, or over REST, and its handler has begun.
-    """
-
-    job_id: JobId
-    attempt: int
-    claim: ClaimId
-    worker: WorkerId
-    policy: Policy
-    failures: int
-    crashes: int
-    alone: bool
-    run: str | None = None
-    step: str | None = None
-    losses: int = 0
-    begun: bool = False
-
-
-class NewLog(msgspec.Struct, frozen=True, gc=False):
-    """Lines that an attempt wrote. `seq` rises with each chunk of an attempt.
-
-    `shared`: they came through a descriptor of a process in which other attempts ran, too.
-    """
-
-    job_id: JobId
-    claim: ClaimId
-    seq: int
-    text: str
-    shared: bool = False
-
-
-class Progress(msgspec.Struct, frozen=True, gc=False):
-    """The progress that an attempt reports, from 0 to 1."""
-
-    job_id: JobId
-    claim: ClaimId
-    fraction: float
-    note: str | None
-
-
-class Claims(msgspec.Struct, frozen=True):
-    """The result of a claim.
-
-    `next_due_s`: seconds until the next job of these queues is due, None if none is known. `again_s`: seconds until a
-    claim may find a job that this one skipped, None when it skipped nothing. `is_near`: if this was a sparse scan, it
-    was not needed.
-    """
-
-    jobs: list[Claimed]
-    next_due_s: float | None = None
-    again_s: float | None = None
-    is_near: bool = False
-
-
-class Exchange(msgspec.Struct, frozen=True):
-    """The result of `Store.exchange`: the jobs whose attempts were closed, and the jobs claimed in their place.
-
-    `claims` is None if the worker has lost its lease.
-    """
-
-    finished: set[JobId]
-    claims: Claims | None
 
 
 Place = tuple[str, JobId]
@@ -234,29 +130,25 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
-class Store(
-    ScheduleVerbs,
-    LimitVerbs,
-    DagVerbs,
-    SearchVerbs,
-    PageVerbs,
-    OperationVerbs,
-    StatsVerbs,
-    CountVerbs,
-    ChangeVerbs,
-    ClockVerbs,
-    HookVerbs,
-    DeclaredVerbs,
-    NotifyVerbs,
-    RemoteVerbs,
-    AccessVerbs,
-    AuditChainVerbs,
-    Protocol,
-):
-    """All verbs of a store. The layers above it do not know which database they talk to."""
+class Store(Protocol):
+    """A store: the verbs on jobs, attempts and workers, and groups of verbs on every other subject.
+
+    The layers above do not know which database they talk to.
+    """
 
     url: str
     blobs: Blobs | None
+    reads: ReadVerbs
+    stats: StatsVerbs
+    schedules: ScheduleVerbs
+    dags: DagVerbs
+    limits: LimitVerbs
+    remote: RemoteVerbs
+    access: AccessVerbs
+    audit: AuditVerbs
+    hooks: HookVerbs
+    notifications: NotifyVerbs
+    operations: OperationVerbs
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
         """Run `work` so that its verbs in this thread share one transaction; return its result once that is committed.
@@ -275,15 +167,6 @@ class Store(
         so an insert whose reply was lost can be repeated. With `tx` it happens in that transaction. `by` is the attempt
         whose handler inserts: if it is not the current one, LeaseLost is raised and nothing is stored.
         """
-
-    def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
-        """Return the jobs with these ids that exist."""
-
-    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
-        """Return matching jobs, the newest first, from just below `before` on."""
-
-    def find_key(self, key: str) -> JobId | None:
-        """Return the job that holds the key, else the newest job that had it."""
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         """End jobs that are not running as cancelled, and ask running jobs to stop; return both.
@@ -310,36 +193,6 @@ class Store(
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         """Remove failed jobs from the dead letters; return the jobs that were removed."""
-
-    def attempts(self, job_id: JobId) -> list[AttemptView]:
-        """Return all attempts of a job, the first one first."""
-
-    def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
-        """Return the lines that handlers of the job wrote, from just after (attempt, seq) on."""
-
-    def queues(self) -> list[QueueView]:
-        """Return each queue that has waiting or running jobs, with counts of at most COUNTED."""
-
-    def durations(self) -> dict[str, timedelta]:
-        """Return the mean duration of the jobs of each queue, over the last thousand jobs that ended."""
-
-    def workers(self) -> list[WorkerView]:
-        """Return the live workers, and the workers that were lost lately.
-
-        Attempts over REST appear while they run: attempts with the same name, queues, tasks and offer are one worker in
-        the state `remote`, with the id of any of their leases and one slot per attempt. If there are more than
-        REMOTE_SHOWN such workers, the rest are combined as REMOTE_OTHERS. A server, which claims for others and has no
-        slots, is not listed.
-        """
-
-    def worker(self, id: WorkerId) -> WorkerView | None:
-        """Return a worker, or an attempt over REST by the id of its lease; None when there is none."""
-
-    def task_definition(self, name: str) -> TaskDefinition | None:
-        """Return the definition of a task that a worker stored last."""
-
-    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
-        """Return the latest definitions of tasks and dags, by name, from just after `after` on."""
 
     def connection(self) -> AbstractContextManager[Any]:
         """Open a transaction for the caller on this store: it commits at the end of the block, or rolls back."""
@@ -391,21 +244,6 @@ class Store(
         """Run finish_attempts and then claim_jobs.
 
         A lost lease is part of the result, not an error: the finishes are stored.
-        """
-
-    def due_tasks(self, queues: Sequence[str]) -> set[str]:
-        """Return the tasks that have due jobs in these queues, looking at the first thousand jobs of each."""
-
-    def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
-        """Return how many jobs of these tasks wait in these queues for a slot, grouped by their needs.
-
-        The cost is bounded: about `most` jobs are read, of those plain and limited ones.
-        """
-
-    def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
-        """Return how many jobs wait in a queue for a slot, grouped by task and needs.
-
-        The cost is bounded: about `most` jobs are read, of those plain and limited ones.
         """
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
@@ -468,6 +306,18 @@ class Store(
 
     def now(self) -> datetime:
         """Return the time of the store's clock."""
+
+    def check_clock(self) -> timedelta | None:
+        """Compare the clock with its last recorded reading. Return by how much it went back, None if it did not.
+
+        If it did, times that were stored during the jump are moved back with it. Schedules are evaluated again, but an
+        occurrence that has fired does not fire twice. Leases, retries, rates and keys that count from the time of the
+        jump are shortened by its size. An instant that a caller named is kept. None also if another process made the
+        repair.
+        """
+
+    def record_clock_step(self, by: timedelta) -> None:
+        """Record that the clock went forward, and its reading."""
 
     def waiter(self) -> Waiter:
         """Return a waiter that is woken when jobs or cancellations are stored."""

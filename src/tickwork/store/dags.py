@@ -69,7 +69,7 @@ class DagVerbs(Protocol):
         Its versions are kept as long as their runs, and are reused if it is stored again.
         """
 
-    def dags(self, name: str | None = None) -> list[DagView]:
+    def list_dags(self, name: str | None = None) -> list[DagView]:
         """Return the newest version of every dag by name, or every version of one dag, the newest first."""
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
@@ -102,7 +102,7 @@ class DagVerbs(Protocol):
     def waiting_approvals(self, limit: int) -> list[PendingApproval]:
         """Return steps that wait for an approval, of the newest hundred running runs."""
 
-    def assets(self) -> list[AssetView]:
+    def list_assets(self) -> list[AssetView]:
         """Return all assets that were ever updated, by name."""
 
     def answer_overdue(self, limit: int) -> int:

@@ -97,7 +97,7 @@ class LimitVerbs(Protocol):
         False when there is no such limit, and None was given.
         """
 
-    def limits(self) -> list[LimitView]:
+    def list_limits(self) -> list[LimitView]:
         """Return all limits by name."""
 
     def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
@@ -116,7 +116,7 @@ class LimitVerbs(Protocol):
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         """Lift the gates with exactly these selectors and return them. The jobs that they hold may start."""
 
-    def gates(self) -> list[GateView]:
+    def list_gates(self) -> list[GateView]:
         """Return the gates that are in force."""
 
     def set_weight(self, tenant: str, weight: int) -> None:

@@ -20,15 +20,15 @@ def queue_loads(
 
     `queues` and `workers` are those of the store, for a caller that has read them already.
     """
-    queues = store.queues() if queues is None else queues
-    workers = store.workers() if workers is None else workers
-    durations = store.durations()
+    queues = store.reads.queues() if queues is None else queues
+    workers = store.reads.workers() if workers is None else workers
+    durations = store.reads.durations()
     return [
         queue_load(
             queue,
             workers,
             durations.get(queue.name),
-            waiting=store.waiting_kinds(queue.name, LOOKED_AT) if queue.due else (),
+            waiting=store.reads.waiting_kinds(queue.name, LOOKED_AT) if queue.due else (),
         )
         for queue in queues
     ]

@@ -75,7 +75,7 @@ class Autoscaler:
 
     def _backlog(self, left: Offer) -> tuple[int, int]:
         """Return how many jobs wait for a slot, and for how many microseconds the oldest of them has waited."""
-        found = {one.needs: one for one in self._store.backlog(self._queues, self._tasks, MOST)}
+        found = {one.needs: one for one in self._store.reads.backlog(self._queues, self._tasks, MOST)}
         waiting = [found[needs] for needs in servable(left, found)]
         if not waiting:
             return 0, 0

@@ -61,8 +61,8 @@ class BreakerReports:
     def tell(self) -> None:
         """Store the buffered reports, and admit jobs under the freed limit keys."""
         if self._ends:
-            self._store.end_probes(self._ends)
+            self._store.limits.end_probes(self._ends)
             self._ends = []
         if self._freed:
-            self._store.let_through(self._freed)
+            self._store.limits.let_through(self._freed)
             self._freed = []

@@ -14,7 +14,8 @@ from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Crashed, Released
 from tickwork.errors import StoreError, TickworkError
-from tickwork.store.base import NewLog, Progress, Store
+from tickwork.store.attempts import NewLog, Progress
+from tickwork.store.base import Store
 from tickwork.worker.finisher import Finisher
 from tickwork.worker.handler_pools import AttemptRunner, HandlerPools
 from tickwork.worker.held_jobs import HeldJobs
@@ -166,7 +167,7 @@ class ChildEvents:
         if held is None:
             return AskReply(ask.request, False, None)
         if ask.what == "place":
-            place = self._store.map_places([job_id]).get(job_id)
+            place = self._store.dags.map_places([job_id]).get(job_id)
             return AskReply(ask.request, True, None if place is None else msgspec.json.encode(place))
         if ask.what == "secret":
             return self._open_secret(ask, held.job)

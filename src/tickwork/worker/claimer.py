@@ -16,7 +16,8 @@ from tickwork.core.job import RUN, Claimed, TaskDefinition
 from tickwork.core.outcome import Failed, Released
 from tickwork.errors import StoreError
 from tickwork.observe.json_log import naming
-from tickwork.store.base import AHEAD_LIMIT, Claims, Store
+from tickwork.store.attempts import Claims
+from tickwork.store.base import AHEAD_LIMIT, Store
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.row_codec import to_us
 from tickwork.worker.claim_backoff import ClaimBackoff
@@ -352,7 +353,7 @@ class Claimer:
         if now < self._unknown_at:
             return
         began = self._clock.monotonic()
-        due = self._store.due_tasks([queue for queue, _ in self._options.queues])
+        due = self._store.reads.due_tasks([queue for queue, _ in self._options.queues])
         took = self._clock.monotonic() - began
         self._unknown_at = now + max(UNKNOWN_LOOK_S, took * UNKNOWN_SHARE)
         for name in due - self._known - self._unknown:

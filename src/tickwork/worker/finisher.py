@@ -21,7 +21,8 @@ from tickwork.core.why import gist
 from tickwork.observe import metrics_table
 from tickwork.observe.counters import Counters
 from tickwork.observe.json_log import naming
-from tickwork.store.base import Finish, NewLog, OpenAttempt, Progress, Store
+from tickwork.store.attempts import Finish, NewLog, OpenAttempt, Progress
+from tickwork.store.base import Store
 from tickwork.worker.breaker_reports import BreakerReports
 from tickwork.worker.held_jobs import HeldJob, HeldJobs
 from tickwork.worker.retry_budget import QueueRetryBudgets

@@ -61,7 +61,7 @@ class Heartbeat:
         if worker is None:
             return interval / 10
         self._lease.renewed(worker, now, self._store.renew_lease(worker, self._lease.duration))
-        asked = self._store.asked_of(worker)
+        asked = self._store.operations.asked_of(worker)
         if asked != self._asked:
             self._asked = asked
             self._told(asked)

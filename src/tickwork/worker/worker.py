@@ -228,13 +228,13 @@ class Worker:
     def _declare(self) -> None:
         """Store the limits, dags and schedules of the code. If schedules are invalid, log that and run tasks anyway."""
         if rules := declared_rules(self._definitions):
-            self._store.declare_limits(rules)
+            self._store.limits.declare_limits(rules)
         for graph in self._graphs:
-            self._store.put_dag(graph)
+            self._store.dags.put_dag(graph)
         if not self._schedules:
             return
         try:
-            self._store.declare_schedules(self._schedules)
+            self._store.schedules.declare_schedules(self._schedules)
         except InvalidInput as error:
             _log.error("The schedules of this worker's code were not stored: %s", error)
 

@@ -16,9 +16,9 @@ def test_a_canary_is_as_late_as_its_start_or_as_long_as_it_waits(tmp_path: objec
     clock.advance(SECOND)
     job = insert_one(store, occurrence=encode_occurrence(Occurrence("@canary", due)))
     clock.advance(MINUTE)
-    assert delay(store.get_jobs([job])[job], clock.now()) == MINUTE + SECOND
+    assert delay(store.reads.get_jobs([job])[job], clock.now()) == MINUTE + SECOND
     claim_one(store)
     clock.advance(MINUTE)
-    assert delay(store.get_jobs([job])[job], clock.now()) == MINUTE + SECOND
-    assert delay(store.get_jobs([job])[job], due - MINUTE) >= timedelta(0)
+    assert delay(store.reads.get_jobs([job])[job], clock.now()) == MINUTE + SECOND
+    assert delay(store.reads.get_jobs([job])[job], due - MINUTE) >= timedelta(0)
     store.close()

@@ -472,8 +472,8 @@ def test_settings_of_the_worker_are_no_secrets_to_ask_for(
 
 def test_a_job_ends_after_five_minutes_unless_it_says_otherwise(app: Tickwork, working: Tickwork) -> None:
     for task in ("http", "smtp"):
-        eventually(lambda task=task: app.store.task_definition(task))  # type: ignore[misc]
-        definition = app.store.task_definition(task)
+        eventually(lambda task=task: app.store.reads.task_definition(task))  # type: ignore[misc]
+        definition = app.store.reads.task_definition(task)
         assert definition is not None and definition.policy.timeout == timedelta(minutes=5)  # noqa: PT018
     assert app.enqueue("http", url="http://127.0.0.1:1/").view.policy.timeout == timedelta(minutes=5)
     longer = app.named("http").options(timeout="20m", retries=0)
@@ -482,7 +482,7 @@ def test_a_job_ends_after_five_minutes_unless_it_says_otherwise(app: Tickwork, w
 
 def test_before_the_first_worker_has_started_they_end_after_five_minutes_too(app: Tickwork) -> None:
     limit = timedelta(minutes=5)
-    assert app.store.task_definition("http") is None
+    assert app.store.reads.task_definition("http") is None
     assert app.enqueue("http", url="http://127.0.0.1:1/").view.policy.timeout == limit
     assert app.enqueue("smtp", host="127.0.0.1").view.policy.timeout == limit
     assert app.enqueue("other").view.policy.timeout is None
@@ -497,7 +497,7 @@ def test_before_the_first_worker_has_started_they_end_after_five_minutes_too(app
 
 
 def test_a_request_that_may_take_longer_than_its_job_is_not_begun(app: Tickwork, working: Tickwork) -> None:
-    eventually(lambda: app.store.task_definition("http"))
+    eventually(lambda: app.store.reads.task_definition("http"))
     with web(says(200)) as there:
         error = error_of(app.enqueue("http", url=there.url(), timeout="10m"))
         assert "the request may take 600 s, and its job ends after 300 s" in error

@@ -13,8 +13,7 @@ from tickwork.core.terminal_escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.store.admin.access import AuditView
-    from tickwork.store.admin.audit_chain import ChainHead
+    from tickwork.store.admin.audit import AuditView, ChainHead
 
 
 @click.group(
@@ -47,11 +46,11 @@ def audit(
     """List the changes made through the server and by commands, newest first."""
     if ctx.invoked_subcommand is not None:
         return
-    from tickwork.store.admin.access import AuditFilter
+    from tickwork.store.admin.audit import AuditFilter
 
     app = session.app()
     begin = None if since is None else instant(since, app.store.now(), "--since")
-    found = app.store.changes(AuditFilter(who, action, target, begin), limit)
+    found = app.store.audit.list_changes(AuditFilter(who, action, target, begin), limit)
     if as_json:
         print_json({"items": [_json(one) for one in found]})
     elif not found:
@@ -73,10 +72,11 @@ def verify(ctx: click.Context, session: Invocation, /, head: str | None, as_json
     Exits with 1 and names the first row that does not fit. Keep the printed head in a place that no user with write
     access to the database can change: with --head, a later check detects whether the chain was rewritten or truncated.
     """
-    from tickwork.store.admin.audit_chain import check_chain
+    from tickwork.store.admin.audit import check_chain
     from tickwork.store.row_codec import to_us
 
-    found = check_chain(session.app().store, to_us, None if head is None else _head(head))
+    store = session.app().store
+    found = check_chain(store.audit, store.now(), to_us, None if head is None else _head(head))
     last = None if found.head is None else f"{found.head.number}:{found.head.hash}"
     if as_json:
         print_json({"fits": found.trouble is None, "rows": found.rows, "head": last, "trouble": found.trouble})
@@ -89,7 +89,7 @@ def verify(ctx: click.Context, session: Invocation, /, head: str | None, as_json
 
 
 def _head(text: str) -> ChainHead:
-    from tickwork.store.admin.audit_chain import ChainHead
+    from tickwork.store.admin.audit import ChainHead
 
     number, colon, hash = text.partition(":")
     if not (colon and number.isascii() and number.isdigit() and len(number) <= 18 and hash):

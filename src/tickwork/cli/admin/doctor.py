@@ -55,7 +55,7 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
     """Return facts by name, and warnings with their remedies."""
     store = app.store
     health, schema = store.health(), store.schema_status()
-    workers, queues, now = store.workers(), store.queues(), store.now()
+    workers, queues, now = store.reads.workers(), store.reads.queues(), store.now()
     live = [worker for worker in workers if worker.state != "lost"]
     stuck = len(store.expired_attempts(_STUCK_LIMIT))
     facts = {
@@ -165,7 +165,7 @@ def _troubled(app: Tickwork) -> Iterator[str]:
 
 def _expiring(app: Tickwork, now: datetime) -> Iterator[str]:
     """Yield warnings about API keys that expire soon."""
-    for key in app.store.api_keys():
+    for key in app.store.access.list_api_keys():
         if key.is_live and key.expires_at is not None and key.expires_at - now < EXPIRING:
             yield (
                 f"The API key {key.name} expires in {about(key.expires_at - now)}. Make another one for its user: "

@@ -68,7 +68,7 @@ def create(
 def list_keys(session: Invocation, /, as_json: bool) -> None:
     """List keys, including those that have expired or were revoked."""
     app = session.app()
-    found, now = app.store.api_keys(), app.store.now()
+    found, now = app.store.access.list_api_keys(), app.store.now()
     if as_json:
         print_json({"items": [key_json(key) for key in found]})
     elif not found:
@@ -96,10 +96,10 @@ def revoke(ctx: click.Context, session: Invocation, /, which: str, as_json: bool
     before = key_json(key)
 
     def told(_: bool) -> list[AuditedChange]:
-        revoked = app.store.get_api_key(key.id)
+        revoked = app.store.access.get_api_key(key.id)
         return [AuditedChange(f"key:{key.name}", before, None if revoked is None else key_json(revoked))]
 
-    revoked = recorded(app, "revoke_api_key", lambda: app.store.revoke_api_key(key.id), told)
+    revoked = recorded(app, "revoke_api_key", lambda: app.store.access.revoke_api_key(key.id), told)
     if as_json:
         print_json({"id": key.id, "name": key.name, "revoked": revoked})
     else:

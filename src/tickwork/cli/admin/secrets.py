@@ -66,7 +66,7 @@ def set_secret(session: Invocation, /, name: str, uses: tuple[str, ...], for_all
 def list_secrets(session: Invocation, /, as_json: bool) -> None:
     """List secrets by name: when each was set, and by whom."""
     app = session.app()
-    found, now = app.store.secrets(), app.store.now()
+    found, now = app.store.access.list_secrets(), app.store.now()
     if as_json:
         print_json({"items": found})
     elif not found:
@@ -86,7 +86,7 @@ def delete(ctx: click.Context, session: Invocation, /, name: str, as_json: bool)
     """Delete a secret."""
     app = session.app()
     told = AuditedChange(f"secret:{name}", before=_about(app, name))
-    if not recorded(app, "delete_secret", lambda: app.store.delete_secret(name), told):
+    if not recorded(app, "delete_secret", lambda: app.store.access.delete_secret(name), told):
         click.echo(f"error: there is no secret {name!r}. See which there are: tickwork secrets list", err=True)
         ctx.exit(NOT_FOUND)
     print_json({"name": name, "deleted": True}) if as_json else click.echo(f"{name} is deleted.")
@@ -94,7 +94,7 @@ def delete(ctx: click.Context, session: Invocation, /, name: str, as_json: bool)
 
 def _about(app: Tickwork, name: str) -> dict[str, Any] | None:
     """Return a secret without its value, for the audit log; None if there is none."""
-    found = next((one for one in app.store.secrets() if one.name == name), None)
+    found = next((one for one in app.store.access.list_secrets() if one.name == name), None)
     about: dict[str, Any] | None = None if found is None else plain(found)
     return about
 

@@ -54,7 +54,7 @@ def add(session: Invocation, /, name: str, role: str, password_stdin: bool, as_j
 def list_users(session: Invocation, /, as_json: bool) -> None:
     """List users."""
     app = session.app()
-    found, now = app.store.users(), app.store.now()
+    found, now = app.store.access.list_users(), app.store.now()
     if as_json:
         print_json({"items": [_json(user) for user in found]})
     elif not found:
@@ -76,12 +76,12 @@ def passwd(ctx: click.Context, session: Invocation, /, name: str, password_stdin
     from tickwork.security.credentials import hash_password
 
     app = session.app()
-    user = next((user for user in app.store.users() if user.name == name), None)
+    user = next((user for user in app.store.access.list_users() if user.name == name), None)
     if user is None:
         _not_there(ctx, name)
     password = hash_password(_password(password_stdin))
     told = AuditedChange(f"user:{name}", before=_json(user), after={"password": "changed"})
-    if not recorded(app, "change_user", lambda: app.store.change_user(name, password=password), told):
+    if not recorded(app, "change_user", lambda: app.store.access.change_user(name, password=password), told):
         _not_there(ctx, name)
     print_json({"name": name, "changed": True}) if as_json else click.echo(f"{name} has another password now.")
 
@@ -95,9 +95,9 @@ def passwd(ctx: click.Context, session: Invocation, /, name: str, password_stdin
 def remove(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
     """Remove a user, and end all sessions of that user at once."""
     app = session.app()
-    user = app.store.get_user(name)
+    user = app.store.access.get_user(name)
     told = AuditedChange(f"user:{name}", before=None if user is None else _json(user))
-    if not recorded(app, "remove_user", lambda: app.store.remove_user(name), told):
+    if not recorded(app, "remove_user", lambda: app.store.access.remove_user(name), told):
         _not_there(ctx, name)
     print_json({"name": name, "removed": True}) if as_json else click.echo(f"{name} is not let in any more.")
 

@@ -87,7 +87,7 @@ def _schema(app: Tickwork, name: str, target: str | None) -> Schema:
     if target is not None:
         known = ", ".join(app.dags) or "none"
         raise DagNotFound(f"{target} declares no dag {name!r}; it declares {known}.")
-    definition = app.store.task_definition(name)
+    definition = app.store.reads.task_definition(name)
     if definition is None or definition.version is None:
         from tickwork.cli.dags.dags import unknown_dag
 

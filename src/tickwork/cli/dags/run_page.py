@@ -45,7 +45,7 @@ class RunSnapshotView:
         view, lines = run.view, run.overview()
         went_wrong = any(line.is_over and line.state not in ("succeeded", "skipped") for line in lines)
         store = run._client.store
-        errors = dict(store.run_failures(run.id, _ERRORS_READ)) if went_wrong else {}
+        errors = dict(store.dags.run_failures(run.id, _ERRORS_READ)) if went_wrong else {}
         asks = {line.name: run.why(line.name) for line in lines if line.is_asking}
         return cls(view, lines, errors, asks, _why(run, view, lines), store.now())
 

@@ -212,7 +212,7 @@ def logs(session: Invocation, /, id: str, step: str | None, as_json: bool) -> No
 
 def _chunks(app: Tickwork, job_id: JobId) -> Iterator[LogChunk]:
     after = (0, -1)
-    while chunks := app.store.logs(job_id, after):
+    while chunks := app.store.reads.logs(job_id, after):
         yield from chunks
         after = (chunks[-1].attempt, chunks[-1].seq)
 

@@ -51,10 +51,10 @@ def apply(session: Invocation, path: str, prune: bool, source: str | None, dry_r
     if prune and source is None:
         raise click.UsageError("say --source NAME: what was declared by standard input is not known otherwise.")
     app = session.app(create=True)
-    found = read_files(path, cache(app.store.task_definition))
+    found = read_files(path, cache(app.store.reads.task_definition))
     unknown = [app.client.unknown_task(task) for task in sorted(found.tasks)]
     unknown += [app.client.unknown_dag(dag) for dag in sorted(found.other_dags)]
-    remarks = remarks_on(found, {secret.name for secret in app.store.secrets()})
+    remarks = remarks_on(found, {secret.name for secret in app.store.access.list_secrets()})
     print_remarks([*remarks, *(warning for warning in unknown if warning is not None)])
     plan = ApplyPlan(app.schedules, found, source, prune=prune)
     if not dry_run:

@@ -83,14 +83,14 @@ class DemoCounts:
         self._rates.append(self._count_ended() / max(passed_s, 0.001))
         store = self._client.store
         retrying = [row[0] for row in self._rows(_RETRYING)]
-        now, workers = store.now(), store.workers()
+        now, workers = store.now(), store.reads.workers()
         return DemoSnapshot(
             now=now,
             rates=list(self._rates),
             ended=dict(self._ended),
             retrying=len(retrying),
             dead=self._rows(_DEAD)[0][0],
-            queues=_with_empty(store.queues(), workers),
+            queues=_with_empty(store.reads.queues(), workers),
             workers=workers,
             jobs=self._jobs(retrying[:_SHOWN], now),
         )
@@ -114,7 +114,7 @@ class DemoCounts:
         running = [job.view for job in self._client.jobs(_RUNNING, limit=50)]
         kinds = [[view for view in running if view.progress is not None][:_SHOWN]]
         for ids in (retrying, list(reversed(self._badly)), list(reversed(self._well))):
-            found = self._client.store.get_jobs([JobId(id) for id in ids])
+            found = self._client.store.reads.get_jobs([JobId(id) for id in ids])
             kinds.append([found[JobId(id)] for id in ids if id in found])
         return [
             [NotableJob(view.state, view.task, _when(view, now), self._why(view)) for view in kind] for kind in kinds

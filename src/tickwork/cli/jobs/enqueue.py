@@ -87,7 +87,7 @@ def enqueue(
         def change() -> Job:
             nonlocal before
             if key is not None:
-                app.store.hold_keys([key])
+                app.store.access.hold_keys([key])
                 held = app.job(key=key)
                 before = None if held is None else told_job(held.view)
             return task.enqueue(*positional, **named)

@@ -89,7 +89,7 @@ def list_jobs(session: Invocation, /, limit: int, cursor: str | None, as_json: b
 def dag_names(app: Tickwork, views: list[JobView]) -> dict[str, str]:
     """Return the names of the dags of these jobs that are steps, by run."""
     runs = {JobId(view.run) for view in views if view.run is not None}
-    return {view.id: view.task for view in app.store.get_jobs(sorted(runs)).values()} if runs else {}
+    return {view.id: view.task for view in app.store.reads.get_jobs(sorted(runs)).values()} if runs else {}
 
 
 def _print_list(views: list[JobView], dags: dict[str, str], now: datetime) -> None:
@@ -151,7 +151,7 @@ def show(session: Invocation, /, id: str, as_json: bool) -> None:
         return
     from tickwork.cli.jobs.job_page import print_job
 
-    workers = [*app.store.workers(), *workers_of(app.store, view)]
+    workers = [*app.store.reads.workers(), *workers_of(app.store, view)]
     print_job(view, attempts, why, workers, app.store.now())
 
 

@@ -172,7 +172,7 @@ def resume(ctx: click.Context, session: Invocation, /, as_json: bool, **given: A
 
 def put_gate(app: Tickwork, action: str, put: Callable[[], Gate]) -> Gate:
     """Put a gate in force, and record it and the gate that it replaces in the audit log."""
-    before = {view.gate.name: gate_json(view.gate) for view in app.store.gates()}
+    before = {view.gate.name: gate_json(view.gate) for view in app.store.limits.list_gates()}
     return recorded(
         app, action, put, lambda gate: [AuditedChange(f"gate {gate.name}", before.get(gate.name), gate_json(gate))]
     )
@@ -182,7 +182,7 @@ def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
     """Lift gates, record them in the audit log, and return their number."""
     said = {name: value for name, value in selects.items() if value is not None}
     what = " ".join(f"{name}={value}" for name, value in said.items())
-    before = [gate_json(view.gate) for view in app.store.gates() if view.gate.selects == said]
+    before = [gate_json(view.gate) for view in app.store.limits.list_gates() if view.gate.selects == said]
     told = AuditedChange(f"gate {what}", before={"gates": before}, after={"gates": []})
     return recorded(app, action, lambda: app.resume(**selects), told)
 

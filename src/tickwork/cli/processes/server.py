@@ -60,7 +60,7 @@ def server(
     if dev and not is_loopback(host):
         raise InvalidInput(f"--dev lets a token do everything, and {host} can be reached from other machines.")
     app = session.app(create=True)
-    nobody = not dev and not app.store.has_access()
+    nobody = not dev and not app.store.access.has_access()
     if nobody and not is_loopback(host):
         raise InvalidInput(f"{host} can be reached from other machines, and {_NOBODY}")
     if tls is None and not is_loopback(host) and not (app.settings.public_url or "").startswith("https:"):

@@ -51,7 +51,7 @@ def list_hooks(session: Invocation, /, as_json: bool) -> None:
 
 def _views(app: Tickwork) -> Iterator[HookView]:
     after = ""
-    while page := app.store.list_hooks(_PAGE, after):
+    while page := app.store.hooks.list_hooks(_PAGE, after):
         yield from page
         after = page[-1].hook.name
 
@@ -79,10 +79,10 @@ def show(session: Invocation, /, name: str, as_json: bool) -> None:
     from tickwork.declare.export import declared_hook
 
     app = session.app()
-    view = app.store.get_hook(name)
+    view = app.store.hooks.get_hook(name)
     if view is None:
         raise _missing(name)
-    came = app.store.deliveries(name)
+    came = app.store.hooks.deliveries(name)
     if as_json:
         print_json({**_plain(view), "deliveries": came})
         return
@@ -126,14 +126,14 @@ def add(session: Invocation, /, name: str, arguments: tuple[str, ...], as_json: 
     fields = {field: list(value) if field == "events" else value for field, value in given.items() if value}
     fields["args"] = read_arguments(arguments, None)[1]
     app = session.app(create=True)
-    old = app.store.get_hook(name)
-    hook = hook_of(name, fields, app.store.task_definition)
+    old = app.store.hooks.get_hook(name)
+    hook = hook_of(name, fields, app.store.reads.task_definition)
     unknown = app.client.unknown_task if hook.kind == "task" else app.client.unknown_dag
     print_remarks([warning for warning in (unknown(hook.target),) if warning is not None])
     told = AuditedChange(f"hook {name}", before=None if old is None else _plain(old), after=fields)
-    recorded(app, "put_hook", lambda: app.store.put_hooks([hook]), told)
+    recorded(app, "put_hook", lambda: app.store.hooks.put_hooks([hook]), told)
     if as_json:
-        view = app.store.get_hook(name)
+        view = app.store.hooks.get_hook(name)
         print_json(None if view is None else _plain(view))
     else:
         click.echo(f"Messages that come in at /hooks/{name} of a server, signed with {given['secret']}, are taken now.")
@@ -147,9 +147,9 @@ def add(session: Invocation, /, name: str, arguments: tuple[str, ...], as_json: 
 def remove(session: Invocation, /, name: str, as_json: bool) -> None:
     """Remove a hook. Jobs that it has started go on."""
     app = session.app()
-    old = app.store.get_hook(name)
+    old = app.store.hooks.get_hook(name)
     told = AuditedChange(f"hook {name}", before=None if old is None else _plain(old))
-    if not recorded(app, "delete_hook", lambda: app.store.delete_hooks([name]), told):
+    if not recorded(app, "delete_hook", lambda: app.store.hooks.delete_hooks([name]), told):
         raise _missing(name)
     print_json({"removed": name}) if as_json else click.echo(f"Removed {name}.")
 

@@ -250,7 +250,7 @@ def _act(
 
 
 def _told(app: Tickwork, name: str, before: dict[str, Any], _: bool) -> list[AuditedChange]:
-    view = app.store.get_schedules([name]).get(name)
+    view = app.store.schedules.get_schedules([name]).get(name)
     return [AuditedChange(f"schedule {name}", before, None if view is None else _said(view))]
 
 
@@ -261,7 +261,7 @@ def _said(view: ScheduleView) -> dict[str, Any]:
 
 
 def _found(app: Tickwork, names: Sequence[str]) -> list[Schedule]:
-    views = app.store.get_schedules(names)
+    views = app.store.schedules.get_schedules(names)
     missing = [name for name in names if name not in views]
     if missing:
         raise ScheduleNotFound(f"there is no schedule {missing[0]!r}. See which there are: tickwork schedules list")

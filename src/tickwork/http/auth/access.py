@@ -119,7 +119,7 @@ class StoreAccess:
         if dev is not None:  # also if TICKWORK_TOKEN is the token of a key with fewer scopes
             return dev
         read = read_token(token.decode("latin-1"))
-        key = None if read is None else self._app.store.get_api_key(read.id)
+        key = None if read is None else self._app.store.access.get_api_key(read.id)
         if read is None or key is None:
             return None
         right = hmac.compare_digest(key.digest.encode(), read.digest.encode())
@@ -129,18 +129,18 @@ class StoreAccess:
         """Return the grant of a live API key, and record its use if the last record is old."""
         if key.is_stale:
             with suppress(StoreError):  # reads work while the store cannot be written
-                self._app.store.use_api_key(key.id)
+                self._app.store.access.use_api_key(key.id)
         scopes = granted(key.scopes)
         return TokenGrant(Caller(f"key:{key.name}", scopes, None, key.expires_at, kind="key", subject=key.id))
 
     def _of_cookie(self, digest: str, *, uses: bool) -> Caller | None:
         """Return the caller of a session; None if it has ended. With `uses`, record its use if the last one is old."""
-        session = self._app.store.get_session(digest, IDLE)
+        session = self._app.store.access.get_session(digest, IDLE)
         if session is None or (session.kind == "token" and not self._is_dev(session.subject)):
             return None
         if session.is_stale and uses:
             with suppress(StoreError):
-                self._app.store.use_session(digest)
+                self._app.store.access.use_session(digest)
         name, scopes = _of_session(session)
         return Caller(name, scopes, digest, session.expires_at, kind=session.kind, subject=session.subject)
 

@@ -18,7 +18,7 @@ from tickwork.errors import StoreError
 from tickwork.http.auth.access import NOBODY, Access, address_of
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Route
-from tickwork.store.admin.access import AuditRow, audit_value
+from tickwork.store.admin.audit import AuditRow, audit_value
 from tickwork.store.base import Store
 
 EACH_MINUTE = 30  # of each kind, which a server records as single rows
@@ -86,7 +86,7 @@ class RefusedCalls:
         about = {"request_id": request_id, "address": address_of(request)}
         try:
             who = storable(self._name(request))
-            self._store.record_changes([AuditRow(who, ACTION, route.name, None, audit_value(said), **about)])
+            self._store.audit.record_changes([AuditRow(who, ACTION, route.name, None, audit_value(said), **about)])
         except StoreError as error:
             _log.error("request %s was refused, and that could not be recorded: %s", request_id, error)
 
@@ -103,7 +103,7 @@ class RefusedCalls:
         found = [_counted(ACTION, "other calls", {"status": one, "count": left_out[one]}) for one in STATUSES]
         found.append(_counted(LOGIN, "others", {"count": self._logins.take()}))
         if rows := [row for row in found if row is not None]:
-            self._store.record_changes(rows)
+            self._store.audit.record_changes(rows)
         return _MINUTE_S
 
 

@@ -47,5 +47,5 @@ class RefusedDeliveries:
                 self._told[hook] = now
                 _log.error("Hook %r refuses all messages: %s.", hook, fault.removesuffix("."))
         for delivery in waiting.values():
-            self._store.record_delivery(delivery)
+            self._store.hooks.record_delivery(delivery)
         return INTERVAL_S

@@ -98,7 +98,7 @@ class ChangeStream:
         before = place_of(cursor)
         if before is None or not timedelta(0) <= place.at - before.at <= RESUMES:
             return reset(place)
-        found = await run_in_threadpool(self._store.happenings, before.at - LATE, MOST)
+        found = await run_in_threadpool(self._store.reads.happenings, before.at - LATE, MOST)
         news = [StreamChange(one, one.keys) for one in found.happenings]
         return reset(place) if found.is_partial else changed(found, news, before, place)
 
@@ -106,8 +106,8 @@ class ChangeStream:
 
     def _first(self) -> StreamPosition:
         """Return the position at which polling begins. Changes found now happened before there were listeners."""
-        topics = self._store.topics()
-        found = self._store.happenings(self._store.now() - LATE, MOST)
+        topics = self._store.reads.topics()
+        found = self._store.reads.happenings(self._store.now() - LATE, MOST)
         self._told = {}
         self._news(found)
         return StreamPosition(found.at, topics)
@@ -130,8 +130,8 @@ class ChangeStream:
 
     async def _look_once(self, before: StreamPosition, *, with_topics: bool) -> StreamPosition:
         """Read the changes since a position, add an event if there are any, and return the new position."""
-        topics = await run_in_threadpool(self._store.topics) if with_topics else before.topics
-        found = await run_in_threadpool(self._store.happenings, before.at - LATE, MOST)
+        topics = await run_in_threadpool(self._store.reads.topics) if with_topics else before.topics
+        found = await run_in_threadpool(self._store.reads.happenings, before.at - LATE, MOST)
         place = StreamPosition(found.at, topics)
         is_late = place.at - before.at > RESUMES
         event = reset(place) if is_late else changed(found, self._news(found), before, place)

@@ -51,4 +51,4 @@ class JobWaits:
     async def _look(self, store: Store, stopping: asyncio.Event) -> None:
         """Wait LOOK_S, then read which of the jobs that requests wait for have ended."""
         await stops(stopping, LOOK_S)
-        self._ended = await run_in_threadpool(store.ended_among, list(self._waited))
+        self._ended = await run_in_threadpool(store.reads.ended_among, list(self._waited))

@@ -85,7 +85,7 @@ class RemoteClaimer:
         self._until = 0.0
 
     def due(self, queues: Sequence[str]) -> DueWork:
-        return self._store.due_work(queues)
+        return self._store.remote.due_work(queues)
 
     def claim(
         self, wanted: WantedJobs, due: Collection[str], askers: Sequence[LeaseRequest]
@@ -141,7 +141,7 @@ class RemoteClaimer:
         grants = [
             (job, _grant(job, asker, wanted)) for asker, given in zip(askers, dealt, strict=True) for job in given
         ]
-        until = self._store.grant_leases(me, [grant for _, grant in grants]) if grants else {}
+        until = self._store.remote.grant_leases(me, [grant for _, grant in grants]) if grants else {}
         leased = {
             job.job_id: LeasedAttempt(job, grant.worker, until[job.job_id])
             for job, grant in grants
@@ -155,7 +155,7 @@ class RemoteClaimer:
         exclusive = [job for job in jobs if job.is_exclusive]
         if not exclusive:
             return _deal(jobs, askers)
-        busy = self._store.lease_holders([one.name for one in askers])
+        busy = self._store.remote.lease_holders([one.name for one in askers])
         alone: dict[int, Claimed] = {}
         for number, asker in enumerate(askers):
             if exclusive and asker.name not in busy:

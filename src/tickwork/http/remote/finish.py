@@ -14,7 +14,8 @@ from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.outcome import Ending, decide
 from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import ATTEMPTS, WAIT
-from tickwork.store.base import Finish, Store
+from tickwork.store.attempts import Finish
+from tickwork.store.base import Store
 from tickwork.store.remote_leases import RemoteAttempt
 from tickwork.worker.breaker_reports import breaker_ends
 from tickwork.worker.retry_budget import QueueRetryBudgets
@@ -58,7 +59,7 @@ class RemoteFinisher:
             return False
         # It is not known here whether it was a probe; a breaker that waits for no probe ignores it.
         if told := breaker_ends(one.task, one.job_limits, one.job_id, outcome.attempt, is_probe=True):
-            self._store.end_probes(told)
+            self._store.limits.end_probes(told)
         self._ended((one.queue, one.task, outcome.attempt.value), worker)
         return True
 
@@ -71,4 +72,4 @@ class RemoteFinisher:
             if over:
                 self._over = []
         if over:
-            self._store.end_leases(over)
+            self._store.remote.end_leases(over)

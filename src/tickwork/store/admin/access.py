@@ -1,11 +1,10 @@
-"""The store verbs of access control: API keys, users, sessions, logins, the audit log, kept answers and secrets.
+"""The store verbs of access control: API keys, users, sessions, logins, kept answers and secrets.
 
 Keys, sessions and users are read for each request, so a revoked or removed one is refused at once.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,8 +16,6 @@ from tickwork.core.access.scopes import TOKEN_PREFIX
 
 USED_EVERY = timedelta(minutes=1)  # How often at most the use of a key or a session is recorded.
 ANSWERS_KEPT = timedelta(hours=24)
-AUDIT_KEPT = timedelta(days=365)
-VALUE_LIMIT = 16 * 1024  # Bytes of `before`, and of `after`.
 SessionKind = Literal["user", "key", "token"]
 SESSIONS_MOST = 1000
 Instant = Callable[[Any], datetime]
@@ -99,38 +96,6 @@ class OpenSession:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRow:
-    """A change to record in the audit log. `before` and `after` are JSON."""
-
-    who: str
-    action: str
-    target: str
-    before: bytes | None = None
-    after: bytes | None = None
-    request_id: str = ""
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditView:
-    """A row of the audit log. Later ones have higher ids."""
-
-    id: int
-    at: datetime
-    change: AuditRow
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """A filter of audit log rows. None matches everything."""
-
-    who: str | None = None
-    action: str | None = None
-    target: str | None = None
-    since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class BegunRequest:
     """A request to carry out. `first_at` is when it was first seen; `began_at` identifies this try."""
 
@@ -176,7 +141,7 @@ class AccessVerbs(Protocol):
     def get_api_key(self, id: str) -> ApiKeyView | None:
         """Return a key, live or not."""
 
-    def api_keys(self) -> list[ApiKeyView]:
+    def list_api_keys(self) -> list[ApiKeyView]:
         """Return all keys, the newest first."""
 
     def use_api_key(self, id: str) -> None:
@@ -191,7 +156,7 @@ class AccessVerbs(Protocol):
     def get_user(self, name: str) -> UserView | None:
         """Return a user."""
 
-    def users(self) -> list[UserView]:
+    def list_users(self) -> list[UserView]:
         """Return all users by name."""
 
     def change_user(self, name: str, role: str | None = None, password: str | None = None) -> bool:
@@ -252,12 +217,6 @@ class AccessVerbs(Protocol):
         The jobs that a caller then reads by these keys stay as read until the caller replaces them.
         """
 
-    def record_changes(self, changes: Sequence[AuditRow]) -> None:
-        """Add rows to the audit log."""
-
-    def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
-        """Return rows of the audit log, the newest first, from just below the id `before` on."""
-
     def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
         """Begin a request, unless this caller's request with the same key was answered or is in flight.
 
@@ -284,7 +243,7 @@ class AccessVerbs(Protocol):
     def get_secret(self, name: str) -> SealedSecret | None:
         """Return a secret as it is stored."""
 
-    def secrets(self) -> list[SecretView]:
+    def list_secrets(self) -> list[SecretView]:
         """Return all secrets by name, without their values."""
 
     def delete_secret(self, name: str) -> bool:
@@ -339,12 +298,6 @@ def secret_view(row: Any, instant: Instant) -> SecretView:
     return SecretView(name, decode_names(uses), instant(set_at), set_by)
 
 
-def audit_view(row: Any, instant: Instant) -> AuditView:
-    id, at, who, action, target, before, after, request_id, address = row
-    was, became = (None if text is None else text.encode() for text in (before, after))
-    return AuditView(id, instant(at), AuditRow(who, action, target, was, became, request_id, address))
-
-
 def kept_answer(row: Any) -> KeptAnswer:
     digest, status, headers, body = row
     return KeptAnswer(digest, status, msgspec.json.decode(headers or "{}", type=dict[str, str]), (body or "").encode())
@@ -360,27 +313,3 @@ def decode_names(text: str) -> tuple[str, ...]:
 
 def encode_headers(headers: Mapping[str, str]) -> str:
     return msgspec.json.encode(dict(headers)).decode()
-
-
-def audit_value(value: Any) -> bytes | None:
-    """Return a value as JSON for the audit log; of a large value, its beginning and a digest of all of it."""
-    if value is None:
-        return None
-    data = msgspec.json.encode(value, enc_hook=str)
-    if len(data) <= VALUE_LIMIT:
-        return data
-    shown = data[:VALUE_LIMIT].decode("utf-8", "ignore")
-    return msgspec.json.encode({"truncated": shown, "sha256": hashlib.sha256(data).hexdigest()})
-
-
-def change_row(change: AuditRow) -> dict[str, str | None]:
-    """Return the parameters of a change, for both stores."""
-    return {
-        "who": change.who,
-        "action": change.action,
-        "target": change.target,
-        "before": None if change.before is None else change.before.decode(),
-        "after": None if change.after is None else change.after.decode(),
-        "request_id": change.request_id,
-        "address": change.address,
-    }

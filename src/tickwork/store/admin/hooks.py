@@ -30,7 +30,7 @@ class DeclaredThing(NamedTuple):
 
 
 class HookVerbs(Protocol):
-    """The verbs of hooks. Each is one transaction and safe to run twice."""
+    """The verbs of hooks, and of the files that declare objects. Each is one transaction and safe to run twice."""
 
     def put_hooks(self, hooks: Sequence[Hook]) -> None:
         """Store hooks, all or none; a hook with an existing name replaces it."""
@@ -56,10 +56,6 @@ class HookVerbs(Protocol):
 
     def deliveries(self, hook: str) -> list[Delivery]:
         """Return the latest deliveries to a hook, the newest first."""
-
-
-class DeclaredVerbs(Protocol):
-    """The verbs that record which files objects were declared in."""
 
     def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
         """Record that a source declares these objects. Objects that another source declared before are taken over."""

@@ -58,7 +58,7 @@ class NotifyVerbs(Protocol):
     def delete_channel(self, name: str) -> bool:
         """Delete a channel; False when there is none. Raises InvalidInput while a notification names it."""
 
-    def channels(self) -> dict[str, Channel]:
+    def list_channels(self) -> dict[str, Channel]:
         """Return the channels by name."""
 
     def put_notification(self, notification: Notification) -> None:
@@ -70,7 +70,7 @@ class NotifyVerbs(Protocol):
     def delete_notification(self, name: str) -> bool:
         """Delete a notification; False when there is none."""
 
-    def notifications(self) -> list[NotificationView]:
+    def list_notifications(self) -> list[NotificationView]:
         """Return all notifications by name."""
 
     def due_notifications(self) -> list[NotificationView]:

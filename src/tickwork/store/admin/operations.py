@@ -37,10 +37,10 @@ class OperationVerbs(Protocol):
         Jobs that are created later are not affected by it.
         """
 
-    def operation(self, id: str) -> BulkOperation | None:
+    def get_operation(self, id: str) -> BulkOperation | None:
         """Return an operation."""
 
-    def operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
+    def list_operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
         """Return operations, the newest first, from just below `before` on."""
 
     def lease_operation(self, lease: timedelta) -> BulkOperation | None:

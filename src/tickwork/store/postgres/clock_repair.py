@@ -1,4 +1,4 @@
-"""Detect and repair steps of PostgreSQL's clock (see `store.clock_repair`). The SQL is in sql/clock_repair.sql.
+"""Detect and repair steps of PostgreSQL's clock (see `Store.check_clock`). The SQL is in sql/clock_repair.sql.
 
 The last reading is a row, so any process notices a step, also after a restart or a failover to a server whose clock is
 behind. The row is written when it is old, not at every check, which would serialize all processes on it.
@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from tickwork.core.ids import first_id
-from tickwork.store.clock_repair import NOTICED
+from tickwork.store.base import CLOCK_STEP
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.connection.wake_notify import WakeNotifier
@@ -46,7 +46,7 @@ class PostgresClock:
     def check_clock(self) -> timedelta | None:
         """Compare the last recorded reading with the clock, and repair a step back; otherwise renew an old reading."""
         ((now, reading),) = self._perform(lambda session: session.run("read_clock"))
-        if reading is not None and reading > now + NOTICED:
+        if reading is not None and reading > now + CLOCK_STEP:
             back = self._perform(_repair, single=False)
             self._notifier.call()
             return back
@@ -60,7 +60,7 @@ class PostgresClock:
 
 def _repair(session: Session) -> timedelta | None:
     """Move back the times that were stored in the time that the clock has repeated; None if another process did."""
-    rows = session.run("take_step_back", noticed_us=duration_us(NOTICED))
+    rows = session.run("take_step_back", noticed_us=duration_us(CLOCK_STEP))
     if not rows:
         return None
     ((at, reading),) = rows

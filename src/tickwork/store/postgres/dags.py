@@ -125,7 +125,7 @@ class PostgresDags:
 
         return self._perform(delete, single=False)
 
-    def dags(self, name: str | None = None) -> list[DagView]:
+    def list_dags(self, name: str | None = None) -> list[DagView]:
         wanted, values = ("newest_dags", {}) if name is None else ("versions_of_dag", {"name": name})
         rows = self._perform(lambda session: session.run(wanted, **values))
         return [DagView(name, version, decode_graph(text), utc(created)) for name, version, text, created in rows]
@@ -204,7 +204,7 @@ class PostgresDags:
         said = run_lifecycle.said(approved, by, note)
         return self._move_runs(lambda run_tx: run_lifecycle.answer(run_tx, run_id, step, *said))
 
-    def assets(self) -> list[AssetView]:
+    def list_assets(self) -> list[AssetView]:
         rows = self._perform(lambda session: session.run("assets"))
         return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
 

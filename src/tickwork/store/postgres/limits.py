@@ -158,7 +158,7 @@ class PostgresLimits(PostgresDags):
         self._notifier.call()
         return known
 
-    def limits(self) -> list[LimitView]:
+    def list_limits(self) -> list[LimitView]:
         rows = self._perform(lambda session: session.run("limits"))
         return [
             LimitView(name, row_codec.decode_rule(declared), row_codec.decode_rule(override), live, held)
@@ -225,7 +225,7 @@ class PostgresLimits(PostgresDags):
         self._notifier.call()
         return lifted
 
-    def gates(self) -> list[GateView]:
+    def list_gates(self) -> list[GateView]:
         return self._perform(_gates)
 
     # -- tenants

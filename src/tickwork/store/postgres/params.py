@@ -18,7 +18,7 @@ import psycopg
 from tickwork.core.job import JobState, NewJob, TaskDefinition
 from tickwork.core.limits.lanes import home_lane
 from tickwork.errors import check
-from tickwork.store.base import Finish, NewLog, Progress
+from tickwork.store.attempts import Finish, NewLog, Progress
 from tickwork.store.row_codec import alike, clean, duration_us, encode_job_limits, encode_labels, encode_policy
 
 _encoder = msgspec.json.Encoder()

@@ -11,7 +11,7 @@ import msgspec
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.limits.lanes import read_lane
 from tickwork.store import row_codec
-from tickwork.store.base import NewLog
+from tickwork.store.attempts import NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.claim.positions import asked_for
 from tickwork.store.postgres.claim.round import heads_in

@@ -9,7 +9,7 @@ from typing import Any
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, WorkerView
 from tickwork.store import row_codec
-from tickwork.store.base import OpenAttempt
+from tickwork.store.attempts import OpenAttempt
 from tickwork.store.postgres import params
 
 

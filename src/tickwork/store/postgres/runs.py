@@ -19,7 +19,7 @@ from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, NewJob
 from tickwork.core.limits.lanes import home_lane
 from tickwork.store import row_codec
-from tickwork.store.base import Finish, NewLog
+from tickwork.store.attempts import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.params import array, text_array

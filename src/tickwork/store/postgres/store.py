@@ -41,29 +41,28 @@ from tickwork.core.job import (
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import row_codec
-from tickwork.store.admin.operations import KEPT
+from tickwork.store.admin.access import AccessVerbs
+from tickwork.store.admin.audit import AuditVerbs
+from tickwork.store.admin.hooks import HookVerbs
+from tickwork.store.admin.notifications import NotifyVerbs
+from tickwork.store.admin.operations import KEPT, OperationVerbs
+from tickwork.store.attempts import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress, new_claim
 from tickwork.store.base import (
     DEFAULT_SIZES,
-    Claims,
     ConnectionCounts,
-    Exchange,
-    Finish,
-    NewLog,
-    OpenAttempt,
     Place,
     PoolSizes,
-    Progress,
     Pruned,
     SchemaStatus,
     StoreHealth,
     Waiter,
     WorkerRegistration,
-    new_claim,
 )
 from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import ClaimRequest
-from tickwork.store.limits import LimitedCapacity
+from tickwork.store.dags import DagVerbs
+from tickwork.store.limits import LimitedCapacity, LimitVerbs
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import params
 from tickwork.store.postgres.admin.access import PostgresAccess
@@ -99,10 +98,13 @@ from tickwork.store.postgres.runs import PostgresRuns
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.schema import Schema
 from tickwork.store.postgres.sql_statements import checked_schema, statements
+from tickwork.store.reads.stats import StatsVerbs
+from tickwork.store.reads.verbs import ReadVerbs
 from tickwork.store.remote_counts import with_held
-from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, RemoteVerbs
 from tickwork.store.row_codec import duration_us, from_us
 from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.schedules import ScheduleVerbs
 from tickwork.store.shared_transaction import SharedTransaction, ThreadTransaction
 
 T = TypeVar("T")
@@ -153,6 +155,18 @@ class PostgresStore(
         on_refused: Callable[[], None] | None = None,
     ) -> None:
         self.url = url
+        # Each mixin below becomes a component; until then, the store is its own groups of verbs.
+        self.reads: ReadVerbs = self
+        self.stats: StatsVerbs = self
+        self.schedules: ScheduleVerbs = self
+        self.dags: DagVerbs = self
+        self.limits: LimitVerbs = self
+        self.remote: RemoteVerbs = self
+        self.access: AccessVerbs = self
+        self.audit: AuditVerbs = self
+        self.hooks: HookVerbs = self
+        self.notifications: NotifyVerbs = self
+        self.operations: OperationVerbs = self
         self.blobs = blobs
         self.server = Connector(url)
         self.schema = Schema(checked_schema(schema), self.server.where)

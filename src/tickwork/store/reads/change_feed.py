@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2s
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -60,19 +60,6 @@ class Changes(msgspec.Struct, frozen=True):
     at: datetime
     happenings: list[JobChange]
     is_partial: bool
-
-
-class ChangeVerbs(Protocol):
-    """The verbs of the change feed. They only read."""
-
-    def happenings(self, since: datetime, most: int) -> Changes:
-        """Return the changes of jobs since an instant, at most `most` of each kind.
-
-        Running jobs that reported progress are always included; changes that the library made to waiting jobs are not.
-        """
-
-    def topics(self) -> dict[str, str]:
-        """Return for each of TOPICS a short digest that differs once something about it has changed."""
 
 
 def happenings(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
 from tickwork.core.ids import JobId, first_id
 from tickwork.core.job import JobFilter, JobPage, JobState, JobView, QueuedReason
-from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
+from tickwork.core.stats.error_groups import FailedJob, FailurePage
 from tickwork.store.reads.query_plan import ReadPath, state_of, ways
 
 WALK = 5_000  # Jobs that a page reads where no index finds all matches.
@@ -44,40 +43,6 @@ class StateCount(msgspec.Struct, frozen=True):
     state: JobState | QueuedReason
     count: int
     is_bounded: bool
-
-
-class SearchVerbs(Protocol):
-    """The verbs of job search. They only read."""
-
-    def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
-        """List jobs as list_jobs does, at a bounded cost: a page may be short, or empty, and still have a next one.
-
-        The jobs come without their arguments and results, which may be large.
-        """
-
-    def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
-        """Count the jobs of a filter by state, up to `most` and at a bounded cost.
-
-        Queued jobs are counted by the reason for which they wait.
-        """
-
-    def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
-        """Find dead letters as find_jobs does, with only the columns that error groups are made of."""
-
-    def failed_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
-        """Return jobs that ended without success since then, the latest first. At most `limit` are read."""
-
-    def retried_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
-        """Return attempts that ended since then and whose job was queued again, the latest first."""
-
-    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
-        """Return the jobs among these that have ended."""
-
-    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
-        """Return jobs whose task or key begins with a text, or that failed with it in their error."""
-
-    def queue_names(self) -> list[str]:
-        """Return the names of queues that have waiting jobs."""
 
 
 Floor = Callable[[ReadPath], JobId | None]

@@ -1,4 +1,4 @@
-"""The stats rollup: count jobs and attempts since a mark, add the counts to stored totals, and read the totals.
+"""Statistics: the stats rollup, which counts jobs and attempts since a mark, and the counts for metrics.
 
 Rows are counted where they are, a bounded number at a time, and each once: the marks move in the transaction that adds
 the counts. Enqueuing, claiming and finishing do no work for statistics.
@@ -17,6 +17,7 @@ from tickwork.core.stats.histogram import Spread
 from tickwork.core.stats.rollups import COUNTS, CountedRows, RollupCounts, RollupKey
 
 SETTLED = timedelta(seconds=5)  # Younger rows are left for the next time, because their transactions may still be open.
+DEAD_COUNTED = 1000
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _SPREAD = msgspec.json.Decoder(dict[int, int])
@@ -40,6 +41,18 @@ class RollupPage(msgspec.Struct, frozen=True):
     marks: RollupMarks
     counted: list[CountedRows]
     is_full: bool
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """The counts up to an instant. `fired`: outcomes of occurrences, by action.
+
+    `lag`: how long the most overdue schedule has waited. `dead`: the number of dead letters, up to DEAD_COUNTED.
+    """
+
+    until: datetime
+    fired: dict[str, int]
+    lag: timedelta
+    dead: int
 
 
 class StatsVerbs(Protocol):
@@ -72,6 +85,9 @@ class StatsVerbs(Protocol):
 
     def counted_until(self) -> datetime:
         """Return the time up to which statistics are complete: a few seconds ago, unless there is more to count."""
+
+    def counts(self, since: datetime | None) -> Counts:
+        """Count the fires of schedules since an instant; None begins now."""
 
 
 Run = Callable[[str, dict[str, Any]], Sequence[Any]]
@@ -109,6 +125,26 @@ def known(run: Run, now: datetime, marks: RollupMarks, wire: Callable[[datetime]
     if any(run(which, ends) for which in ("ended_until", "tried_until")):
         untils.append(marks.ended)
     return min([latest, *untils])
+
+
+def counts_of(
+    run: Callable[[str, dict[str, Any]], Sequence[Any]],
+    now: datetime,
+    since: datetime | None,
+    wire: Callable[[datetime], Any],
+    read: Callable[[Any], datetime],
+) -> Counts:
+    """Count with the statements of counts.sql of either store. `wire` and `read` convert its instants."""
+    latest = now - SETTLED
+    since = since or latest
+    until = max(since, latest)
+    ((wake,),), ((dead,),) = run("oldest_wake", {}), run("dead_count", {"most": DEAD_COUNTED})
+    return Counts(
+        until,
+        dict(run("fired_counts", {"since": wire(since), "until": wire(until)})),
+        timedelta(0) if wake is None else max(timedelta(0), now - read(wake)),
+        dead,
+    )
 
 
 def rollup_counts(columns: Sequence[Any]) -> RollupCounts:

@@ -25,7 +25,7 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
 from tickwork.core.why import gist
 from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
-from tickwork.store.base import Finish
+from tickwork.store.attempts import Finish
 from tickwork.store.row_codec import duration_us
 from tickwork.store.runs.step_jobs import LiveRun, ResultRow, new_job, results_of
 

@@ -28,7 +28,7 @@ from tickwork.core.limits.lanes import (
 from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.store import row_codec
-from tickwork.store.base import NO_CLAIM
+from tickwork.store.attempts import NO_CLAIM
 from tickwork.store.claim import held_jobs, limit_state
 from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace
 from tickwork.store.claim.types import (
@@ -308,7 +308,7 @@ class SqliteLimits:
         self._wake()
         return known
 
-    def limits(self) -> list[LimitView]:
+    def list_limits(self) -> list[LimitView]:
         with self._read() as transaction:
             rows = transaction.run("limits")
         return [
@@ -361,7 +361,7 @@ class SqliteLimits:
         self._wake()
         return found
 
-    def gates(self) -> list[GateView]:
+    def list_gates(self) -> list[GateView]:
         with self._read() as transaction:
             return self._gates(transaction)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.store import row_codec
-from tickwork.store.base import NewLog
+from tickwork.store.attempts import NewLog
 from tickwork.store.remote_counts import due_heads, within
 from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
 from tickwork.store.row_codec import duration_us, from_us

@@ -20,7 +20,7 @@ from tickwork.core.job import Claimed, JobState, JobView, MapIndex, NewJob
 from tickwork.core.stats.findings import PendingApproval
 from tickwork.errors import check
 from tickwork.store import row_codec
-from tickwork.store.base import Finish
+from tickwork.store.attempts import Finish
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.row_codec import from_us
 from tickwork.store.runs import run_lifecycle, step_jobs
@@ -234,7 +234,7 @@ class SqliteDags:
             transaction.run("forget_triggers", (name,))
             return bool(transaction.run("undefine_dag", (name,)))
 
-    def dags(self, name: str | None = None) -> list[DagView]:
+    def list_dags(self, name: str | None = None) -> list[DagView]:
         with self._read() as transaction:
             rows = transaction.run("newest_dags") if name is None else transaction.run("versions_of_dag", (name,))
         return [DagView(name, version, decode_graph(text), from_us(created)) for name, version, text, created in rows]
@@ -291,7 +291,7 @@ class SqliteDags:
         self._wake()
         return answered
 
-    def assets(self) -> list[AssetView]:
+    def list_assets(self) -> list[AssetView]:
         with self._read() as transaction:
             rows = transaction.run("assets")
         return [AssetView(name, from_us(made), JobId(by)) for name, made, by in rows]

@@ -32,34 +32,28 @@ from tickwork.core.job import (
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store import row_codec
-from tickwork.store.admin.operations import KEPT
-from tickwork.store.base import (
-    Claims,
-    ConnectionCounts,
-    Exchange,
-    Finish,
-    NewLog,
-    OpenAttempt,
-    Place,
-    Progress,
-    Pruned,
-    SchemaStatus,
-    StoreHealth,
-    Waiter,
-    WorkerRegistration,
-    new_claim,
-)
+from tickwork.store.admin.access import AccessVerbs
+from tickwork.store.admin.audit import AuditVerbs
+from tickwork.store.admin.hooks import HookVerbs
+from tickwork.store.admin.notifications import NotifyVerbs
+from tickwork.store.admin.operations import KEPT, OperationVerbs
+from tickwork.store.attempts import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress, new_claim
+from tickwork.store.base import ConnectionCounts, Place, Pruned, SchemaStatus, StoreHealth, Waiter, WorkerRegistration
 from tickwork.store.claim import limited
 from tickwork.store.claim.limited import RoundResult
 from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.claim.types import ClaimRequest
-from tickwork.store.limits import LimitedCapacity
+from tickwork.store.dags import DagVerbs
+from tickwork.store.limits import LimitedCapacity, LimitVerbs
 from tickwork.store.migrate import Migration
+from tickwork.store.reads.stats import StatsVerbs
+from tickwork.store.reads.verbs import ReadVerbs
 from tickwork.store.remote_counts import with_held
-from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, RemoteVerbs
 from tickwork.store.row_codec import duration_us, from_us, to_us
 from tickwork.store.runs.graph_cache import GraphCache
+from tickwork.store.schedules import ScheduleVerbs
 from tickwork.store.shared_transaction import SharedTransaction, ThreadTransaction
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.admin.access import SqliteAccess
@@ -135,6 +129,18 @@ class SqliteStore(
         new_claim: Callable[[], ClaimId] = new_claim,
     ) -> None:
         self.url = f"sqlite:///{path}"
+        # Each mixin below becomes a component; until then, the store is its own groups of verbs.
+        self.reads: ReadVerbs = self
+        self.stats: StatsVerbs = self
+        self.schedules: ScheduleVerbs = self
+        self.dags: DagVerbs = self
+        self.limits: LimitVerbs = self
+        self.remote: RemoteVerbs = self
+        self.access: AccessVerbs = self
+        self.audit: AuditVerbs = self
+        self.hooks: HookVerbs = self
+        self.notifications: NotifyVerbs = self
+        self.operations: OperationVerbs = self
         self.blobs = blobs
         self._clock = StoreClock(clock or SystemClock())
         self._file = SqliteFile(path, driver, adopt=adopt)

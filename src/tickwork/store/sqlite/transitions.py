@@ -22,7 +22,7 @@ from tickwork.core.limits.lanes import home_lane, read_lane, returned_priority, 
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store import row_codec
-from tickwork.store.base import Claims, Finish, NewLog, OpenAttempt
+from tickwork.store.attempts import Claims, Finish, NewLog, OpenAttempt
 from tickwork.store.claim.positions import places_of
 from tickwork.store.claim.types import PickedRow, claimed_job
 from tickwork.store.row_codec import duration_us

@@ -25,7 +25,8 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.otel import AttemptSpan, is_traced
-from tickwork.store.base import LEASE, Finish, Store
+from tickwork.store.attempts import Finish
+from tickwork.store.base import LEASE, Store
 from tickwork.store.row_codec import from_us
 from tickwork.task import Task
 from tickwork.worker.ipc.protocol import Ask, Asked, AskReply, Assignment, AttemptEnd, FromExecutor, Started, Stuck

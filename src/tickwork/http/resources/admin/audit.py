@@ -11,7 +11,7 @@ from tickwork.core.arguments.payload import storable
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
-from tickwork.store.admin.access import AuditFilter, AuditView
+from tickwork.store.admin.audit import AuditFilter, AuditView
 
 routes = Routes("audit")
 
@@ -56,7 +56,7 @@ def list_changes(call: Call, query: AuditQuery) -> AuditBody:
     if query.since is not None and query.since.tzinfo is None:
         raise Problem(422, "invalid", "since needs an offset from UTC: 2026-11-15T12:00:00Z. Nothing was done.")
     which = AuditFilter(**given, since=query.since)
-    found = call.app.store.changes(which, query.limit + 1, _place(query.cursor))
+    found = call.app.store.audit.list_changes(which, query.limit + 1, _place(query.cursor))
     items = found[: query.limit]
     return AuditBody([_body(one) for one in items], str(items[-1].id) if len(found) > len(items) else None)
 

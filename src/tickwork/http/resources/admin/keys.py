@@ -66,7 +66,7 @@ def create_api_key(call: Call, body: NewKeyBody) -> CreatedKeyBody:
 @routes.get("/keys", Scope.ADMIN)
 def list_api_keys(call: Call) -> KeyListBody:
     """List API keys, including expired and revoked ones."""
-    return KeyListBody([key_body(key) for key in call.app.store.api_keys()])
+    return KeyListBody([key_body(key) for key in call.app.store.access.list_api_keys()])
 
 
 @routes.post("/keys/{id}/revoke", Scope.ADMIN)
@@ -75,8 +75,8 @@ def revoke_api_key(call: Call, id: str) -> KeyBody:
     key = find_key(call.app.store, id)
     if key is None:
         raise Problem(404, "not-found", f"there is no API key {id!r}.")
-    call.app.store.revoke_api_key(key.id)
-    after = key_body(call.app.store.get_api_key(key.id) or key)
+    call.app.store.access.revoke_api_key(key.id)
+    after = key_body(call.app.store.access.get_api_key(key.id) or key)
     call.changed(f"key:{key.name}", before=key_body(key), after=after)
     return after
 

@@ -86,7 +86,7 @@ def get_session(call: Call) -> SessionBody:
 def delete_session(call: Call) -> HandlerResult:
     """Log out: the session ends, its cookie is deleted, and the browser clears its cache."""
     if call.who.session is not None:
-        call.app.store.end_session(call.who.session)
+        call.app.store.access.end_session(call.who.session)
     call.changed("session")
     return HandlerResult(headers={"Set-Cookie": _cookie(call, "", timedelta(0)), "Clear-Site-Data": '"cache"'})
 
@@ -108,7 +108,7 @@ def change_own_password(call: Call, body: PasswordBody) -> SessionBody | Handler
     grant = replace(admitted, password=new)
 
     def change() -> HandlerResult:
-        call.app.store.change_user(name, password=new)
+        call.app.store.access.change_user(name, password=new)
         answer = _begun(call, grant)
         call.changed(f"user:{name}", after={"password": "changed"})
         return answer
@@ -121,7 +121,7 @@ def _begun(call: Call, grant: TokenGrant) -> HandlerResult:
     token, store, who = new_token(), call.app.store, grant.caller
     agent = storable(call.request.headers.get("user-agent", ""))[:AGENT_LIMIT]
     digest, origin = digest_of(token.encode()), SessionOrigin(address_of(call.request), agent)
-    if not store.put_session(digest, who.kind, who.subject, LASTS, grant.password, origin=origin):
+    if not store.access.put_session(digest, who.kind, who.subject, LASTS, grant.password, origin=origin):
         raise _wrong()
     call.who = replace(who, expires_at=store.now() + LASTS)
     return HandlerResult(_body(call.who), headers={"Set-Cookie": _cookie(call, token, LASTS)})
@@ -150,9 +150,9 @@ def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
     if body.user is not None and known is not None:
         # At an address from which this user has logged in before, only failures from there count. Otherwise a stranger
         # could lock a user out by guessing passwords.
-        name = [known if store.knows_login(known) else f"name:{_digest(body.user)}"]
+        name = [known if store.access.knows_login(known) else f"name:{_digest(body.user)}"]
     address = [f"address:{block}"]
-    wait_s = store.admit_login({**dict.fromkeys(name, FREE_OF_NAME), **dict.fromkeys(address, FREE_OF_ADDRESS)})
+    wait_s = store.access.admit_login({**dict.fromkeys(name, FREE_OF_NAME), **dict.fromkeys(address, FREE_OF_ADDRESS)})
     if wait_s > 0:
         said = "there were too many logins that failed. This one was not looked at."
         raise Problem(429, "too-many-logins", said, headers={"Retry-After": str(math.ceil(wait_s))})
@@ -160,9 +160,9 @@ def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
     if found is None:
         _record_failure(call, body.user)
         return None
-    store.forgive_login(name, address)
+    store.access.forgive_login(name, address)
     if known is not None:
-        store.remember_login(known, KNOWN)
+        store.access.remember_login(known, KNOWN)
     return found
 
 
@@ -188,7 +188,7 @@ def _record_failure(call: Call, user: str | None) -> None:
     Failures of a known user are bounded by the login backoff. Others are recorded up to a budget, and then only
     counted.
     """
-    known = user is not None and is_name(user) and call.app.store.get_user(user) is not None
+    known = user is not None and is_name(user) and call.app.store.access.get_user(user) is not None
     if known or call.parts.refused.admits_login():
         call.changed(f"user:{user}" if known else "unknown")
         record(call, LOGIN)
@@ -202,7 +202,7 @@ def _end_former(call: Call) -> None:
     """End the browser's former session: it has one at a time."""
     former = call.request.cookies.get(COOKIE)
     if former:
-        call.app.store.end_session(digest_of(former.encode("utf-8", "surrogatepass")))
+        call.app.store.access.end_session(digest_of(former.encode("utf-8", "surrogatepass")))
 
 
 def _cookie(call: Call, value: str, lasts: timedelta) -> str:

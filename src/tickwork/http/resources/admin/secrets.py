@@ -58,10 +58,13 @@ def list_secrets(call: Call) -> SecretListBody:
 def delete_secret(call: Call, name: str) -> None:
     """Delete a secret."""
     before = _of(call).get(name)
-    if not is_secret_name(name) or not call.app.store.delete_secret(name):
+    if not is_secret_name(name) or not call.app.store.access.delete_secret(name):
         raise Problem(404, "not-found", f"there is no secret {name!r}.")
     call.changed(f"secret:{name}", before=before)
 
 
 def _of(call: Call) -> dict[str, SecretBody]:
-    return {one.name: SecretBody(one.name, list(one.uses), one.set_at, one.set_by) for one in call.app.store.secrets()}
+    return {
+        one.name: SecretBody(one.name, list(one.uses), one.set_at, one.set_by)
+        for one in call.app.store.access.list_secrets()
+    }

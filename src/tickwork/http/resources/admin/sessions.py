@@ -52,7 +52,7 @@ def end_session(call: Call, id: str) -> None:
     """End a session: its browser is logged out from the next request on. Others' sessions require the scope admin."""
     of_all = Scope.ADMIN in call.who.scopes
     found = next((one for one in _sessions(call, of_all=of_all) if _id(one) == id), None)
-    if found is None or not call.app.store.end_session(found.digest):
+    if found is None or not call.app.store.access.end_session(found.digest):
         raise Problem(404, "not-found", f"there is no session {id!r}.")
     before = {"address": found.origin.address, "created_at": found.created_at}
     call.changed(f"session of {_who(found)}", before=before)
@@ -61,7 +61,7 @@ def end_session(call: Call, id: str) -> None:
 def _sessions(call: Call, *, of_all: bool) -> list[OpenSession]:
     """Return the sessions of all users, or those of the caller."""
     who = call.who
-    return call.app.store.open_sessions(IDLE, None if of_all else who.kind, "" if of_all else who.subject)
+    return call.app.store.access.open_sessions(IDLE, None if of_all else who.kind, "" if of_all else who.subject)
 
 
 def _item(call: Call, one: OpenSession) -> SessionItem:

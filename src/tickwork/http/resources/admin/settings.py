@@ -88,7 +88,7 @@ def get_health(call: Call) -> HealthReport:
         schema_version=schema.applied[-1].number,
         now=now,
         clock_ahead_s=round(ahead.total_seconds(), 6),
-        scheduler_late_s=round(store.schedules_late().total_seconds(), 3),
+        scheduler_late_s=round(store.reads.schedules_late().total_seconds(), 3),
         facts=health.facts,
         warnings=health.warnings,
         services=_services(call, clock.monotonic()),

@@ -39,14 +39,14 @@ class TaskPage(Struct):
 @routes.get("/tasks", Scope.READ)
 def list_tasks(call: Call, query: PageQuery) -> TaskPage:
     """List the tasks that workers have registered, and the dags, by name."""
-    found = call.app.store.task_definitions(query.limit, name_after(query))
+    found = call.app.store.reads.task_definitions(query.limit, name_after(query))
     return TaskPage([_body(one) for one in found], found[-1].name if len(found) == query.limit else None)
 
 
 @routes.get("/tasks/{name}", Scope.READ)
 def get_task(call: Call, name: str) -> TaskBody:
     """Return what is known of a task. An unknown task can be enqueued all the same."""
-    found = call.app.store.task_definition(name) if is_storable_name(name) else None
+    found = call.app.store.reads.task_definition(name) if is_storable_name(name) else None
     if found is None:
         raise UnknownTask(f"no worker has told of a task {name!r}.")
     return _body(found)

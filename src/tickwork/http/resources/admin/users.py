@@ -59,7 +59,7 @@ def create_user(call: Call, body: NewUserBody) -> UserBody:
 @routes.get("/users", Scope.ADMIN)
 def list_users(call: Call) -> UserListBody:
     """List users."""
-    return UserListBody([_body(user) for user in call.app.store.users()])
+    return UserListBody([_body(user) for user in call.app.store.access.list_users()])
 
 
 @routes.patch("/users/{name}", Scope.ADMIN)
@@ -67,7 +67,7 @@ def change_user(call: Call, name: str, body: UserChangeBody) -> UserBody:
     """Change the role or the password of a user."""
     before = _found(call, name)
     role = None if body.role is None else read_role(body.role)
-    call.app.store.change_user(name, role, None if body.password is None else hash_password(body.password))
+    call.app.store.access.change_user(name, role, None if body.password is None else hash_password(body.password))
     after = _found(call, name)
     password = {} if body.password is None else {"password": "changed"}
     call.changed(f"user:{name}", before=before, after={**msgspec.structs.asdict(after), **password})
@@ -78,12 +78,12 @@ def change_user(call: Call, name: str, body: UserChangeBody) -> UserBody:
 def remove_user(call: Call, name: str) -> None:
     """Remove a user. Their sessions end at once."""
     before = _found(call, name)
-    call.app.store.remove_user(name)
+    call.app.store.access.remove_user(name)
     call.changed(f"user:{name}", before=before)
 
 
 def _found(call: Call, name: str) -> UserBody:
-    user = call.app.store.get_user(name) if is_name(name) else None
+    user = call.app.store.access.get_user(name) if is_name(name) else None
     if user is None:
         raise Problem(404, "not-found", f"there is no user {name!r}.")
     return _body(user)

@@ -77,14 +77,16 @@ class WorkerList(Struct):
 def list_workers(call: Call) -> WorkerList:
     """List the live workers, and those that were lost recently."""
     now = call.app.store.now()
-    return WorkerList([WorkerBody(**_shown(one, now)) for one in call.app.store.workers()], None)
+    return WorkerList([WorkerBody(**_shown(one, now)) for one in call.app.store.reads.workers()], None)
 
 
 @routes.get("/workers/{id}", Scope.READ)
 def get_worker(call: Call, id: str) -> WorkerDetail:
     """Return a worker, and the jobs that it runs."""
     one, store = _found(call, id), call.app.store
-    return WorkerDetail(**_shown(one, store.now()), jobs=[_held(view) for view in store.held_jobs(WorkerId(id), HELD)])
+    return WorkerDetail(
+        **_shown(one, store.now()), jobs=[_held(view) for view in store.reads.held_jobs(WorkerId(id), HELD)]
+    )
 
 
 @routes.post("/workers/{id}/quiet", Scope.OPERATE)
@@ -107,7 +109,7 @@ def resume_worker(call: Call, id: str) -> WorkerBody:
 
 def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
     before = _found(call, id)
-    if not call.app.store.ask_worker(WorkerId(id), what):
+    if not call.app.store.operations.ask_worker(WorkerId(id), what):
         raise Problem(409, "wrong-state", f"worker {id} is {before.state}: there is nobody to ask.")
     call.changed(f"worker:{id}", {"asked": before.asked}, {"asked": what})
     return WorkerBody(**_shown(_found(call, id), call.app.store.now()))
@@ -115,12 +117,12 @@ def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
 
 def _found(call: Call, id: str) -> WorkerView:
     """Return a worker by its id; a remote one by the id of any of its leases."""
-    worker = call.app.store.worker(WorkerId(id))
+    worker = call.app.store.reads.worker(WorkerId(id))
     if worker is None:
         raise Problem(404, "not-found", f"there is no worker {id!r}.")
     if worker.pid:
         return worker
-    alike = (one for one in call.app.store.workers() if _told_alike(one) == _told_alike(worker))
+    alike = (one for one in call.app.store.reads.workers() if _told_alike(one) == _told_alike(worker))
     return replace(next(alike, worker), id=id)
 
 

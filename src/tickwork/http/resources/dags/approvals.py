@@ -58,10 +58,10 @@ def list_approvals(call: Call, query: ApprovalQuery) -> ApprovalPage:
         raise bad_cursor()
     store = call.app.store
     before = None if query.cursor is None else JobId(query.cursor)
-    page = store.find_jobs(JobFilter(runs=True, state=JobState.RUNNING), RUNS, before)
+    page = store.reads.find_jobs(JobFilter(runs=True, state=JobState.RUNNING), RUNS, before)
     places, last = _places(store, page.jobs)
     dags = {view.id: view.task for view in page.jobs}
-    asked = {(one.run, one.step): one for one in store.asked(list(places))} if places else {}
+    asked = {(one.run, one.step): one for one in store.reads.asked(list(places))} if places else {}
     items = [
         _body(call, dags[place[0]], asked[place], approval) for place, approval in places.items() if place in asked
     ]
@@ -83,7 +83,7 @@ def _places(store: Store, runs: list[JobView]) -> tuple[dict[Place, ApprovalStep
 
 
 def _approvals(store: Store, dag: str, version: int) -> dict[str, ApprovalStep]:
-    view = store.dag_version(dag, version)
+    view = store.reads.dag_version(dag, version)
     steps = () if view is None else view.graph.steps
     return {step.name: step.approval for step in steps if step.approval is not None}
 

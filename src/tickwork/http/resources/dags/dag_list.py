@@ -53,10 +53,10 @@ class DagPage(Struct):
 def list_dags(call: Call, query: PageQuery) -> DagPage:
     """List dags by name, each in its newest version, with its newest runs and when it is due next."""
     store = call.app.store
-    views = store.newest_dags(query.limit, name_after(query))
+    views = store.reads.newest_dags(query.limit, name_after(query))
     names = [view.name for view in views]
     recent: dict[str, list[RunBrief]] = {name: [] for name in names}
-    for run in store.newest_runs(names, RECENT):
+    for run in store.reads.newest_runs(names, RECENT):
         recent[run.dag].append(run)
     starting = _starting(call, names)
     lines = [_line(view, recent[view.name], starting.get(view.name, {})) for view in views]
@@ -66,8 +66,8 @@ def list_dags(call: Call, query: PageQuery) -> DagPage:
 def _starting(call: Call, names: list[str]) -> dict[str, dict[str, datetime | None]]:
     """Return the schedules that start each dag, and when each is due next; None if it is paused or has ended."""
     store = call.app.store
-    views = store.schedules_of(names, SCHEDULES) if names else []
-    now, calendars = store.now(), store.calendars() if views else {}
+    views = store.reads.schedules_of(names, SCHEDULES) if names else []
+    now, calendars = store.now(), store.schedules.calendars() if views else {}
     found: dict[str, dict[str, datetime | None]] = {}
     for view in views:
         dues = [] if view.standing.paused else upcoming(view.spec, view.standing, 1, now, calendars)

@@ -102,7 +102,7 @@ def approve_step(call: Call, id: str, body: ApproveBody) -> RunBody:
     who = step.approval.who
     if who and call.who.name not in who:
         raise Problem(403, "not-allowed", f"{call.who.name} may not answer step {body.step!r}; {', '.join(who)} may.")
-    if not call.app.store.answer(run.id, body.step, body.approved, call.who.name, body.note):
+    if not call.app.store.dags.answer(run.id, body.step, body.approved, call.who.name, body.note):
         said = run.why(body.step)
         raise Problem(409, "not-waiting", f"step {body.step!r} of run {run.id} does not wait for an answer: {said}.")
     call.changed(f"run {run.id}", after={"step": body.step, "approved": body.approved, "note": body.note})

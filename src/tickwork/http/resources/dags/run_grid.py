@@ -92,17 +92,17 @@ class GridBody(Struct):
 def get_grid(call: Call, name: str, query: GridQuery) -> GridBody:
     """Return the newest runs of a dag side by side, with the states of their steps."""
     store = call.app.store
-    newest = store.task_definition(name) if is_storable_name(name) else None
+    newest = store.reads.task_definition(name) if is_storable_name(name) else None
     if newest is None or newest.version is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
     if query.cursor is not None and not is_id(query.cursor):
         raise bad_cursor()
     now = store.now()
-    runs = store.newest_runs([name], query.runs, None if query.cursor is None else JobId(query.cursor))
+    runs = store.reads.newest_runs([name], query.runs, None if query.cursor is None else JobId(query.cursor))
     graphs = _graphs(store, name, [newest.version, *(run.version for run in runs)])
     rows = _rows(graphs)
     page, rest = _page(rows, query)
-    found = {(cell.run, cell.step): cell for cell in store.grid([run.id for run in runs], page)} if runs else {}
+    found = {(cell.run, cell.step): cell for cell in store.reads.grid([run.id for run in runs], page)} if runs else {}
     return GridBody(
         name=name,
         newest=newest.version,
@@ -121,7 +121,7 @@ def _run(run: RunBrief) -> GridRun:
 
 def _graphs(store: Store, name: str, versions: Iterable[int]) -> list[Graph]:
     """Return the graphs of these versions, in their order, without duplicates."""
-    views = (store.dag_version(name, version) for version in dict.fromkeys(versions))
+    views = (store.reads.dag_version(name, version) for version in dict.fromkeys(versions))
     return [view.graph for view in views if view is not None]
 
 

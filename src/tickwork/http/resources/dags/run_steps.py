@@ -133,7 +133,7 @@ def list_instances(call: Call, id: str, query: InstancesQuery) -> InstancePage:
     """List the jobs of a run's steps so far, by step and index; or those of one step, or in one state."""
     run = found_run(call, id)
     looks = query.limit if query.state is None else LOOK
-    found = call.app.store.run_instances(run.id, looks, _after(query))
+    found = call.app.store.dags.run_instances(run.id, looks, _after(query))
     of_step = [one for one in found if query.step is None or one.step == query.step]
     page = [one for one in of_step if query.state is None or one.state == query.state.value][: query.limit]
     is_all = len(of_step) < looks and len(page) < query.limit
@@ -159,7 +159,7 @@ def _told(one: InstanceView) -> str:
 def list_run_events(call: Call, id: str, query: PageQuery) -> RunEventPage:
     """List the events of a run, in their order: when it and its steps started, were retried, asked, and ended."""
     run = found_run(call, id)
-    found = call.app.store.run_events(run.id, query.limit, None if query.cursor is None else _place(query.cursor))
+    found = call.app.store.reads.run_events(run.id, query.limit, None if query.cursor is None else _place(query.cursor))
     last = _cursor(found[-1].place) if len(found) == query.limit else None
     return RunEventPage([_event(one) for one in found], last)
 

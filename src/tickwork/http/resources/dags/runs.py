@@ -149,7 +149,7 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResul
     Callers without the scope `read` see neither its parameters nor its outcome. 409 if the key is held by anything
     else.
     """
-    definition = call.app.store.task_definition(name) if is_storable_name(name) else None
+    definition = call.app.store.reads.task_definition(name) if is_storable_name(name) else None
     if definition is None or definition.version is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
     given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}
@@ -179,7 +179,7 @@ def list_runs(call: Call, query: RunsQuery) -> RunPage:
         since=instant("created_after", query.created_after),
         until=instant("created_before", query.created_before),
     )
-    page = call.app.store.find_jobs(which, query.limit, None if query.cursor is None else JobId(query.cursor))
+    page = call.app.store.reads.find_jobs(which, query.limit, None if query.cursor is None else JobId(query.cursor))
     return RunPage([RunItem(**_common(view)) for view in page.jobs], page.next)
 
 

@@ -69,7 +69,7 @@ async def deliver(call: Call, name: str) -> ReceivedBody:
 
 
 def _find(call: Call, name: str) -> HookView | None:
-    return call.app.store.get_hook(name) if is_storable_name(name) else None
+    return call.app.store.hooks.get_hook(name) if is_storable_name(name) else None
 
 
 async def _body(call: Call, view: HookView | None, share: CapacityShare) -> bytes:
@@ -100,7 +100,7 @@ class _Message:
 
     def record(self, outcome: Outcome, *, job_id: str | None = None, reason: str | None = None) -> None:
         """Record the outcome of a genuine message."""
-        self.call.app.store.record_delivery(self._delivery(outcome, job_id, reason, is_genuine=True))
+        self.call.app.store.hooks.record_delivery(self._delivery(outcome, job_id, reason, is_genuine=True))
 
     def refuse_stranger(self, reason: str, fault: str | None) -> None:
         """Record, after the answer, that a message of an unknown sender was refused."""
@@ -192,7 +192,7 @@ def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
 def _start(message: _Message, values: Values, signature: str) -> ReceivedBody:
     """Enqueue the job of a hook. A message is taken once while its job lives, and within the window after that."""
     call, hook = message.call, message.hook
-    definition = call.app.store.task_definition(hook.target)
+    definition = call.app.store.reads.task_definition(hook.target)
     if hook.kind == "dag" and (definition is None or definition.version is None):
         raise message.refused(409, "no-such-dag", f"there is no dag {hook.target!r} in this store")
     debounced = definition is not None and decode_task_limits(definition.task_limits).habit is not None

@@ -65,7 +65,7 @@ class DeliveryPage(Struct):
 @routes.get("/hooks", Scope.READ)
 def list_hooks(call: Call, query: PageQuery) -> HookPage:
     """List hooks by name."""
-    views = call.app.store.list_hooks(query.limit, name_after(query))
+    views = call.app.store.hooks.list_hooks(query.limit, name_after(query))
     return HookPage([_body(view) for view in views], views[-1].hook.name if len(views) == query.limit else None)
 
 
@@ -83,13 +83,13 @@ def put_hook(call: Call, name: str, body: HookFields) -> HookBody | HandlerResul
     """
     store = call.app.store
     try:
-        hook = hook_of(name, msgspec.to_builtins(body), store.task_definition)
+        hook = hook_of(name, msgspec.to_builtins(body), store.reads.task_definition)
     except BadFile as error:
         raise refused_text(error, lines=False) from None
-    old = store.get_hook(name)
+    old = store.hooks.get_hook(name)
     if not is_conditional(call.request, None if old is None else etag_of(encode_hook(old.hook))):
-        store.put_hooks([hook])
-    elif not store.replace_hook(hook, None if old is None else old.hook):
+        store.hooks.put_hooks([hook])
+    elif not store.hooks.replace_hook(hook, None if old is None else old.hook):
         raise changed_meanwhile()
     call.changed(f"hook {name}", None if old is None else declared_hook(old.hook), declared_hook(hook))
     target = [hook.target]
@@ -101,7 +101,7 @@ def put_hook(call: Call, name: str, body: HookFields) -> HookBody | HandlerResul
 def delete_hook(call: Call, name: str) -> None:
     """Delete a hook and its recorded deliveries. Jobs that it has started continue."""
     view = _found(call, name)
-    call.app.store.delete_hooks([name])
+    call.app.store.hooks.delete_hooks([name])
     call.changed(f"hook {name}", declared_hook(view.hook))
 
 
@@ -109,11 +109,11 @@ def delete_hook(call: Call, name: str) -> None:
 def list_deliveries(call: Call, name: str) -> DeliveryPage:
     """List recent deliveries of a hook: the last 50 genuine ones, and some of the others."""
     _found(call, name)
-    return DeliveryPage([_delivery(one) for one in call.app.store.deliveries(name)], None)
+    return DeliveryPage([_delivery(one) for one in call.app.store.hooks.deliveries(name)], None)
 
 
 def _found(call: Call, name: str) -> HookView:
-    view = call.app.store.get_hook(name) if is_storable_name(name) else None
+    view = call.app.store.hooks.get_hook(name) if is_storable_name(name) else None
     if view is None:
         raise HookNotFound(f"there is no hook {name!r} in this store.")
     return view

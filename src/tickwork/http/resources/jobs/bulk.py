@@ -130,7 +130,7 @@ def _tried(store: Store, change: BulkChange) -> DryRunBody:
     for which in phases(change):
         before: JobId | None = None
         while len(found) < COUNTED and pages < _PAGES:
-            page = store.find_jobs(which, _PAGE, before)
+            page = store.reads.find_jobs(which, _PAGE, before)
             found |= {view.id: view for view in page.jobs if concerns(change, view)}
             before, pages = page.next, pages + 1
             if before is None:
@@ -149,7 +149,7 @@ def list_operations(call: Call, query: PageQuery) -> OperationList:
     """List bulk operations, the newest first. They are kept for 30 days after they end."""
     if query.cursor is not None and not is_id(query.cursor):
         raise bad_cursor()
-    found = call.app.store.operations(query.limit, query.cursor)
+    found = call.app.store.operations.list_operations(query.limit, query.cursor)
     return OperationList([_shown(one) for one in found], found[-1].id if len(found) == query.limit else None)
 
 
@@ -163,7 +163,7 @@ def get_operation(call: Call, id: str) -> OperationBody:
 def cancel_operation(call: Call, id: str) -> OperationBody:
     """Cancel a bulk operation after its current page; changes already made stay. 409 if it has ended."""
     before = _found(call, id)
-    if not call.app.store.cancel_operation(id):
+    if not call.app.store.operations.cancel_operation(id):
         raise Problem(409, "wrong-state", f"operation {id} has {before.state.value}; there is nothing to cancel.")
     after = _shown(_found(call, id))
     call.changed(f"operation:{id}", {"state": before.state.value}, {"state": after.state.value})
@@ -171,7 +171,7 @@ def cancel_operation(call: Call, id: str) -> OperationBody:
 
 
 def _found(call: Call, id: str) -> BulkOperation:
-    operation = call.app.store.operation(id)
+    operation = call.app.store.operations.get_operation(id)
     if operation is None:
         raise Problem(404, "not-found", f"there is no operation {id!r}.")
     return operation

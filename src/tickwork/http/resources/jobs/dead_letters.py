@@ -106,8 +106,8 @@ def _lines(call: Call, which: JobFilter) -> Iterator[bytes]:
     """Yield dead letters as lines of JSON, up to EXPORTED."""
     store, before, written = call.app.store, None, 0
     while written < EXPORTED:
-        page = store.find_jobs(which, min(_PAGE, EXPORTED - written), before)
-        views = store.get_jobs([view.id for view in page.jobs]) if page.jobs else {}
+        page = store.reads.find_jobs(which, min(_PAGE, EXPORTED - written), before)
+        views = store.reads.get_jobs([view.id for view in page.jobs]) if page.jobs else {}
         found = [views[one.id] for one in page.jobs if one.id in views]
         yield b"".join(msgspec.json.encode(shown(view, "")) + b"\n" for view in found)
         before, written = page.next, written + len(page.jobs)

@@ -45,7 +45,7 @@ def count_jobs(call: Call, query: CountQuery) -> StateCounts:
     """Count jobs by state, up to 10,000 in each, among a bounded number of rows."""
     if query.q is not None:
         return _searched(call, query, query.q)
-    counted = call.app.store.count_jobs(query.which(), MOST)
+    counted = call.app.store.reads.count_jobs(query.which(), MOST)
     bounded = {one.state.value for one in counted if one.is_bounded}
     return _shown({one.state.value: one.count for one in counted}, bounded)
 
@@ -53,8 +53,8 @@ def count_jobs(call: Call, query: CountQuery) -> StateCounts:
 def _searched(call: Call, query: CountQuery, text: str) -> StateCounts:
     """Count the newest of the jobs that match the words of a text."""
     store = call.app.store
-    hits = store.search_jobs(text, SEARCHED)
-    views = store.find_jobs(query.which(hits.ids), SEARCHED).jobs if hits.ids else []
+    hits = store.reads.search_jobs(text, SEARCHED)
+    views = store.reads.find_jobs(query.which(hits.ids), SEARCHED).jobs if hits.ids else []
     now = store.now()
     counts = Counter(_word(view, now) for view in views)
     return _shown(counts, set(_WORDS) if hits.is_partial or hits.next is not None else set())

@@ -131,11 +131,11 @@ def stored(call: Call, new: list[NewJob]) -> list[JobView]:
     sensitive = {job.id for job in new if is_sensitive(job)}
     keys = [job.key for job in new if job.key is not None and job.id in sensitive]
     if keys:
-        store.hold_keys(keys)
-    holders = [store.find_key(key) for key in keys]
-    before = store.get_jobs([id for id in holders if id is not None])
+        store.access.hold_keys(keys)
+    holders = [store.reads.find_key(key) for key in keys]
+    before = store.reads.get_jobs([id for id in holders if id is not None])
     ids = [job.id for job in call.app.client.enqueue(new)]
-    after = store.get_jobs(ids)
+    after = store.reads.get_jobs(ids)
     call.changed_nothing()
     for job, id in zip(new, ids, strict=True):
         if job.id in sensitive and (id == job.id or job.if_exists == "replace"):
@@ -188,12 +188,12 @@ def list_jobs(call: Call, query: JobQuery) -> JobList:
     before = None if query.cursor is None else JobId(query.cursor)
     if query.q is None:
         ids = None if query.id is None else [JobId(one) for one in query.id if is_id(one)]
-        page = call.app.store.find_jobs(query.which(ids), query.limit, before)
+        page = call.app.store.reads.find_jobs(query.which(ids), query.limit, before)
         return JobList([item_of(view) for view in page.jobs], page.next)
     if query.id is not None:
         raise Problem(422, "invalid", "say which jobs: by `id`, or by what is in them (`q`); one of them.")
-    hits = call.app.store.search_jobs(query.q, query.limit, before)
-    found = call.app.store.find_jobs(query.which(hits.ids), query.limit) if hits.ids else None
+    hits = call.app.store.reads.search_jobs(query.q, query.limit, before)
+    found = call.app.store.reads.find_jobs(query.which(hits.ids), query.limit) if hits.ids else None
     return JobList([item_of(view) for view in found.jobs] if found else [], hits.next, hits.is_partial)
 
 

@@ -71,7 +71,7 @@ def read_claim(text: str | None) -> ClaimId | None:
 def shown(call: Call, leased: Sequence[LeasedAttempt]) -> list[LeasedJobBody]:
     """Return the bodies of leased jobs, without jobs whose arguments cannot be read, which fail here."""
     steps = [one.job.job_id for one in leased if one.job.step is not None]
-    places = call.app.store.map_places(steps) if steps else {}
+    places = call.app.store.dags.map_places(steps) if steps else {}
     bodies = (_shown(call, one, places.get(one.job.job_id)) for one in leased)
     return [body for body in bodies if body is not None]
 

@@ -29,7 +29,7 @@ from tickwork.http.remote.claimer import LeaseRequest, WantedJobs
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import found
 from tickwork.http.resources.jobs.leased_job import LeasedJobBody, read_claim, shown
-from tickwork.store.base import Progress
+from tickwork.store.attempts import Progress
 from tickwork.store.remote_leases import RemoteAttempt, RemoteName
 from tickwork.store.row_codec import clean
 from tickwork.worker.run.capture import LOG_LIMIT
@@ -200,7 +200,7 @@ def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
     An attempt that has exceeded its timeout ends here.
     """
     lease = _lease(call, body.lease)
-    one = call.app.store.renew_attempt(_name(call, id, body), lease)
+    one = call.app.store.remote.renew_attempt(_name(call, id, body), lease)
     if one is None:
         raise _lost(call, id, body)
     if one.policy.timeout is not None and one.lease_until - lease - one.claimed_at > one.policy.timeout:
@@ -217,7 +217,7 @@ def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
 def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
     """End a job as succeeded. A repeated call with an equal result gets the same answer."""
     result = encode(body.result, what=f"the result of job {id}", limit_bytes=RESULT_LIMIT)
-    one = call.app.store.remote_attempt(_name(call, id, body))
+    one = call.app.store.remote.remote_attempt(_name(call, id, body))
     if one is None or not call.parts.long_polls.ends.end(one, Succeeded(result), one.worker):
         job = found(call, id).view
         is_same = (job.state, job.attempt, job.result) == (JobState.SUCCEEDED, body.attempt, result)
@@ -230,7 +230,7 @@ def complete_job(call: Call, id: str, body: CompleteBody) -> EndBody:
 def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
     """End an attempt as failed: the job is retried, or fails for good. A repeated call gets the same answer."""
     after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
-    one = call.app.store.remote_attempt(_name(call, id, body))
+    one = call.app.store.remote.remote_attempt(_name(call, id, body))
     if one is None or not call.parts.long_polls.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
         tried = (body.attempt, AttemptState.FAILED, clean(clip(body.error)))
         is_same = tried in [(one.number, one.state, one.error) for one in found(call, id).attempts()]
@@ -251,7 +251,7 @@ def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
 @routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2, takes_nul=True)
 def append_log(call: Call, id: str, body: LeasedLogBody) -> LoggedBody:
     """Append lines to the log of an attempt. They are visible before the end of the job is."""
-    seq = call.app.store.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)
+    seq = call.app.store.remote.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)
     if seq is None:
         raise _lost(call, id, body)
     return LoggedBody(seq=seq)
@@ -277,7 +277,7 @@ def _name(call: Call, id: str, body: LeasedAttemptBody) -> RemoteName:
 
 
 def _current(call: Call, id: str, body: LeasedAttemptBody) -> RemoteAttempt:
-    one = call.app.store.remote_attempt(_name(call, id, body))
+    one = call.app.store.remote.remote_attempt(_name(call, id, body))
     if one is None:
         raise _lost(call, id, body)
     return one

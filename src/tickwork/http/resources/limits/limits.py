@@ -188,7 +188,7 @@ def list_limit_keys(call: Call, name: str) -> LimitKeyList:
     view = _limit(call, name)
     if view is None:
         raise Problem(404, "not-found", f"there is no limit {name!r}.")
-    found = call.app.store.limit_keys(name, KEYS_LIMIT)
+    found = call.app.store.limits.limit_keys(name, KEYS_LIMIT)
     now_us = to_us(call.app.store.now() - EPOCH)
     return LimitKeyList([_key_body(view, one, now_us) for one in found], None, len(found) == KEYS_LIMIT)
 
@@ -235,7 +235,7 @@ def _standing(call: Call, view: LimitView) -> LimitBody:
     """Return the body of a limit; for a breaker, with the number of its open keys."""
     shown = limit_body(view)
     if isinstance(view.rule, Breaker):
-        keys = call.app.store.limit_keys(view.name, KEYS_LIMIT)
+        keys = call.app.store.limits.limit_keys(view.name, KEYS_LIMIT)
         untils = [until for one in keys if (until := one.breaker.open_until_us) is not None]
         shown.open_keys = len(untils)
         shown.open_until = _instant(min(untils, default=None))

@@ -107,7 +107,7 @@ def list_days(call: Call, name: str, query: DaysQuery) -> DaysBody:
     zone = found_schedule(call, name).spec.rule.zone
     today = local_date(zone, call.app.store.now())
     since = today - timedelta(days=7 * query.weeks - 1)
-    counts = call.app.store.fire_counts(name, day_start(zone, since), COUNTED)
+    counts = call.app.store.reads.fire_counts(name, day_start(zone, since), COUNTED)
     days: dict[date, DayBody] = {}
     for one in counts:
         day = local_date(zone, one.at)
@@ -127,10 +127,10 @@ def schedule_density(call: Call, query: DensityQuery) -> DensityBody:
         if not 1970 < query.day.year < 8000:
             raise InvalidOption(f"day is {query.day}; it must be in the years 1971 to 7999.")
         start = day_start(zone_name(query.tz), query.day)
-    counter = Counter(start, now, store.calendars())
+    counter = Counter(start, now, store.schedules.calendars())
     looked_at = 0
     after = ""
-    while looked_at < SCHEDULES and not counter.is_partial and (page := store.list_schedules(_PAGE, after)):
+    while looked_at < SCHEDULES and not counter.is_partial and (page := store.schedules.list_schedules(_PAGE, after)):
         for view in page:
             counter.add(view.spec, view.standing)
         looked_at, after = looked_at + len(page), page[-1].name

@@ -140,7 +140,7 @@ class StartedBody(Struct):
 @routes.get("/schedules", Scope.READ)
 def list_schedules(call: Call, query: PageQuery) -> SchedulePage:
     """List schedules by name, each with its latest and its next occurrence."""
-    views = call.app.store.list_schedules(query.limit, name_after(query))
+    views = call.app.store.schedules.list_schedules(query.limit, name_after(query))
     last = views[-1].name if len(views) == query.limit else None
     return SchedulePage(_bodies(call, views), last)
 
@@ -159,14 +159,14 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
     fires no past occurrences.
     """
     app = call.app
-    known = cache(app.store.task_definition)
+    known = cache(app.store.reads.task_definition)
     spec = read_body(msgspec.to_builtins(body), lambda place: _read_spec(name, place, known))
     check_work(call, [work_of_spec(spec)])
     app.schedules.check_calendars([spec])
-    old = app.store.get_schedules([name]).get(name)
+    old = app.store.schedules.get_schedules([name]).get(name)
     if not is_conditional(call.request, None if old is None else _etag(old.spec)):
         app.put_schedules([spec])
-    elif app.store.replace_schedule(spec, None if old is None else old.spec):
+    elif app.store.schedules.replace_schedule(spec, None if old is None else old.spec):
         app.schedules.nudge()
     else:
         raise changed_meanwhile()
@@ -286,10 +286,10 @@ def _bodies(call: Call, views: list[ScheduleView]) -> list[ScheduleBody]:
     """Return the bodies of schedules; their latest fires are read together."""
     store, names = call.app.store, [view.name for view in views]
     now = store.now()
-    calendars = store.calendars() if any(view.spec.calendar_names for view in views) else {}
-    sources = store.sources_of("schedule", names)
+    calendars = store.schedules.calendars() if any(view.spec.calendar_names for view in views) else {}
+    sources = store.reads.sources_of("schedule", names)
     fires: dict[str, list[FireSummary]] = {name: [] for name in names}
-    for fire in store.recent_fires(names, LATEST):
+    for fire in store.reads.recent_fires(names, LATEST):
         fires[fire.schedule].append(fire)
     return [_body(view, now, calendars, fires[view.name], sources.get(view.name)) for view in views]
 

@@ -130,9 +130,9 @@ def stats_attention(call: Call) -> AttentionList:
 def stats_next(call: Call, query: DueQuery) -> DueList:
     """List the next occurrences of schedules, the soonest first, one of each."""
     store = call.app.store
-    now, calendars = store.now(), store.calendars()
+    now, calendars = store.now(), store.schedules.calendars()
     found: list[DueBody] = []
-    for view in store.waking_schedules(LOOKED):
+    for view in store.schedules.waking_schedules(LOOKED):
         found.sort(key=lambda one: (one.due_at, one.schedule))
         if len(found) >= query.limit and view.wake_at is not None and view.wake_at > found[query.limit - 1].due_at:
             break  # this and the following schedules are due later than those found
@@ -145,7 +145,7 @@ def stats_next(call: Call, query: DueQuery) -> DueList:
 def stats_failures(call: Call, query: FailuresQuery) -> FailureList:
     """List recent failures by task and error, the most frequent first."""
     now = call.app.store.now()
-    looked = call.app.store.failed_lately(now - _RANGES[query.range], LOOKED)
+    looked = call.app.store.reads.failed_lately(now - _RANGES[query.range], LOOKED)
     failed = [one for one in looked if one.state == "failed"]
     dead = {(one.task, one.error): one.count for one in _causes(one for one in failed if one.is_dead)}
     items = [_failure(one, dead.get((one.task, one.error), 0)) for one in _causes(iter(failed))[:CAUSES]]
@@ -179,25 +179,32 @@ def _matter(one: Finding) -> FindingBody:
 def _scene(call: Call) -> StoreFacts:
     """Read the facts of the store from which findings are derived."""
     store = call.app.store
-    now, workers, gates, limits = store.now(), store.workers(), store.gates(), store.limits()
+    now, workers, gates, limits = (
+        store.now(),
+        store.reads.workers(),
+        store.limits.list_gates(),
+        store.limits.list_limits(),
+    )
     causes, _ = call.app.client.causes(JobFilter(dead=True), LOOKED)
     lately = now - findings.LATELY
     return StoreFacts(
         now=now,
-        queues=[_queue(view, workers, gates) for view in store.queues()],
+        queues=[_queue(view, workers, gates) for view in store.reads.queues()],
         workers=workers,
         lease=LEASE,
-        failed=store.failed_lately(lately, LOOKED),
-        retried=store.retried_lately(lately, LOOKED),
+        failed=store.reads.failed_lately(lately, LOOKED),
+        retried=store.reads.retried_lately(lately, LOOKED),
         dead=sum(one.count for one in causes),
         dead_since=min((one.oldest_at for one in causes), default=None),
         dead_causes=[(one.task, one.error, one.count) for one in causes[:SHOWN]],
-        late_schedules=[OverdueSchedule(one.name, one.wake_at) for one in store.waking_schedules(SHOWN) if one.wake_at],
-        paused_schedules=[_paused(one) for one in store.paused_schedules(SHOWN)],
+        late_schedules=[
+            OverdueSchedule(one.name, one.wake_at) for one in store.schedules.waking_schedules(SHOWN) if one.wake_at
+        ],
+        paused_schedules=[_paused(one) for one in store.schedules.paused_schedules(SHOWN)],
         gates=[_gate(one) for one in gates[:SHOWN]],
         limits=[_limit(one) for one in limits if not isinstance(one.rule, Breaker)],
         breakers=[_limit(one) for one in limits if isinstance(one.rule, Breaker)],
-        approvals=store.waiting_approvals(SHOWN),
+        approvals=store.dags.waiting_approvals(SHOWN),
         skew=datetime.fromtimestamp(call.parts.clock.wall_us() / 1e6, UTC) - now,
     )
 

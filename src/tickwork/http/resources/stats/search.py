@@ -64,17 +64,17 @@ class SearchBody(Struct):
 def search(call: Call, query: SearchQuery) -> SearchBody:
     """Find jobs and runs by task, key, id and error; and schedules, dags, queues, tasks, workers and hooks by name."""
     store, text = call.app.store, query.q
-    hits = store.search_jobs(text, query.limit)
+    hits = store.reads.search_jobs(text, query.limit)
     views = _views(store, text, hits.ids, query.limit)
-    known = store.task_definitions(WALK)
+    known = store.reads.task_definitions(WALK)
     names = {
         "schedules": _schedules(store, text),
         "dags": _with(text, (one.name for one in known if one.version is not None)),
-        "queues": _with(text, sorted({*store.queue_names(), *(one.queue for one in known)})),
+        "queues": _with(text, sorted({*store.reads.queue_names(), *(one.queue for one in known)})),
         "tasks": _with(text, (one.name for one in known if one.version is None)),
-        "hooks": _with(text, (one.hook.name for one in store.list_hooks(WALK))),
+        "hooks": _with(text, (one.hook.name for one in store.hooks.list_hooks(WALK))),
     }
-    workers = [WorkerHit(one.id, one.host) for one in store.workers() if _with(text, (one.id, one.host))]
+    workers = [WorkerHit(one.id, one.host) for one in store.reads.workers() if _with(text, (one.id, one.host))]
     is_cut = len(workers) > NAMES or len(known) == WALK or any(len(found) > NAMES for found in names.values())
     return SearchBody(
         jobs=[item_of(view) for view in views if view.version is None],
@@ -88,8 +88,8 @@ def search(call: Call, query: SearchQuery) -> SearchBody:
 def _views(store: Store, text: str, ids: list[JobId], limit: int) -> list[JobView]:
     """Return jobs that match the text, then runs with that key even if many jobs are newer, and jobs with that id."""
     pages = [
-        store.find_jobs(JobFilter(ids=tuple(ids)), limit).jobs if ids else [],
-        store.find_jobs(JobFilter(runs=True, key=text), NAMES).jobs,
+        store.reads.find_jobs(JobFilter(ids=tuple(ids)), limit).jobs if ids else [],
+        store.reads.find_jobs(JobFilter(runs=True, key=text), NAMES).jobs,
         _with_id(store, text),
     ]
     return list({view.id: view for page in pages for view in page}.values())
@@ -100,7 +100,7 @@ def _with_id(store: Store, text: str) -> list[JobView]:
     last = JobId(text + _LAST_ID[len(text) :])
     if len(text) < ID_PART or not is_id(last):
         return []
-    return [view for view in store.find_jobs(JobFilter(), NAMES, last).jobs if view.id.startswith(text)]
+    return [view for view in store.reads.find_jobs(JobFilter(), NAMES, last).jobs if view.id.startswith(text)]
 
 
 def _with(text: str, names: Iterable[str]) -> list[str]:
@@ -111,8 +111,8 @@ def _with(text: str, names: Iterable[str]) -> list[str]:
 
 def _schedules(store: Store, text: str) -> list[str]:
     """Return the names of schedules that begin with a text, at least one more than are shown if there are more."""
-    exact = list(store.get_schedules([text]))
-    after = store.list_schedules(NAMES + 1, text)
+    exact = list(store.schedules.get_schedules([text]))
+    after = store.schedules.list_schedules(NAMES + 1, text)
     return exact + [one.name for one in after if one.name.startswith(text)]
 
 

@@ -107,12 +107,12 @@ def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
     store = call.app.store
     span, count = _SPANS[query.range]
     queue, task = query.queue or ALL, query.task or ALL
-    now, known_until = store.now(), store.counted_until()
+    now, known_until = store.now(), store.stats.counted_until()
     first = begin(minute_of(now), span) - span * (count - 1)
-    found = store.rollups(span, queue, task, first)
+    found = store.stats.rollups(span, queue, task, first)
     running = {
         place.minute: counts
-        for place, counts in fold(store.starting(RUNNING), now).items()
+        for place, counts in fold(store.stats.starting(RUNNING), now).items()
         if place == RollupKey(span, queue, task, place.minute) and place.minute >= first
     }
     recent_from = begin(minute_of(now) - RATE_MINUTES, span)
@@ -132,9 +132,9 @@ def stats_series(call: Call, query: SeriesQuery) -> SeriesBody:
 def stats_queues(call: Call) -> QueueSeriesList:
     """Return the rates of each queue in each of the last 30 minutes, and how long its jobs waited."""
     store = call.app.store
-    now, known_until = store.now(), store.counted_until()
+    now, known_until = store.now(), store.stats.counted_until()
     first = minute_of(now) - QUEUE_MINUTES + 1
-    found = store.queue_rollups(1, first)
+    found = store.stats.queue_rollups(1, first)
     items = [_queue(name, minutes, first) for name, minutes in sorted(found.items()) if name != RUN]
     return QueueSeriesList(now, instant_of(first), known_until, items, None)
 

@@ -40,7 +40,7 @@ class StatsBody(Struct):
 def stats(call: Call) -> StatsBody:
     """Return a summary of the store: waiting, running and failed jobs. `/stats/series` has them over time."""
     store = call.app.store
-    workers = store.workers()
+    workers = store.reads.workers()
     queues, now = all_queues(call, workers), store.now()
     working = [one for one in workers if one.serves]
     causes, is_all = call.app.client.causes(JobFilter(dead=True), READ_LIMIT)

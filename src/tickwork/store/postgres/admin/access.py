@@ -8,17 +8,13 @@ from secrets import token_hex
 from typing import Any, TypeVar
 
 from tickwork.core.access.login_backoff import FORGOTTEN_S, FailedLogins, admit
-from tickwork.store.admin import access
+from tickwork.store.admin import access, audit
 from tickwork.store.admin.access import (
     ANSWERS_KEPT,
-    AUDIT_KEPT,
     NOWHERE,
     SESSIONS_MOST,
     USED_EVERY,
     ApiKeyView,
-    AuditFilter,
-    AuditRow,
-    AuditView,
     BegunRequest,
     KeptAnswer,
     OpenSession,
@@ -29,6 +25,7 @@ from tickwork.store.admin.access import (
     SessionView,
     UserView,
 )
+from tickwork.store.admin.audit import AUDIT_KEPT, AuditFilter, AuditRow, AuditView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows
@@ -76,7 +73,7 @@ class PostgresAccess:
         rows = self._run("api_key_of_id", id=id, **_STALE)
         return access.key_view(rows[0], utc) if rows else None
 
-    def api_keys(self) -> list[ApiKeyView]:
+    def list_api_keys(self) -> list[ApiKeyView]:
         return [access.key_view(row, utc) for row in self._run("api_keys_by_age", **_STALE)]
 
     def use_api_key(self, id: str) -> None:
@@ -94,7 +91,7 @@ class PostgresAccess:
         rows = self._run("get_user", name=name)
         return access.user_view(rows[0], utc) if rows else None
 
-    def users(self) -> list[UserView]:
+    def list_users(self) -> list[UserView]:
         return [access.user_view(row, utc) for row in self._run("users")]
 
     def change_user(self, name: str, role: str | None = None, password: str | None = None) -> bool:
@@ -185,15 +182,15 @@ class PostgresAccess:
     def record_changes(self, changes: Sequence[AuditRow]) -> None:
         def record(session: Session) -> None:
             sql = self._sql["record_change"]
-            session.run_together([(sql, {**access.change_row(one), "now": session.now}) for one in changes])
+            session.run_together([(sql, {**audit.change_row(one), "now": session.now}) for one in changes])
 
         self._perform(record)
 
-    def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
+    def list_changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
         given = {name: getattr(which, name) for name in _FILTERS if getattr(which, name) is not None}
         sql = self._sql["changes"].replace("{filters}", " ".join(_FILTERS[name] for name in given))
         values = {**given, "below": _END if before is None else before, "limit": limit}
-        return [access.audit_view(row, utc) for row in self._perform(lambda session: session.run_sql(sql, values))]
+        return [audit.audit_view(row, utc) for row in self._perform(lambda session: session.run_sql(sql, values))]
 
     # -- kept answers
 
@@ -231,7 +228,7 @@ class PostgresAccess:
         rows = self._run("get_secret", name=name)
         return access.sealed(rows[0]) if rows else None
 
-    def secrets(self) -> list[SecretView]:
+    def list_secrets(self) -> list[SecretView]:
         return [access.secret_view(row, utc) for row in self._run("secrets")]
 
     def delete_secret(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The hash chain of the audit log on PostgreSQL (see `store.admin.audit_chain`)."""
+"""The hash chain of the audit log on PostgreSQL (see `store.admin.audit`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from tickwork.store.admin.access import AuditView, audit_view
-from tickwork.store.admin.audit_chain import BEGIN, BEHIND, ChainHead, ChainLink, LinkedRow, next_links
+from tickwork.store.admin.audit import BEGIN, BEHIND, AuditView, ChainHead, ChainLink, LinkedRow, audit_view, next_links
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.params import array, text_array

@@ -46,7 +46,7 @@ class PostgresNotify:
 
         return self._perform(delete, single=False)
 
-    def channels(self) -> dict[str, Channel]:
+    def list_channels(self) -> dict[str, Channel]:
         found = [decode_channel(value) for (value,) in self._perform(lambda session: session.run("channels"))]
         return {channel.name: channel for channel in found}
 
@@ -63,7 +63,7 @@ class PostgresNotify:
     def delete_notification(self, name: str) -> bool:
         return bool(self._perform(lambda session: session.run("delete_notification", name=name)))
 
-    def notifications(self) -> list[NotificationView]:
+    def list_notifications(self) -> list[NotificationView]:
         return self._notification_views("notifications")
 
     def due_notifications(self) -> list[NotificationView]:

@@ -39,13 +39,13 @@ class PostgresOperations:
         check(found, f"Operation {id} was stored and is not there.")
         return found[0]
 
-    def operation(self, id: str) -> BulkOperation | None:
+    def get_operation(self, id: str) -> BulkOperation | None:
         if not is_id(id):
             return None
         found = self._perform(lambda session: self._found(session, "of_this_operation", id=id))
         return found[0] if found else None
 
-    def operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
+    def list_operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
         values = {"before": before or _END, "limit": limit}
         return self._perform(lambda session: self._found(session, "operations_before", **values))
 
@@ -53,7 +53,7 @@ class PostgresOperations:
         if not self._perform(lambda session: session.run("any_operation")):
             return None
         rows = self._perform(lambda session: session.run("lease_operation", lease_us=duration_us(lease)))
-        return self.operation(rows[0][0]) if rows else None
+        return self.get_operation(rows[0][0]) if rows else None
 
     def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
         row = row_codec.step_row(step, lease_us=duration_us(lease))

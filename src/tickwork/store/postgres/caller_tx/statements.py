@@ -14,7 +14,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import AskingAttempt, NewJob
 from tickwork.core.key_conflict import KeyOwner, check_holder
 from tickwork.errors import KeyTaken, LeaseLost
-from tickwork.store.base import Finish, NewLog
+from tickwork.store.attempts import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.steps import Rows, Statement, Steps, Values
 from tickwork.store.row_codec import one_for_each_key

@@ -21,7 +21,7 @@ from tickwork.core.limits.limits import LimitKey, LimitUse
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.errors import LeaseLost
 from tickwork.store import row_codec
-from tickwork.store.base import NO_CLAIM
+from tickwork.store.attempts import NO_CLAIM
 from tickwork.store.claim import limit_state
 from tickwork.store.claim.types import (
     BULK_WALK,

@@ -11,8 +11,17 @@ from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.params import document
 from tickwork.store.postgres.rows import utc
-from tickwork.store.reads.metric_counts import Counts, counts_of
-from tickwork.store.reads.stats import RollupMarks, RollupPage, added, count_page, counted_of, known, rollup_counts
+from tickwork.store.reads.stats import (
+    Counts,
+    RollupMarks,
+    RollupPage,
+    added,
+    count_page,
+    counted_of,
+    counts_of,
+    known,
+    rollup_counts,
+)
 
 T = TypeVar("T")
 

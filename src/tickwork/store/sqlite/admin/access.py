@@ -9,17 +9,13 @@ from secrets import token_hex
 from typing import Any
 
 from tickwork.core.access.login_backoff import FORGOTTEN_S, FailedLogins, admit
-from tickwork.store.admin import access
+from tickwork.store.admin import access, audit
 from tickwork.store.admin.access import (
     ANSWERS_KEPT,
-    AUDIT_KEPT,
     NOWHERE,
     SESSIONS_MOST,
     USED_EVERY,
     ApiKeyView,
-    AuditFilter,
-    AuditRow,
-    AuditView,
     BegunRequest,
     KeptAnswer,
     OpenSession,
@@ -30,6 +26,7 @@ from tickwork.store.admin.access import (
     SessionView,
     UserView,
 )
+from tickwork.store.admin.audit import AUDIT_KEPT, AuditFilter, AuditRow, AuditView
 from tickwork.store.row_codec import duration_us, from_us, to_us
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
@@ -67,7 +64,7 @@ class SqliteAccess:
             found = _keys(transaction, "api_key_of_id", id=id)
         return found[0] if found else None
 
-    def api_keys(self) -> list[ApiKeyView]:
+    def list_api_keys(self) -> list[ApiKeyView]:
         with self._read() as transaction:
             return _keys(transaction, "api_keys_by_age")
 
@@ -91,7 +88,7 @@ class SqliteAccess:
             rows = transaction.run("get_user", (name,))
         return access.user_view(rows[0], from_us) if rows else None
 
-    def users(self) -> list[UserView]:
+    def list_users(self) -> list[UserView]:
         with self._read() as transaction:
             return [access.user_view(row, from_us) for row in transaction.run("users")]
 
@@ -182,9 +179,9 @@ class SqliteAccess:
     def record_changes(self, changes: Sequence[AuditRow]) -> None:
         with self._write() as transaction:
             for change in changes:
-                transaction.run("record_change", {**access.change_row(change), "now": transaction.now})
+                transaction.run("record_change", {**audit.change_row(change), "now": transaction.now})
 
-    def changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
+    def list_changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
         given = {name: getattr(which, name) for name in _FILTERS if getattr(which, name) is not None}
         filters = " ".join(_FILTERS[name] for name in given)
         values = {**given, "below": _END if before is None else before, "limit": limit}
@@ -193,7 +190,7 @@ class SqliteAccess:
             values["since"] = to_us(which.since)
         with self._read() as transaction:
             rows = transaction.connection.run(SQL["changes"].replace("{filters}", filters), values)
-        return [access.audit_view(row, from_us) for row in rows]
+        return [audit.audit_view(row, from_us) for row in rows]
 
     # -- kept answers
 
@@ -246,7 +243,7 @@ class SqliteAccess:
             rows = transaction.run("get_secret", (name,))
         return access.sealed(rows[0]) if rows else None
 
-    def secrets(self) -> list[SecretView]:
+    def list_secrets(self) -> list[SecretView]:
         with self._read() as transaction:
             return [access.secret_view(row, from_us) for row in transaction.run("secrets")]
 

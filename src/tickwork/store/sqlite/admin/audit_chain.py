@@ -1,4 +1,4 @@
-"""The hash chain of the audit log on one SQLite file (see `store.admin.audit_chain`)."""
+"""The hash chain of the audit log on one SQLite file (see `store.admin.audit`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from tickwork.store.admin.access import AuditView, audit_view
-from tickwork.store.admin.audit_chain import BEGIN, BEHIND, ChainHead, ChainLink, LinkedRow, next_links
+from tickwork.store.admin.audit import BEGIN, BEHIND, AuditView, ChainHead, ChainLink, LinkedRow, audit_view, next_links
 from tickwork.store.row_codec import duration_us, from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction
 

@@ -38,7 +38,7 @@ class SqliteNotify:
             check_unused(name, [row_codec.notification_view(row, from_us) for row in transaction.run("notifications")])
             return bool(transaction.run("delete_channel", (name,)))
 
-    def channels(self) -> dict[str, Channel]:
+    def list_channels(self) -> dict[str, Channel]:
         with self._read() as transaction:
             found = [decode_channel(value) for (value,) in transaction.run("channels")]
         return {channel.name: channel for channel in found}
@@ -53,7 +53,7 @@ class SqliteNotify:
         with self._write() as transaction:
             return bool(transaction.run("delete_notification", (name,)))
 
-    def notifications(self) -> list[NotificationView]:
+    def list_notifications(self) -> list[NotificationView]:
         with self._read() as transaction:
             return [row_codec.notification_view(row, from_us) for row in transaction.run("notifications")]
 

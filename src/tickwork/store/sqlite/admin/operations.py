@@ -34,12 +34,12 @@ class SqliteOperations:
         check(found, f"Operation {id} was stored and is not there.")
         return found[0]
 
-    def operation(self, id: str) -> BulkOperation | None:
+    def get_operation(self, id: str) -> BulkOperation | None:
         with self._read() as transaction:
             found = _found(transaction, "of_this_operation", {"id": id})
         return found[0] if found else None
 
-    def operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
+    def list_operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
         with self._read() as transaction:
             return _found(transaction, "operations_before", {"before": before or _END, "limit": limit})
 

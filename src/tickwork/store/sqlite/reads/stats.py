@@ -8,8 +8,17 @@ from datetime import datetime
 from typing import Any
 
 from tickwork.core.stats.rollups import KEPT, CountedRows, RollupCounts, RollupKey, minute_of
-from tickwork.store.reads.metric_counts import Counts, counts_of
-from tickwork.store.reads.stats import RollupMarks, RollupPage, added, count_page, counted_of, known, rollup_counts
+from tickwork.store.reads.stats import (
+    Counts,
+    RollupMarks,
+    RollupPage,
+    added,
+    count_page,
+    counted_of,
+    counts_of,
+    known,
+    rollup_counts,
+)
 from tickwork.store.row_codec import from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction, as_json
 

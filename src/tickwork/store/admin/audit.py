@@ -1,4 +1,4 @@
-"""The hash chain of the audit log: its store verbs, and how it is verified.
+"""The audit log and its hash chain: the store verbs, and how the chain is verified.
 
 Each row gets a link: its number in the chain, a digest of the row, and a hash of the link and of all links before it.
 Rows are linked a few seconds after their commit, in a transaction of a service, so that no change waits for another
@@ -9,17 +9,52 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.store.admin.access import AUDIT_KEPT, AuditView
+from tickwork.store.admin.access import Instant
 
+AUDIT_KEPT = timedelta(days=365)
+VALUE_LIMIT = 16 * 1024  # Bytes of `before`, and of `after`.
 BEHIND = 10_000  # A row may commit after this many rows with higher ids have been linked, and is still linked.
 BEGIN = ""  # The hash before the first link.
 PAGE = 1000
 NOT_LINKED_YET = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A change to record in the audit log. `before` and `after` are JSON."""
+
+    who: str
+    action: str
+    target: str
+    before: bytes | None = None
+    after: bytes | None = None
+    request_id: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditView:
+    """A row of the audit log. Later ones have higher ids."""
+
+    id: int
+    at: datetime
+    change: AuditRow
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """A filter of audit log rows. None matches everything."""
+
+    who: str | None = None
+    action: str | None = None
+    target: str | None = None
+    since: datetime | None = None
 
 
 class ChainLink(NamedTuple):
@@ -54,8 +89,14 @@ class ChainCheck(NamedTuple):
     trouble: str | None
 
 
-class AuditChainVerbs(Protocol):
-    """The verbs of the chain. There is no leader: a second process finds nothing left to link."""
+class AuditVerbs(Protocol):
+    """The verbs of the audit log and its chain. There is no leader: a second process finds nothing left to link."""
+
+    def record_changes(self, changes: Sequence[AuditRow]) -> None:
+        """Add rows to the audit log."""
+
+    def list_changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
+        """Return rows of the audit log, the newest first, from just below the id `before` on."""
 
     def newest_change(self) -> int:
         """Return the highest id of the audit log; 0 when it is empty."""
@@ -78,8 +119,35 @@ class AuditChainVerbs(Protocol):
     def move_audit_sink(self, sink: str, holder: str, number: int) -> bool:
         """Store that a sink has all links up to a number; False when another holder has the right by now."""
 
-    def now(self) -> datetime:
-        """Return the time of the store."""
+
+def audit_view(row: Any, instant: Instant) -> AuditView:
+    id, at, who, action, target, before, after, request_id, address = row
+    was, became = (None if text is None else text.encode() for text in (before, after))
+    return AuditView(id, instant(at), AuditRow(who, action, target, was, became, request_id, address))
+
+
+def audit_value(value: Any) -> bytes | None:
+    """Return a value as JSON for the audit log; of a large value, its beginning and a digest of all of it."""
+    if value is None:
+        return None
+    data = msgspec.json.encode(value, enc_hook=str)
+    if len(data) <= VALUE_LIMIT:
+        return data
+    shown = data[:VALUE_LIMIT].decode("utf-8", "ignore")
+    return msgspec.json.encode({"truncated": shown, "sha256": hashlib.sha256(data).hexdigest()})
+
+
+def change_row(change: AuditRow) -> dict[str, str | None]:
+    """Return the parameters of a change, for both stores."""
+    return {
+        "who": change.who,
+        "action": change.action,
+        "target": change.target,
+        "before": None if change.before is None else change.before.decode(),
+        "after": None if change.after is None else change.after.decode(),
+        "request_id": change.request_id,
+        "address": change.address,
+    }
 
 
 def row_digest(id: int, at_us: int, row: AuditView) -> str:
@@ -107,12 +175,14 @@ def next_links(last: ChainHead, rows: Sequence[tuple[int, AuditView]]) -> list[C
     return links
 
 
-def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: ChainHead | None = None) -> ChainCheck:
-    """Verify every link and every row; stop at the first mismatch. `known` must be a link of the chain."""
-    now = store.now()
+def check_chain(audit: AuditVerbs, now: datetime, to_us: ToMicroseconds, known: ChainHead | None = None) -> ChainCheck:
+    """Verify every link and every row at a time of the store; stop at the first mismatch.
+
+    `known` must be a link of the chain.
+    """
     kept_us = to_us(now - AUDIT_KEPT)
     rows, last, first = 0, None, 1
-    for one in _all(store):
+    for one in _all(audit):
         link = one.link
         first = link.number if last is None else first
         trouble = _trouble_of(one, last, to_us, kept_us)
@@ -135,7 +205,7 @@ def check_chain(store: AuditChainVerbs, to_us: ToMicroseconds, known: ChainHead 
         return ChainCheck(
             rows, last, f"link {known.number}, which was known before, is not there: the end was cut off."
         )
-    late = [row for row in store.unlinked_changes(1) if abs(row.at - now) > NOT_LINKED_YET]
+    late = [row for row in audit.unlinked_changes(1) if abs(row.at - now) > NOT_LINKED_YET]
     # A row with a later time is not linked either, because it would precede rows that should have been linked.
     if late:
         return ChainCheck(
@@ -150,9 +220,9 @@ class ToMicroseconds(Protocol):
     def __call__(self, instant: datetime, /) -> int: ...
 
 
-def _all(store: AuditChainVerbs) -> Iterator[LinkedRow]:
+def _all(audit: AuditVerbs) -> Iterator[LinkedRow]:
     after = 0
-    while page := store.linked_changes(after, PAGE):
+    while page := audit.linked_changes(after, PAGE):
         yield from page
         after = page[-1].link.number
 

@@ -1,0 +1,170 @@
+"""The verbs that read jobs, queues, workers, tasks, runs and schedules, for lists, pages, searches and live views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from tickwork.core.autoscale import WaitingKind
+from tickwork.core.dag.overview import GridCell
+from tickwork.core.ids import JobId, WorkerId
+from tickwork.core.job import AttemptView, JobFilter, JobPage, JobView, LogChunk, QueueView, TaskDefinition, WorkerView
+from tickwork.core.stats.error_groups import FailedEnd, FailurePage
+from tickwork.store.claim.positions import Backlog
+from tickwork.store.dags import DagView
+from tickwork.store.reads.change_feed import Changes
+from tickwork.store.reads.job_search import SearchHits, StateCount
+from tickwork.store.reads.page_queries import (
+    EventPlace,
+    FireCount,
+    FireSummary,
+    PendingApprovalView,
+    RunBrief,
+    RunEvent,
+)
+from tickwork.store.schedules import ScheduleView
+
+
+class ReadVerbs(Protocol):
+    """The verbs that only read, each at a bounded cost where it does not say otherwise."""
+
+    # -- jobs and their attempts
+
+    def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
+        """Return the jobs with these ids that exist."""
+
+    def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
+        """Return matching jobs, the newest first, from just below `before` on."""
+
+    def find_key(self, key: str) -> JobId | None:
+        """Return the job that holds the key, else the newest job that had it."""
+
+    def attempts(self, job_id: JobId) -> list[AttemptView]:
+        """Return all attempts of a job, the first one first."""
+
+    def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
+        """Return the lines that handlers of the job wrote, from just after (attempt, seq) on."""
+
+    def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
+        """List jobs as list_jobs does, at a bounded cost: a page may be short, or empty, and still have a next one.
+
+        The jobs come without their arguments and results, which may be large.
+        """
+
+    def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
+        """Count the jobs of a filter by state, up to `most` and at a bounded cost.
+
+        Queued jobs are counted by the reason for which they wait.
+        """
+
+    def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
+        """Find dead letters as find_jobs does, with only the columns that error groups are made of."""
+
+    def failed_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
+        """Return jobs that ended without success since then, the latest first. At most `limit` are read."""
+
+    def retried_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
+        """Return attempts that ended since then and whose job was queued again, the latest first."""
+
+    def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
+        """Return the jobs among these that have ended."""
+
+    def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
+        """Return jobs whose task or key begins with a text, or that failed with it in their error."""
+
+    def queue_names(self) -> list[str]:
+        """Return the names of queues that have waiting jobs."""
+
+    # -- queues, workers and tasks
+
+    def queues(self) -> list[QueueView]:
+        """Return each queue that has waiting or running jobs, with counts of at most COUNTED."""
+
+    def durations(self) -> dict[str, timedelta]:
+        """Return the mean duration of the jobs of each queue, over the last thousand jobs that ended."""
+
+    def workers(self) -> list[WorkerView]:
+        """Return the live workers, and the workers that were lost lately.
+
+        Attempts over REST appear while they run: attempts with the same name, queues, tasks and offer are one worker in
+        the state `remote`, with the id of any of their leases and one slot per attempt. If there are more than
+        REMOTE_SHOWN such workers, the rest are combined as REMOTE_OTHERS. A server, which claims for others and has no
+        slots, is not listed.
+        """
+
+    def worker(self, id: WorkerId) -> WorkerView | None:
+        """Return a worker, or an attempt over REST by the id of its lease; None when there is none."""
+
+    def task_definition(self, name: str) -> TaskDefinition | None:
+        """Return the definition of a task that a worker stored last."""
+
+    def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
+        """Return the latest definitions of tasks and dags, by name, from just after `after` on."""
+
+    def due_tasks(self, queues: Sequence[str]) -> set[str]:
+        """Return the tasks that have due jobs in these queues, looking at the first thousand jobs of each."""
+
+    def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
+        """Return how many jobs of these tasks wait in these queues for a slot, grouped by their needs.
+
+        The cost is bounded: about `most` jobs are read, of those plain and limited ones.
+        """
+
+    def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
+        """Return how many jobs wait in a queue for a slot, grouped by task and needs.
+
+        The cost is bounded: about `most` jobs are read, of those plain and limited ones.
+        """
+
+    # -- pages about many objects at once
+
+    def newest_runs(self, dags: Sequence[str], limit: int, before: JobId | None = None) -> list[RunBrief]:
+        """Return the newest `limit` runs of each of these dags, the newest first, from just before `before` on."""
+
+    def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[GridCell]:
+        """Return the state of each of these steps in each of these runs that has it.
+
+        For a mapped step, the first LOOKED_AT instances tell when it began and how often it was tried.
+        """
+
+    def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:
+        """Return the events of a run in order, from just after a position. The cost grows with the size of the run."""
+
+    def asked(self, places: Sequence[tuple[JobId, str]]) -> list[PendingApprovalView]:
+        """Return the approvals among these, by run and step, that wait for their answer."""
+
+    def dag_version(self, name: str, version: int) -> DagView | None:
+        """Return one version of a dag."""
+
+    def newest_dags(self, limit: int, after: str = "") -> list[DagView]:
+        """Return the newest versions of dags that can be started, by name, from just after `after` on."""
+
+    def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireSummary]:
+        """Return the latest `limit` fires of each of these schedules, the latest first."""
+
+    def fire_counts(self, schedule: str, since: datetime, most: int) -> list[FireCount]:
+        """Return the outcomes of a schedule's fires by quarters of an hour; of more than `most`, the latest."""
+
+    def schedules_of(self, targets: Sequence[str], limit: int) -> list[ScheduleView]:
+        """Return schedules that start these tasks or dags, by name."""
+
+    def held_jobs(self, worker: WorkerId, limit: int) -> list[JobView]:
+        """Return jobs that a worker runs, the longest running first, without arguments."""
+
+    def sources_of(self, kind: str, names: Sequence[str]) -> dict[str, str]:
+        """Return the files that declare these objects, by name."""
+
+    def schedules_late(self) -> timedelta:
+        """Return how long the most overdue schedule has been due for evaluation."""
+
+    # -- the change feed
+
+    def happenings(self, since: datetime, most: int) -> Changes:
+        """Return the changes of jobs since an instant, at most `most` of each kind.
+
+        Running jobs that reported progress are always included; changes that the library made to waiting jobs are not.
+        """
+
+    def topics(self) -> dict[str, str]:
+        """Return for each of TOPICS a short digest that differs once something about it has changed."""
