@@ -34,8 +34,7 @@ from tickwork.store.sqlite import SqliteStore, transitions
 from tickwork.worker import finisher
 from tickwork.worker.claimer import Claimer
 from tickwork.worker.finisher import Finisher
-from tickwork.worker.heartbeat import Heartbeat, Lease
-from tickwork.worker.lease_watch import LeaseWatch
+from tickwork.worker.lease import Heartbeat, Lease, LeaseWatch
 from tickwork.worker.worker import Worker
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from sim.body import HELLO, KILLED, Body
 from sim.config import WorkerConfig
 from tickwork.worker.ipc.protocol import Assignment, Hello
-from tickwork.worker.pool_facade import ChildPools
 from tickwork.worker.process.children import Child, ChildLimits, ChildPool
 from tickwork.worker.process.console import PassedOnOutput
 from tickwork.worker.process.output_attribution import OutputAttribution
@@ -22,22 +21,8 @@ if TYPE_CHECKING:
     from sim.processes import WorkerProcess
 
 
-class SimPools(ChildPools):
-    """The shipped pools with simulated children; reports the attempts that a worker starts to the judge."""
-
-    def __init__(self, process: WorkerProcess, children: SimChildren) -> None:
-        super().__init__(children)
-        self._process = process
-        self.submit = self._submit
-
-    def _submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
-        given = list(assignments)
-        self._process.world.plan_round.truth.handed_out(self._process, given)
-        self._children.submit(given, alone)
-
-
 class SimChildren(ChildPool):
-    """The shipped pool of children, except that it starts no processes."""
+    """The shipped pool of children, except that it starts no processes, and tells the judge of attempts to start."""
 
     def __init__(self, process: WorkerProcess, config: WorkerConfig) -> None:
         super().__init__(
@@ -50,8 +35,21 @@ class SimChildren(ChildPool):
             limits=ChildLimits(max_jobs=config.max_jobs),
         )
         self._process = process
+        self._respawning = False
         self._bodies: list[Body] = []
         self._names = count()
+
+    def submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
+        """Report the attempts that the worker starts to the judge, and assign them."""
+        given = list(assignments)
+        if not self._respawning:  # otherwise they were reported before they waited for a child
+            self._process.world.plan_round.truth.handed_out(self._process, given)
+        super().submit(given, alone)
+
+    def _respawn(self, now: float) -> None:
+        self._respawning = True
+        super()._respawn(now)
+        self._respawning = False
 
     def start(self) -> Hello:
         """Start the general children as already loaded, because the shipped pool waits until they have loaded."""

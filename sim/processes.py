@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sim.actor import Actor
 from sim.faults import SECOND, Crashed, Unreachable
-from sim.pools import SimChildren, SimPools
+from sim.pools import SimChildren
 from sim.trace import Broken, hold
 from tickwork.errors import WorkerError
 from tickwork.services.limit_sweeper import LimitSweeper
@@ -22,8 +22,7 @@ from tickwork.services.runner import LONGEST_S, Backoff, Service
 from tickwork.services.scheduler import Scheduler
 from tickwork.worker import loop as shipped
 from tickwork.worker.handler_pools import WorkerOptions
-from tickwork.worker.heartbeat import Heartbeat, Lease
-from tickwork.worker.lease_watch import LeaseWatch
+from tickwork.worker.lease import Heartbeat, Lease, LeaseWatch
 from tickwork.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -148,11 +147,10 @@ class WorkerProcess(Actor):
         self.lease = Lease(world.config.lease)
         scheduler = self._service(Scheduler(store, world.new_ids(world.stream(f"{self.name} ids")), self.clock))
         self.children = SimChildren(self, config)
-        pools = SimPools(self, self.children)
         known = [task for task in world.config.tasks if task.name in config.tasks]
         self.worker = Worker(
             store,
-            pools,
+            self.children,
             known,
             world.config.solo_tasks,
             WorkerOptions(config.queues, config.slots, "host", index, "sim"),
@@ -173,7 +171,7 @@ class WorkerProcess(Actor):
             LimitSweeper(store, self.clock),
             Pruner(store, world.config.retention, self.clock),
         )
-        self._watch = self._service(LeaseWatch(self.lease, pools), self._judge_watch)
+        self._watch = self._service(LeaseWatch(self.lease, self.children), self._judge_watch)
         for thread in (self._main, *(self._service(one) for one in services), self._watch):
             thread.call(self.rng.randrange(1000))
         if world.ticks:

@@ -51,16 +51,15 @@ from tickwork.store.queue_load import queue_loads
 from tickwork.task import Enqueues, Task
 from tickwork.version import VERSION
 from tickwork.worker.handler_pools import WorkerOptions
-from tickwork.worker.heartbeat import Lease
-from tickwork.worker.pool_facade import LocalPools
+from tickwork.worker.lease import Lease
 from tickwork.worker.process.child import hello
 from tickwork.worker.process.children import ChildLimits, ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
 from tickwork.worker.process.load_app import refuse_while_loading
 from tickwork.worker.run.capture import captured
-from tickwork.worker.run.thread_pool import ThreadPool
 from tickwork.worker.supervisor import GRACE, SLOTS, WorkerAssembly, parse_queues, queues_of
 from tickwork.worker.tasks.builtin import add_builtin
+from tickwork.worker.thread_pool import LocalPools, ThreadPool
 
 
 def open_store(
@@ -442,13 +441,13 @@ class Tickwork(LimitCalls, DagRegistry):
         for name in solo:
             self._target_of(name)  # raises here for a task that no child could import
         local = ThreadPool(
-            self.tasks,
-            lambda: self.store,
-            concurrency,
-            clock,
-            self.large_results,
-            known.hidden,
-            self.settings.secret_env,
+            tasks=self.tasks,
+            store=lambda: self.store,
+            slots=concurrency,
+            clock=clock,
+            large_results=self.large_results,
+            hidden=known.hidden,
+            secret_env=self.settings.secret_env,
         )
         children = ChildPool(self._target_of, lambda task: True, [], concurrency, usable_cpus(), clock, ChildLimits())
         pools = LocalPools(local, children, solo, concurrency, clock)

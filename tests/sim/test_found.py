@@ -15,8 +15,8 @@ from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
-from tickwork.worker.heartbeat import Lease
 from tickwork.worker.ipc.protocol import Assignment, AttemptEnd, AttemptsEnded
+from tickwork.worker.lease import Lease
 from tickwork.worker.process.children import Child, ChildLimits, ChildPool
 from tickwork.worker.process.console import PassedOnOutput
 from tickwork.worker.process.output_attribution import OutputAttribution

@@ -13,8 +13,8 @@ from tickwork.core.job import Policy, TaskDefinition
 from tickwork.store.base import Store
 from tickwork.worker.autoscale import Autoscaler
 from tickwork.worker.handler_pools import AttemptRunner, WorkerOptions
-from tickwork.worker.heartbeat import Lease
 from tickwork.worker.ipc.protocol import AskReply, Assignment, AttemptEnd, AttemptsEnded, ChildDied, FromExecutor
+from tickwork.worker.lease import Lease
 from tickwork.worker.worker import Worker
 
 _numbers = count(1)

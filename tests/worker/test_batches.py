@@ -30,7 +30,7 @@ from tickwork.core.batch import Batch
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy
 from tickwork.errors import InvalidArguments, InvalidOption, NoCurrentJob
-from tickwork.worker import batches as module
+from tickwork.worker import held_jobs as module
 from tickwork.worker.claimer import Claimer
 from tickwork.worker.held_jobs import HeldJobs
 

@@ -10,8 +10,8 @@ from tests.worker.mock_pools import TASK, Pools, SlowStore, insert
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
-from tickwork.worker.heartbeat import Lease
 from tickwork.worker.ipc.protocol import AttemptEnd, AttemptsEnded
+from tickwork.worker.lease import Lease
 from tickwork.worker.worker import Worker
 
 EXCHANGE = timedelta(milliseconds=4)

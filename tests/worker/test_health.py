@@ -24,7 +24,7 @@ from tickwork.observe import metrics_table
 from tickwork.observe.counters import Counters, exposition
 from tickwork.observe.json_log import JsonLines, wants_json
 from tickwork.worker.health import MOST, WorkerHealth, serve_health
-from tickwork.worker.heartbeat import Lease
+from tickwork.worker.lease import Lease
 
 CLOCK = SystemClock()
 

@@ -11,8 +11,8 @@ from tickwork.core.job import Claimed, Policy, TaskDefinition
 from tickwork.store.attempts import Claims, Exchange
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
-from tickwork.worker.heartbeat import Lease
 from tickwork.worker.held_jobs import HeldJobs
+from tickwork.worker.lease import Lease
 from tickwork.worker.worker import Worker
 
 

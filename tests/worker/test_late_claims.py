@@ -13,7 +13,7 @@ from tickwork.errors import StoreUnreachable
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.handler_pools import WorkerOptions
-from tickwork.worker.heartbeat import Lease
+from tickwork.worker.lease import Lease
 from tickwork.worker.worker import Worker
 
 LEASE = timedelta(seconds=30)

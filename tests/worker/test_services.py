@@ -20,7 +20,7 @@ from tickwork.services.runner import LAST_BACKOFF_S, Backoff, Runner
 from tickwork.store.admin.operations import Ask
 from tickwork.store.base import Store, WorkerRegistration
 from tickwork.testing import VirtualClock
-from tickwork.worker.heartbeat import Heartbeat, Lease
+from tickwork.worker.lease import Heartbeat, Lease
 
 MINUTE = timedelta(minutes=1)
 MOMENT = timedelta(milliseconds=50)

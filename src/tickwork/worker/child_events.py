@@ -16,12 +16,12 @@ from tickwork.core.outcome import Crashed, Released
 from tickwork.errors import StoreError, TickworkError
 from tickwork.store.attempts import NewLog, Progress
 from tickwork.store.base import Store
+from tickwork.worker.claim_pacing import Prefetch
 from tickwork.worker.finisher import Finisher
 from tickwork.worker.handler_pools import AttemptRunner, HandlerPools
 from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.ipc import protocol
 from tickwork.worker.ipc.protocol import AskReply, AttemptEnd, ChildDied, FromExecutor
-from tickwork.worker.prefetch import Prefetch
 
 _log = logging.getLogger("tickwork.worker")
 KILL_GRACE_S = 1.5  # time for a child to end its own overdue attempt before the supervisor kills it

@@ -20,12 +20,11 @@ from tickwork.store.attempts import Claims
 from tickwork.store.base import AHEAD_LIMIT, Store
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.row_codec import to_us
-from tickwork.worker.claim_backoff import ClaimBackoff
+from tickwork.worker.claim_pacing import BATCH, ClaimBackoff, Prefetch
 from tickwork.worker.finisher import Finisher
 from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
-from tickwork.worker.heartbeat import Lease
 from tickwork.worker.held_jobs import HeldJobs
-from tickwork.worker.prefetch import BATCH, Prefetch
+from tickwork.worker.lease import Lease
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")

@@ -1,6 +1,10 @@
 """Decide what happens to jobs whose attempts have ended, and store the ends with their logs and progress.
 
 An end is kept until the store has confirmed it. Storing an end twice is harmless, because an attempt is closed once.
+
+When the store finishes an attempt, it admits the next jobs of the limit itself. It does not know which endings count
+as failures for a breaker, and it does not admit jobs when a handler's own transaction stored the ending. So the worker
+reports both (`BreakerReports`).
 """
 
 from __future__ import annotations
@@ -11,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-import msgspec
-
 from tickwork.clock import Clock
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import AttemptState, Claimed
+from tickwork.core.job_limits import breaker_name
+from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.limits import LimitKey
 from tickwork.core.outcome import Ending, Released, decide
 from tickwork.core.why import gist
 from tickwork.observe import metrics_table
@@ -23,7 +28,6 @@ from tickwork.observe.counters import Counters
 from tickwork.observe.json_log import naming
 from tickwork.store.attempts import Finish, NewLog, OpenAttempt, Progress
 from tickwork.store.base import Store
-from tickwork.worker.breaker_reports import BreakerReports
 from tickwork.worker.held_jobs import HeldJob, HeldJobs
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
@@ -31,7 +35,6 @@ _log = logging.getLogger("tickwork.worker")
 NOTES_S = 0.5  # the interval at which logs and progress are stored while handlers run
 FINISH_BATCH = 500
 ONCE_KEPT = 10_000
-_FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
 @dataclass(slots=True)
@@ -92,9 +95,7 @@ class Finisher:
         if job.occurrence is not None:
             self._runs.add(job.job_id)
         transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng, job.losses)
-        if transition.delay is not None and transition.attempt in _FAILURES:
-            later = self._retries.delay(job.queue, transition.delay, self._clock.monotonic())
-            transition = msgspec.structs.replace(transition, delay=later)
+        transition = self._retries.postponed(job.queue, transition, self._clock.monotonic())
         if job.job_limits is not None:
             self.breaker_reports.ended(job, transition.attempt)
         if self._tally is not None:
@@ -205,3 +206,57 @@ class Finisher:
         if self.notes.progress:
             self._store.set_progress(list(self.notes.progress.values()))
             self.notes.progress = {}
+
+
+_FAILED = {
+    AttemptState.SUCCEEDED: False,
+    AttemptState.FAILED: True,
+    AttemptState.TIMED_OUT: True,
+    AttemptState.LOST: True,
+}
+
+
+def breaker_ends(
+    task: str, job_limits: JobLimits | None, job_id: JobId, how: AttemptState, *, is_probe: bool
+) -> list[tuple[LimitKey, JobId, bool]]:
+    """Return the reports to breakers about an ended attempt, as (limit key, job id, failed).
+
+    A breaker counts failures and waits for the ends of probes, so the list is empty for a success that was no probe,
+    for released attempts, and for jobs without limits.
+    """
+    failed = _FAILED.get(how)
+    if job_limits is None or failed is None or not (failed or is_probe):
+        return []
+    name = breaker_name(task)
+    return [(LimitKey(name, slot.key), job_id, failed) for slot in job_limits.slots if slot.limit == name]
+
+
+class BreakerReports:
+    """Buffer of reports to breakers and of freed limit keys. Reports that could not be stored are kept for a retry."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ends: list[tuple[LimitKey, JobId, bool]] = []
+        self._freed: list[LimitKey] = []
+
+    def ended(self, job: Claimed, how: AttemptState) -> None:
+        """Buffer the report of an ended attempt."""
+        self._ends += breaker_ends(job.task, job.job_limits, job.job_id, how, is_probe=job.is_probe)
+
+    def freed(self, job: Claimed) -> None:
+        """Buffer the limit keys of a job whose end was stored by its handler's own transaction."""
+        if job.job_limits is not None:
+            self._freed += [LimitKey(slot.limit, slot.key) for slot in job.job_limits.slots]
+
+    def clear(self) -> None:
+        self._ends.clear()
+        self._freed.clear()
+
+    def tell(self) -> None:
+        """Store the buffered reports, and admit jobs under the freed limit keys."""
+        if self._ends:
+            self._store.limits.end_probes(self._ends)
+            self._ends = []
+        if self._freed:
+            self._store.limits.let_through(self._freed)
+            self._freed = []

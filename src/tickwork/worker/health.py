@@ -19,7 +19,7 @@ from tickwork.errors import InvalidInput
 from tickwork.observe import metrics_table
 from tickwork.observe.counters import Counters, exposition
 from tickwork.store.base import ConnectionCounts
-from tickwork.worker.heartbeat import Lease
+from tickwork.worker.lease import Lease
 
 _log = logging.getLogger("tickwork.worker")
 _WAIT_S = 5.0  # the socket timeout of a connection

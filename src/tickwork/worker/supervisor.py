@@ -29,11 +29,9 @@ from tickwork.store.base import Store
 from tickwork.version import VERSION
 from tickwork.worker.autoscale import Autoscaler, slots_of_each
 from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
-from tickwork.worker.heartbeat import Heartbeat, Lease
 from tickwork.worker.ipc.protocol import Hello
-from tickwork.worker.lease_watch import LeaseWatch
+from tickwork.worker.lease import Heartbeat, Lease, LeaseWatch
 from tickwork.worker.loop import WorkerLoop
-from tickwork.worker.pool_facade import ChildPools
 from tickwork.worker.process.children import ChildLimits, ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
 from tickwork.worker.process.fork_server import ForkServer
@@ -108,7 +106,7 @@ def supervise(
         parts = WorkerAssembly(store, lease, clock, Random(secrets.randbits(64)), tally, settings)
         names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
         autoscaler = Autoscaler(rule, children, options.slots, store, *names) if rule.low < rule.high else None
-        loop, runner, _ = parts.assemble(ChildPools(children), hello, solo, serving, options.grace, autoscaler)
+        loop, runner, _ = parts.assemble(children, hello, solo, serving, options.grace, autoscaler)
         if options.health is not None and tally is not None:
             from tickwork.worker.health import WorkerHealth, serve_health  # the server in it is imported by few
 

@@ -28,12 +28,12 @@ from tickwork.store import base
 from tickwork.store.base import Store
 from tickwork.worker.autoscale import Autoscaler
 from tickwork.worker.child_events import ChildEvents
+from tickwork.worker.claim_pacing import Prefetch
 from tickwork.worker.claimer import Claimer
 from tickwork.worker.finisher import NOTES_S, Finisher
 from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
-from tickwork.worker.heartbeat import Lease
 from tickwork.worker.held_jobs import HeldJob, HeldJobs
-from tickwork.worker.prefetch import Prefetch
+from tickwork.worker.lease import Lease
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
 _log = logging.getLogger("tickwork.worker")

@@ -23,7 +23,7 @@ from tickwork.worker.process.console import (
     LineMaker,
     PassedOnOutput,
 )
-from tickwork.worker.run.capture import LOG_LIMIT, OutputSink, set_sink
+from tickwork.worker.run.capture import LOG_LIMIT, OutputSink, attempt_sink
 
 JOB = "019a8f3e-1c2d-7abc-8def-0123456789ab"
 ABOUT = {"job_id": JOB, "attempt": 2, "task": "mail", "queue": "default", "run_id": "r", "step": "s"}
@@ -53,12 +53,12 @@ def a_console(raw: io.StringIO, *, as_json: bool = False) -> Console:
 
 
 def wrote(console: Console, *texts: str, sink: OutputSink | None = None) -> None:
-    set_sink(sink)
+    attempt_sink.set(sink)
     try:
         for text in texts:
             console.write(text)
     finally:
-        set_sink(None)
+        attempt_sink.set(None)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -186,11 +186,11 @@ def test_records_of_a_child_are_json_and_masked_even_where_a_secret_has_quotes()
     handler = JsonRecords(a_console(raw, as_json=True))
     handler.setFormatter(JsonLines())
     record = logging.LogRecord("shop", logging.WARNING, __file__, 1, 'say ":"x", "y\nand %s', ("more",), None)
-    set_sink(sink)
+    attempt_sink.set(sink)
     try:
         handler.emit(record)
     finally:
-        set_sink(None)
+        attempt_sink.set(None)
     (line,) = raw.getvalue().splitlines()
     assert json.loads(line)["message"] == "say ***\nand more"
 

@@ -23,13 +23,13 @@ class Bench:
         self.said: list[FromExecutor] = []
         self.ends: list[AttemptEnd] = []
         self.executor = Executor(
-            self.app.tasks,
-            lambda: self.app.store,
-            1,
-            self.said.append,
-            lambda ends, idle: self.ends.extend(ends),
-            SystemClock(),
-            lambda sink: None,
+            tasks=self.app.tasks,
+            store=lambda: self.app.store,
+            slots=1,
+            emit=self.said.append,
+            ended=lambda ends, idle: self.ends.extend(ends),
+            clock=SystemClock(),
+            stirred=lambda sink: None,
             replaces_threads=replaces_threads,
         )
 

@@ -25,8 +25,7 @@ from tickwork.clock import SystemClock
 from tickwork.core.web.addresses import read_allowed
 from tickwork.declare.documents import read_declared
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed, Retry
-from tickwork.worker.run.capture import OutputSink
-from tickwork.worker.run.secrets import set_secret_reader
+from tickwork.worker.run.capture import OutputSink, attempt_sink
 from tickwork.worker.tasks import http_client
 from tickwork.worker.tasks.egress import Egress, resolve
 from tickwork.worker.tasks.http import HttpArguments, HttpResponse, answered
@@ -175,7 +174,7 @@ class Remembering:
     """Stands in for an attempt."""
 
     def __init__(self) -> None:
-        self.sink = OutputSink(lambda seq, text: None, lambda sink: None)
+        self.sink = OutputSink(lambda seq, text: None, lambda sink: None, secrets=self)
         self.hide = self.sink.hide
 
     def stored_secret(self, name: str) -> str | None:
@@ -192,14 +191,14 @@ def test_no_part_of_a_secret_is_left_where_an_answer_is_cut(
 ) -> None:
     value = "\u00e4 canary that is long enough to be cut"
     body = ("\u00e4" + "." * (before - 2) + write(value)).encode() + b"." * 1000
-    set_secret_reader(Remembering())
+    attempt_sink.set(Remembering().sink)
     try:
         with web(says(status, body)) as there:
             told = str(send(there.url(), secrets={"auth.bearer": "${secret.T}"}, environ={"T": value[2:]}))
     except Fatal as error:
         told = str(error)
     finally:
-        set_secret_reader(None)
+        attempt_sink.set(None)
     assert "canary" not in told.lower()
 
 

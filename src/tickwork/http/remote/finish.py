@@ -6,22 +6,19 @@ import threading
 from collections.abc import Iterable
 from random import Random
 
-import msgspec
-
 from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
-from tickwork.core.job import AttemptState, Claimed
+from tickwork.core.job import Claimed
 from tickwork.core.outcome import Ending, decide
 from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import ATTEMPTS, WAIT
 from tickwork.store.attempts import Finish
 from tickwork.store.base import Store
 from tickwork.store.remote_leases import RemoteAttempt
-from tickwork.worker.breaker_reports import breaker_ends
+from tickwork.worker.finisher import breaker_ends
 from tickwork.worker.retry_budget import QueueRetryBudgets
 
 TIDY = 50  # leases of ended attempts that are deleted together; after a crash the pruner deletes them
-_FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
 class RemoteFinisher:
@@ -51,9 +48,7 @@ class RemoteFinisher:
         """
         with self._lock:
             outcome = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
-            if outcome.delay is not None and outcome.attempt in _FAILURES:
-                later = self._retries.delay(one.queue, outcome.delay, self._clock.monotonic())
-                outcome = msgspec.structs.replace(outcome, delay=later)
+            outcome = self._retries.postponed(one.queue, outcome, self._clock.monotonic())
         finish = Finish(one.job_id, one.attempt, one.claim, outcome, 0, one.run, one.step, one.policy.produce)
         if not self._store.finish_attempts([finish]):
             return False

@@ -38,11 +38,10 @@ from tickwork.worker.ipc.protocol import (
     to_executor,
 )
 from tickwork.worker.ipc.shared_memory import Board
-from tickwork.worker.ipc.stdio import take_pipes
 from tickwork.worker.process.after_fork import signal_when_parent_dies, take_no_signals
 from tickwork.worker.process.console import Consoles
 from tickwork.worker.process.load_app import load_app
-from tickwork.worker.run.capture import Recorder, captured
+from tickwork.worker.run.capture import Recorder, captured, take_pipes
 from tickwork.worker.run.executor import Executor
 from tickwork.worker.run.secrets import passwords
 from tickwork.worker.tasks.builtin import add_builtin
@@ -160,16 +159,15 @@ def _serve(
     app: Any, greeting: Hello, connection: socket.socket, outbox: Outbox, slots: int, recorder: Recorder
 ) -> None:
     """Run attempts until the supervisor tells this process to exit; if the supervisor is gone, kill this group."""
-    clock = SystemClock()
     app.on_refused = lambda: outbox.send(ConnectionsRefused(1))
     executor = Executor(
-        app.tasks,
-        lambda: app.store,
-        slots,
-        outbox.send,
-        outbox.ended,
-        clock,
-        outbox.stir,
+        tasks=app.tasks,
+        store=lambda: app.store,
+        slots=slots,
+        emit=outbox.send,
+        ended=outbox.ended,
+        clock=SystemClock(),
+        stirred=outbox.stir,
         replaces_threads=False,
         large_results=app.large_results,
         hidden=greeting.hidden,

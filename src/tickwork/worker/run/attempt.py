@@ -103,7 +103,7 @@ class Attempt:
         self.ending: tuple[EndKind, str] | None = None  # set when it is interrupted: the kind of end and the error
         self.span: AttemptSpan | None = None
         self.sealed = False  # it has ended or was abandoned, and no further end is reported
-        self.sink = OutputSink(self._pass_on, executor.stir, mask=executor.mask, about=self.about)
+        self.sink = OutputSink(self._pass_on, executor.stir, mask=executor.mask, about=self.about, secrets=self)
         self.reported: Progress | None = None
         self.written: list[NewLog] = []  # the output of a transactional handler, to be stored in its transaction
 
@@ -114,6 +114,7 @@ class Attempt:
     def end(
         self,
         kind: Any,
+        *,
         result: bytes | None = None,
         error: str | None = None,
         after_s: float | None = None,

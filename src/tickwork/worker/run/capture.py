@@ -10,6 +10,7 @@ descriptor, and the supervisor attributes it to an attempt (see worker/process/o
 
 from __future__ import annotations
 
+import fcntl
 import io
 import logging
 import os
@@ -18,12 +19,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 from tickwork.core.arguments.payload import storable
 from tickwork.worker.ipc.shared_memory import AttemptEntry, Board
-from tickwork.worker.ipc.stdio import StandardStreams
-from tickwork.worker.run.mask import SecretMask
+from tickwork.worker.run.mask import SecretMask, SecretReader
 
 LOG_LIMIT = 10 * 1024 * 1024  # of an attempt, in characters
 CHUNK = 4096  # more than this is passed on at once, less within a moment
@@ -49,9 +51,11 @@ class OutputSink:
         *,
         mask: SecretMask | None = None,
         about: Callable[[], dict[str, Any]] = dict,
+        secrets: SecretReader | None = None,
     ) -> None:
         self._passed_on = passed_on
         self.about = about
+        self.secrets = secrets
         self._stirred = stirred
         self._lock = threading.Lock()
         self._parts: list[str] = []
@@ -155,12 +159,8 @@ class Recorder:
         self._board.leave(entry)
 
 
-_sink: ContextVar[OutputSink | None] = ContextVar("tickwork_sink", default=None)
-
-
-def set_sink(sink: OutputSink | None) -> None:
-    """Set the sink that receives a copy of the output of this thread or coroutine; None for no attempt."""
-    _sink.set(sink)
+# The sink that receives a copy of the output of this thread or coroutine; None if it runs for no attempt.
+attempt_sink: ContextVar[OutputSink | None] = ContextVar("tickwork_sink", default=None)
 
 
 class _Fork:
@@ -188,7 +188,7 @@ def is_forked() -> bool:
 
 def current_sink() -> OutputSink | None:
     """Return the sink of the attempt that this thread or coroutine runs for; None if there is none."""
-    return None if _Fork.here else _sink.get()
+    return None if _Fork.here else attempt_sink.get()
 
 
 class _Tee(io.TextIOBase):
@@ -270,3 +270,49 @@ def captured(streams: StandardStreams | None = None) -> Iterator[None]:
     finally:
         logging.root.removeHandler(handler)
         sys.stdout, sys.stderr = stdout, stderr
+
+
+@dataclass(frozen=True, slots=True)
+class StandardStreams:
+    """The streams of the descriptors 1 and 2, which are pipes to the supervisor."""
+
+    out: TextIO
+    err: TextIO
+
+    def flush(self) -> None:
+        """Flush the buffers of both streams."""
+        try:
+            self.out.flush()
+            self.err.flush()
+        except (OSError, ValueError):  # a handler closed them
+            pass
+
+
+def take_pipes(out: int, err: int) -> StandardStreams:
+    """Replace the descriptors 1 and 2 by pipes; sys.stdout and sys.stderr keep writing to the console.
+
+    A log handler that took sys.stderr at import therefore writes to the console only, and its records are not in the
+    job's log twice. C code and started processes write to the pipes.
+    """
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
+    streams = StandardStreams(_behind(1, out, sys.stdout), _behind(2, err, sys.stderr))
+    sys.__stdout__, sys.__stderr__ = streams.out, streams.err  # type: ignore[misc,assignment]
+    return streams
+
+
+def _behind(descriptor: int, pipe: int, stream: Any) -> TextIO:
+    """Replace a descriptor by a pipe and return its new stream; sys.stdout or sys.stderr keep the old descriptor."""
+    try:
+        saved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:  # it is closed
+        saved = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(pipe, descriptor)
+    os.close(pipe)
+    known = stream if isinstance(stream, TextIOWrapper) else None
+    how: dict[str, Any] = {} if known is None else {"encoding": known.encoding, "errors": known.errors}
+    at_once = descriptor == 2 or known is None or known.line_buffering or known.write_through
+    console = open(saved, "w", buffering=1 if at_once else -1, **how)  # noqa: SIM115  # it lives as long as the process
+    setattr(sys, "stdout" if descriptor == 1 else "stderr", console)
+    opened: TextIO = open(descriptor, "w", buffering=1, closefd=False, **how)  # noqa: SIM115
+    return opened

@@ -12,7 +12,6 @@ import asyncio
 import ctypes
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -20,23 +19,16 @@ from typing import Any
 from tickwork import errors
 from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
-from tickwork.context import CurrentJob, LazyTransaction, set_current
-from tickwork.core.ids import JobId
-from tickwork.core.job import Policy
-from tickwork.core.outcome import Succeeded, decide
+from tickwork.context import CurrentJob, set_current
 from tickwork.otel import AttemptSpan, is_traced
-from tickwork.store.attempts import Finish
 from tickwork.store.base import LEASE, Store
 from tickwork.store.row_codec import from_us
 from tickwork.task import Task
 from tickwork.worker.ipc.protocol import Ask, Asked, AskReply, Assignment, AttemptEnd, FromExecutor, Started, Stuck
 from tickwork.worker.run.attempt import Attempt, EndKind
-from tickwork.worker.run.batch_call import BatchCall
-from tickwork.worker.run.capture import OutputSink, Recorder, set_sink
-from tickwork.worker.run.exception_outcome import failures
-from tickwork.worker.run.large_values import fetch, has_blobs, is_large, keep, kept
+from tickwork.worker.run.call import HandlerCalls
+from tickwork.worker.run.capture import OutputSink, Recorder, attempt_sink
 from tickwork.worker.run.mask import SecretMask
-from tickwork.worker.run.secrets import set_secret_reader
 from tickwork.worker.run.timer import Timer
 
 CANCEL_GRACE_S = 5.0  # time for a cancelled plain handler to stop by itself before it is interrupted
@@ -54,6 +46,7 @@ class Executor:
 
     def __init__(
         self,
+        *,
         tasks: Mapping[str, Task[Any, Any]],
         store: Callable[[], Store],
         slots: int,
@@ -61,7 +54,6 @@ class Executor:
         ended: Callable[[Sequence[AttemptEnd], bool], None],
         clock: Clock,
         stirred: Callable[[OutputSink], None],
-        *,
         replaces_threads: bool,
         large_results: LargeResults = _NO_BLOBS,
         hidden: Collection[str] = (),
@@ -72,13 +64,12 @@ class Executor:
         self._tasks = tasks
         self.mask = SecretMask(hidden) if hidden else None
         self.secret_env = secret_env
-        self._store = store
         self._slots = slots
         self.emit = emit
         self._ended = ended
         self.clock = clock
         self._replaces_threads = replaces_threads
-        self._large_results = large_results
+        self._calls = HandlerCalls(store, large_results, self._limit_transaction)
         self._ready: SimpleQueue[Attempt | None] = SimpleQueue()
         self._attempts: dict[tuple[str, int], Attempt] = {}
         self._threads = 0
@@ -200,7 +191,7 @@ class Executor:
         while True:
             try:
                 if not ends and self._enter(attempt, thread):
-                    ends = self._call(attempt)
+                    ends = self._calls.plain(attempt)
                 with attempt.lock:
                     if given_up is None:  # it is set if an interruption below repeats the loop
                         given_up, attempt.sealed = attempt.sealed, True
@@ -226,48 +217,12 @@ class Executor:
                 attempt.thread = thread
             return not attempt.sealed
 
-    def _call(self, attempt: Attempt) -> list[AttemptEnd]:
-        """Call the plain handler of an attempt and return the ends of all attempts of the call."""
-        try:
-            task = self._task(attempt)
-            if task.batch is not None:
-                call = BatchCall(attempt, task, self._large_results)
-                ends = call.ends(task.function(call.arguments) if call.arguments else [])
-                return kept(attempt, ends, self._large_results) if is_large(ends) else ends
-            args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
-            if task.transactional:
-                return [self._call_in_transaction(attempt, task, args, kwargs)]
-            result = _encoded(attempt, task, task.function(*args, **kwargs))
-            return [attempt.end("succeeded", result=keep(attempt, result, self._large_results))]
-        except errors.Interrupted:
-            return attempt.interrupted()
-        except BaseException as error:  # SystemExit, too, ends the handler and not the worker
-            return failures(attempt, error)
-
-    def _call_in_transaction(self, attempt: Attempt, task: Task[Any, Any], args: Any, kwargs: Any) -> AttemptEnd:
-        """Call a transactional handler, whose writes commit together with the end of its job, or not at all."""
-        store = self._store()
-        with ExitStack() as stack:
-            transaction = LazyTransaction(lambda: self._begin_transaction(attempt, store, stack))
-            set_current(CurrentJob(attempt, transaction))
-            result = _encoded(attempt, task, task.function(transaction, *args, **kwargs))
-            result = keep(attempt, result, self._large_results)
-            outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
-            given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
-            about = (waited_us, given.run, given.step, given.produce, attempt.reported)
-            finish = Finish(JobId(attempt.job_id), attempt.number, attempt.claim, outcome, *about)
-            attempt.sink.flush(final=True)
-            if not store.finish_attempts([finish], attempt.written, transaction.begun()):
-                raise errors.LeaseLost("this attempt was superseded; what its transaction wrote was rolled back.")
-        return attempt.end("succeeded", result=result, settled=True)
-
-    def _begin_transaction(self, attempt: Attempt, store: Store, stack: ExitStack) -> Any:
-        """Open the transaction of a handler; on SQLite, with a time limit, because it blocks all other writers."""
+    def _limit_transaction(self, attempt: Attempt, store: Store) -> None:
+        """Bound the time of a transaction on SQLite, because it blocks all other writers."""
         if store.url.startswith("sqlite"):
             limit_s = TRANSACTION_LIMIT.total_seconds()
             error = f"its transaction was open for more than {limit_s:g} s, which stops every other writer of the file"
             self._remind(attempt, limit_s, lambda: self._insist(attempt, "timed_out", error))
-        return stack.enter_context(store.connection())
 
     # -- async handlers, on a loop
 
@@ -286,23 +241,7 @@ class Executor:
     async def _run_async(self, attempt: Attempt) -> None:
         """Run one async attempt and report its end, unless it was abandoned meanwhile."""
         self._begin(attempt)
-        try:
-            task = self._task(attempt)
-            if has_blobs(attempt):
-                await asyncio.to_thread(fetch, attempt, self._large_results)
-            if task.batch is not None:
-                call = BatchCall(attempt, task, self._large_results)
-                ends = call.ends(await task.function(call.arguments) if call.arguments else [])
-            else:
-                args, kwargs = task.signature.decode(self._large_results.whole(attempt.args))
-                result = await task.function(*args, **kwargs)
-                ends = [attempt.end("succeeded", result=_encoded(attempt, task, result))]
-            if is_large(ends):
-                ends = await asyncio.to_thread(kept, attempt, ends, self._large_results)
-        except asyncio.CancelledError:
-            ends = attempt.interrupted()
-        except BaseException as error:  # SystemExit, too, ends the handler and not the worker
-            ends = failures(attempt, error)
+        ends = await self._calls.on_loop(attempt)
         with attempt.lock:
             given_up, attempt.sealed = attempt.sealed, True
         self._leave(attempt)
@@ -327,18 +266,12 @@ class Executor:
 
     # -- start and end of plain and async attempts
 
-    def _task(self, attempt: Attempt) -> Task[Any, Any]:
-        if attempt.task is None:
-            raise errors.UnknownTask(f"this worker has no task named {attempt.given.task!r}.")
-        return attempt.task
-
     def _begin(self, attempt: Attempt) -> None:
         """Prepare the context of a handler (output, secrets, current job, trace) and start its timeout."""
         attempt.began = self.clock.monotonic()
         if self._recorder is not None:
             self._recorder.begin(attempt.sink, attempt.job_id, attempt.claim)
-        set_sink(attempt.sink)
-        set_secret_reader(attempt)
+        attempt_sink.set(attempt.sink)
         set_current(CurrentJob(attempt))
         if is_traced():
             given, now = attempt.given, from_us(self.clock.wall_us())
@@ -360,8 +293,7 @@ class Executor:
         if attempt.span is not None:
             attempt.span.end()
         set_current(None)
-        set_sink(None)
-        set_secret_reader(None)
+        attempt_sink.set(None)
         self._attempts.pop(attempt.key, None)
         for reminder in attempt.reminders:
             self._timekeeper.cancel(reminder)
@@ -427,21 +359,6 @@ class Executor:
             return slot[0]
         finally:
             self._asked.pop(request, None)
-
-
-def _encoded(attempt: Attempt, task: Task[Any, Any], result: Any) -> bytes:
-    """Return a handler's result in its stored encoding, with the attempt's secrets masked."""
-    return attempt.sink.masked_json(task.signature.encode_result(result, task.name))
-
-
-class _FixedRandom:
-    """A placeholder for the random generator of `decide`, which a success never uses."""
-
-    def random(self) -> float:
-        raise errors.InvariantBroken("a success was about to be retried.")
-
-
-_NO_CHANCE: Any = _FixedRandom()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

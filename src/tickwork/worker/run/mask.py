@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -25,6 +25,22 @@ _BASE64_LINES = (64, 76)  # line lengths of Base64: in PEM and OpenSSL; in mails
 # Characters, besides letters, digits and -._~, that are not escaped in URLs: by strict programs, by Python, by
 # encodeURIComponent and encodeURI of JavaScript, and in a path by our own task.
 _SAFE_IN_URLS = ("", "/", "!*'()", "!*'();/?:@&=+$,#", "/%:@!$&'()*+,;=")
+
+
+class SecretReader(Protocol):
+    """The attempt for which secrets are resolved."""
+
+    def stored_secret(self, name: str) -> str | None:
+        """Return a secret of the store, which the worker decrypts; None if there is none of this name.
+
+        Raises SecretError if it cannot be decrypted or this job may not use it.
+        """
+
+    def hide(self, value: str) -> None:
+        """Mask a value in all stored data of this attempt."""
+
+    def masked(self, text: str, *, is_cut: bool = False) -> str:
+        """Return a text with secrets masked; with `is_cut`, also without a partial secret at its end."""
 
 
 class SecretMask:

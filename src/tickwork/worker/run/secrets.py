@@ -9,41 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextvars import ContextVar
-from typing import Protocol
 
 from tickwork.config import Settings
 from tickwork.core.access.scopes import is_secret_name
 from tickwork.core.command_env import WITHHELD
 from tickwork.errors import InvalidArguments
+from tickwork.worker.run.capture import attempt_sink
+from tickwork.worker.run.mask import SecretReader
 
 OURS = "TICKWORK_"  # the prefix of settings, which jobs may not read: they may contain the store's password
 
 _SECRET = re.compile(r"\$\$\{|\$\{\s*secret\.([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 
 
-class SecretReader(Protocol):
-    """The attempt for which secrets are resolved."""
-
-    def stored_secret(self, name: str) -> str | None:
-        """Return a secret of the store, which the worker decrypts; None if there is none of this name.
-
-        Raises SecretError if it cannot be decrypted or this job may not use it.
-        """
-
-    def hide(self, value: str) -> None:
-        """Mask a value in all stored data of this attempt."""
-
-    def masked(self, text: str, *, is_cut: bool = False) -> str:
-        """Return a text with secrets masked; with `is_cut`, also without a partial secret at its end."""
-
-
-_keeper: ContextVar[SecretReader | None] = ContextVar("tickwork_keeper", default=None)
-
-
-def set_secret_reader(reader: SecretReader | None) -> None:
-    """Set the attempt for which this thread or coroutine resolves secrets."""
-    _keeper.set(reader)
+def _reader() -> SecretReader | None:
+    """Return the attempt for which this thread or coroutine resolves secrets."""
+    sink = attempt_sink.get()
+    return None if sink is None else sink.secrets
 
 
 def revealed(text: str, environ: Mapping[str, str]) -> str:
@@ -54,7 +36,7 @@ def revealed(text: str, environ: Mapping[str, str]) -> str:
     """
 
     def reveal(found: re.Match[str]) -> str:
-        return "${" if found[1] is None else value_of(found[1], _keeper.get(), environ)
+        return "${" if found[1] is None else value_of(found[1], _reader(), environ)
 
     return _SECRET.sub(reveal, text)
 
@@ -81,7 +63,7 @@ def masked(text: str, *, is_cut: bool = False) -> str:
 
     `is_cut`: the end of the text was already cut off, so a partial secret there is removed, too.
     """
-    reader = _keeper.get()
+    reader = _reader()
     return text if reader is None else reader.masked(text, is_cut=is_cut)
 
 

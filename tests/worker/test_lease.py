@@ -6,9 +6,8 @@ from datetime import timedelta
 from tests.waiting import eventually
 from tests.worker.process.child_pool import Pool, assignment
 from tickwork.core.ids import WorkerId
-from tickwork.worker.heartbeat import Lease
 from tickwork.worker.ipc.protocol import AttemptsEnded, ChildDied, Returned
-from tickwork.worker.lease_watch import LeaseWatch
+from tickwork.worker.lease import Lease, LeaseWatch
 
 LENGTH_S = 30.0
 SLEEPS = '{"seconds": 1000}'
