@@ -25,9 +25,9 @@ from tests.store.builders import (
     register,
     succeeded,
 )
+from tests.store.claim.limits_helpers import limited
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tests.store.limits_helpers import limited
 from tickwork.core.job import Policy
 from tickwork.core.limits.breaker import breaker
 from tickwork.core.limits.limits import LimitKey, rate

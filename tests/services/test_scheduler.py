@@ -25,8 +25,8 @@ from tests.store.builders import (
     succeeded,
 )
 from tests.store.conftest import OpensStore
-from tests.store.dags import a_graph, a_step, take
 from tests.store.hammer import at_once
+from tests.store.runs.dag_builders import a_graph, a_step, take
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import Claimed, JobFilter, JobState, JobView
 from tickwork.core.occurrence import Occurrence, decode_occurrence

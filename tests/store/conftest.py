@@ -13,7 +13,7 @@ import pytest
 
 from tests.postgres_server import GivenPostgres, Postgres
 from tests.store.interleaving import wipe
-from tests.store.pooler import Pooler
+from tests.store.postgres.pooler import Pooler
 from tests.store.stepping import Make, SteppedStore, Stepper, meet
 from tickwork.store.base import Store
 from tickwork.store.claim import bulk_park, choose, sparse_scan

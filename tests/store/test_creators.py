@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.store.builders import HOUR, a_definition, a_job, a_worker, insert_one, jobs
-from tests.store.dags import a_graph, a_step, enqueue_run, take
+from tests.store.runs.dag_builders import a_graph, a_step, enqueue_run, take
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobFilter
 from tickwork.core.limits.lanes import JobLimits

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from tests.store.builders import a_job, claim, insert_one, jobs, register, running, state_of, succeeded
+from tests.store.claim.limits_helpers import limited
 from tests.store.conftest import OpensStore
-from tests.store.dags import a_graph, a_step, begin_run, take
-from tests.store.limits_helpers import limited
+from tests.store.runs.dag_builders import a_graph, a_step, begin_run, take
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import KeyTaken

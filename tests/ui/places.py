@@ -11,7 +11,7 @@ from tests.ui.serving import Served
 UI = Path(__file__).parents[2] / "src" / "tickwork" / "ui"
 PARTS = ("you", "keys", "users", "notifications", "secrets", "audit", "configuration", "health", "about")
 TABS = ("/queues?tab=limits", "/queues?tab=gates", "/queues?tab=tenants", "/dead?by=queue", "/dead?tab=operations")
-_PATTERN = re.compile(r'\{ path: "([^"]+)"')
+_PATTERN = re.compile(r'\bpath: "(/[^"]*)"')
 
 
 def patterns() -> list[str]:

@@ -63,9 +63,9 @@ _WATCHING = {
     "tcp_user_timeout": "10s",
 }
 # A prepared statement may be planned while its tables are empty and then run on a million rows, until the next ANALYZE.
-# With these settings the planner can only use nested index scans, which is right at every size. test_postgres_plans.py
+# With these settings the planner can only use nested index scans, which is right at every size. postgres/test_plans.py
 # shows the need of each. A read of whole tables must not join: it groups, or asks `(x IN (SELECT ...)) IS TRUE`, which
-# is a hashed subplan (tests/store/test_crowd.py).
+# is a hashed subplan (tests/store/reads/test_reads_beside_leases.py).
 _PLANS = {
     "default_transaction_isolation": "read committed",
     "plan_cache_mode": "force_generic_plan",
