@@ -27,7 +27,7 @@ from sim.mirror import AttemptRow, Change, JobRow, LedgerRow, LogRow, Move, Save
 from sim.moves import Moves
 from sim.trace import hold
 from sim.truth import Truth
-from tickwork.store.row_codec import duration_us
+from tickwork.store.rows.instants import duration_us
 
 if TYPE_CHECKING:
     from sim.world import World

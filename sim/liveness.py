@@ -14,7 +14,7 @@ from sim.trace import Broken, hold
 from tickwork.core.outcome import CRASH_BUDGET
 from tickwork.services.reaper import INTERVAL_S
 from tickwork.services.runner import LAST_BACKOFF_S
-from tickwork.store.row_codec import decode_policy
+from tickwork.store.rows.jobs import decode_policy
 from tickwork.worker.child_events import KILL_GRACE_S
 from tickwork.worker.claimer import OWN_LOOK_LEASES
 from tickwork.worker.run.executor import CANCEL_GRACE_S, STUCK_GRACE_S

@@ -14,7 +14,8 @@ from sim.trace import Broken, hold
 from tickwork.core.job import JobState
 from tickwork.core.outcome import CRASH_BUDGET
 from tickwork.store.base import AHEAD_LIMIT
-from tickwork.store.row_codec import decode_policy, duration_us
+from tickwork.store.rows.instants import duration_us
+from tickwork.store.rows.jobs import decode_policy
 from tickwork.worker.retry_budget import BUDGET
 
 AHEAD_US = duration_us(AHEAD_LIMIT)

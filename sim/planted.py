@@ -29,7 +29,7 @@ from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
 from tickwork.store.attempts import Finish
 from tickwork.store.claim.types import PickedRow
-from tickwork.store.row_codec import duration_us
+from tickwork.store.rows.instants import duration_us
 from tickwork.store.sqlite import SqliteStore, transitions
 from tickwork.worker import finisher
 from tickwork.worker.claimer import Claimer

@@ -20,7 +20,7 @@ from sim.trace import hold
 from tickwork.core.recurrence.interval import after, every
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.spec import ScheduleSpec, new_spec
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
 
 if TYPE_CHECKING:
     from sim.account import Call

@@ -28,7 +28,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, JobFilter, JobState, Policy
 from tickwork.core.retention import Retention, read_retention
 from tickwork.store.base import Store
-from tickwork.store.row_codec import to_us
+from tickwork.store.rows.instants import to_us
 from tickwork.testing import VirtualClock
 
 NOT_AN_ID = JobId("not an id")

@@ -26,7 +26,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import AttemptState, JobState, Policy
 from tickwork.errors import LeaseLost
 from tickwork.store.base import Store
-from tickwork.store.row_codec import to_us
+from tickwork.store.rows.instants import to_us
 from tickwork.testing import VirtualClock
 
 

@@ -35,7 +35,7 @@ from tickwork.core.outcome import Cancelled, Crashed, Ending, Failed, Released, 
 from tickwork.errors import InvariantBroken
 from tickwork.store.attempts import Finish
 from tickwork.store.base import Store
-from tickwork.store.row_codec import duration_us, to_us
+from tickwork.store.rows.instants import duration_us, to_us
 from tickwork.testing import VirtualClock
 
 

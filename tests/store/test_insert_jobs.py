@@ -29,8 +29,8 @@ from tests.store.builders import (
 from tickwork.core.job import JobFilter, JobState, NewJob, Policy
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import LeaseLost
-from tickwork.store import row_codec
 from tickwork.store.base import Store
+from tickwork.store.rows.jobs import decode_policy, encode_policy
 from tickwork.testing import VirtualClock
 
 EVERYTHING = Policy(
@@ -215,5 +215,5 @@ def test_a_large_batch_is_stored_in_full(store: Store) -> None:
 def test_equal_policies_are_stored_as_one_text() -> None:
     """Whoever made them: what is left out as a default must not depend on which object it is."""
     made = Policy(retry=RetryPolicy(retries=3), on_lost="".join(["re", "try"]), produce=())
-    assert row_codec.encode_policy(made) == row_codec.encode_policy(Policy()) == "{}"
-    assert row_codec.decode_policy(row_codec.encode_policy(made)) == made
+    assert encode_policy(made) == encode_policy(Policy()) == "{}"
+    assert decode_policy(encode_policy(made)) == made

@@ -23,7 +23,7 @@ from tickwork.http.framework.problems import Problem, problem_of
 from tickwork.http.framework.route import IDEMPOTENCY_HEADER, IDEMPOTENCY_KEY_LIMIT, Route
 from tickwork.http.request import Call
 from tickwork.store.admin.access import BegunRequest, KeptAnswer
-from tickwork.store.row_codec import to_us
+from tickwork.store.rows.instants import to_us
 from tickwork.task import ids_from
 
 IN_FLIGHT_LIMIT = timedelta(seconds=60)  # a request in flight for longer was interrupted

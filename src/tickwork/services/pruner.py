@@ -9,7 +9,7 @@ from tickwork.blobs import Blobs
 from tickwork.clock import Clock
 from tickwork.core.retention import Retention
 from tickwork.store.base import Place, Store
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
 
 BATCH = 1000
 INTERVAL_S = 60.0

@@ -19,7 +19,7 @@ from tickwork.observe.json_log import naming
 from tickwork.store.attempts import Claims
 from tickwork.store.base import AHEAD_LIMIT, Store
 from tickwork.store.limits import LimitedCapacity
-from tickwork.store.row_codec import to_us
+from tickwork.store.rows.instants import to_us
 from tickwork.worker.claim_pacing import BATCH, ClaimBackoff, Prefetch
 from tickwork.worker.finisher import Finisher
 from tickwork.worker.handler_pools import HandlerPools, WorkerOptions

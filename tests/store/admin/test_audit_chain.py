@@ -19,7 +19,7 @@ from tickwork.services.audit_chainer import BATCH, INTERVAL_S, SETTLED_S, AuditC
 from tickwork.store.admin.audit import AUDIT_KEPT, AuditRow, ChainHead, check_chain
 from tickwork.store.base import Store
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.row_codec import to_us
+from tickwork.store.rows.instants import to_us
 from tickwork.testing import VirtualClock
 
 DAY = 24 * HOUR

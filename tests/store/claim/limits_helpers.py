@@ -16,7 +16,7 @@ from tickwork.core.placement.needs import read_needs
 from tickwork.store.attempts import Claims
 from tickwork.store.base import Store
 from tickwork.store.limits import LimitedCapacity
-from tickwork.store.row_codec import to_us
+from tickwork.store.rows.instants import to_us
 
 
 def limited(key: str = "", limit: str = "two", weight: int = 1, **changes: Any) -> NewJob:

@@ -41,7 +41,7 @@ from tickwork.core.why import RUNNABLE, explain, runnable
 from tickwork.store.base import Store, WorkerRegistration
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.row_codec import to_us
+from tickwork.store.rows.instants import to_us
 from tickwork.testing import VirtualClock
 
 SECOND = timedelta(seconds=1)

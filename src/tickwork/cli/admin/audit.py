@@ -73,7 +73,7 @@ def verify(ctx: click.Context, session: Invocation, /, head: str | None, as_json
     access to the database can change: with --head, a later check detects whether the chain was rewritten or truncated.
     """
     from tickwork.store.admin.audit import check_chain
-    from tickwork.store.row_codec import to_us
+    from tickwork.store.rows.instants import to_us
 
     store = session.app().store
     found = check_chain(store.audit, store.now(), to_us, None if head is None else _head(head))

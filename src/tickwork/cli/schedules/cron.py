@@ -61,7 +61,7 @@ def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: 
     from tickwork.clock import SystemClock
     from tickwork.core.recurrence.cron import cron as make
     from tickwork.core.schedule.preview import preview
-    from tickwork.store.row_codec import from_us
+    from tickwork.store.rows.instants import from_us
 
     rule = make(expression, tz=tz, dialect=dialect, dst=dst, name=name)
     if rule.needs_name:

@@ -12,7 +12,7 @@ import msgspec
 from tickwork.core.ids import JobId
 from tickwork.http.framework.route import Struct
 from tickwork.store.reads.change_feed import TOPICS, Changes, JobChange, Key
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.instants import from_us, to_us
 from tickwork.version import VERSION
 
 IDS = 200  # jobs that an event names

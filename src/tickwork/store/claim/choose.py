@@ -20,7 +20,7 @@ from tickwork.store.claim.bulk_park import MANY, BulkPark
 from tickwork.store.claim.memory import PLACE_MOST, ClaimMemory
 from tickwork.store.claim.sparse_scan import SparseScan
 from tickwork.store.claim.types import Candidate, ClaimRequest, ClaimTx, LaneHead, PickRequest, Snapshot
-from tickwork.store.row_codec import duration_us
+from tickwork.store.rows.instants import duration_us
 
 
 class Choice(NamedTuple):

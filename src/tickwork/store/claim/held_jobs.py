@@ -12,12 +12,12 @@ from tickwork.core.limits.gates import Gate, JobFacts, gate_for
 from tickwork.core.limits.lanes import JobLimits, read_lane
 from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.needs import Offer, needs_of
-from tickwork.store import row_codec
 from tickwork.store.claim.admission import admit_candidates, job_facts
 from tickwork.store.claim.choose import PickBounds, in_turn, plan_picks
 from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.claim.types import Candidate, ClaimRequest, ClaimTx, LaneHead, Snapshot
 from tickwork.store.limits import LimitedCapacity
+from tickwork.store.rows.jobs import decode_job_limits, decode_labels
 
 PAGE = 1000
 _FORESEEN = 2000
@@ -44,10 +44,8 @@ class HeldPage(NamedTuple):
         jobs = []
         last = HeldPlace()
         for id, lane, priority, run_at, task, queue, collection, labels, text in rows:
-            job_limits = row_codec.decode_job_limits(text) or JobLimits()
-            facts = JobFacts(
-                task, queue, job_limits.tenant, collection, row_codec.decode_labels(labels), job_limits.diverted
-            )
+            job_limits = decode_job_limits(text) or JobLimits()
+            facts = JobFacts(task, queue, job_limits.tenant, collection, decode_labels(labels), job_limits.diverted)
             jobs.append((JobId(id), facts))
             last = HeldPlace(lane, priority, run_at, id)
         return cls(jobs, last if len(rows) == PAGE else None)

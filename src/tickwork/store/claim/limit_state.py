@@ -12,7 +12,7 @@ from tickwork.core.limits.lanes import limit_key_of
 from tickwork.core.limits.limits import Rate
 from tickwork.store.claim.types import LimitState, State
 from tickwork.store.limits import LimitKeyView
-from tickwork.store.row_codec import decode_rule
+from tickwork.store.rows.limits import decode_rule
 
 
 def encode_state(state: State) -> str:

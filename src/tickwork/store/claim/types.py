@@ -17,8 +17,8 @@ from tickwork.core.limits.lanes import JobLimits, home_lane
 from tickwork.core.limits.limits import Concurrency, LimitKey, LimitUse, OnRetry
 from tickwork.core.placement.needs import free, needs_of
 from tickwork.core.placement.sticky import ClaimingWorker
-from tickwork.store import row_codec
 from tickwork.store.limits import LimitedCapacity, Rule
+from tickwork.store.rows.jobs import decode_job_limits, decode_labels, decode_policy
 
 OPEN_KEYS = 256  # Open limit keys that a round reads.
 BULK_WALK = 1000  # Jobs that the store reads behind each bulk-parked job, for others of its kind.
@@ -152,7 +152,7 @@ def claimed_job(
         queue=queue,
         priority=row.priority,
         args=row.args.encode(),
-        policy=row_codec.decode_policy(row.policy),
+        policy=decode_policy(row.policy),
         run_at_us=row.run_at_us,
         claimed_at_us=now_us,
         failures=row.failures,
@@ -186,7 +186,7 @@ class Candidate(NamedTuple):
     @classmethod
     def of(cls, row: PickedRow) -> Candidate:
         """Return the candidate of a picked row."""
-        labels, job_limits = row_codec.decode_labels(row.labels), row_codec.decode_job_limits(row.job_limits)
+        labels, job_limits = decode_labels(row.labels), decode_job_limits(row.job_limits)
         return cls(
             job_id=row.job_id,
             lane=row.lane,

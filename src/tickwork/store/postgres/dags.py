@@ -10,7 +10,6 @@ from tickwork.core.dag.overview import StepTimes, counted
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobView, MapIndex
 from tickwork.core.stats.findings import PendingApproval
-from tickwork.store import row_codec
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
@@ -19,6 +18,9 @@ from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import id_document, instant, utc
 from tickwork.store.postgres.runs import PostgresRuns, RunMembership, pairs_of, place_of, standing_of
+from tickwork.store.rows.jobs import limit_keys_of
+from tickwork.store.rows.limits import encode_rule
+from tickwork.store.rows.schedules import dag_in_use
 from tickwork.store.runs import run_lifecycle, step_jobs
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.runs.step_jobs import ResultRow
@@ -70,7 +72,7 @@ class PostgresDags:
             waiting = [one.job_id for one in run_tx.places(ids) if one.state is None]
             wanted = {"ids": id_document([JobId(one) for one in waiting]), "state": state, "error": error}
             (((count, texts),),) = run_tx.together(("drop_jobs", wanted))
-            run_tx.freed += [name for text in texts for name in row_codec.limit_keys_of(text)]
+            run_tx.freed += [name for text in texts for name in limit_keys_of(text)]
             run_tx.advance(waiting)
             return int(count)
 
@@ -104,7 +106,7 @@ class PostgresDags:
                 session.run("insert_dag", name=graph.name, version=version, digest=found, graph=text)
             session.run("define_tasks", tasks=params.task_definitions([definition_of(graph, version)]))
             limits = step_jobs.limits_of(graph, version).items()
-            rules = params.document({"name": name, "rule": row_codec.encode_rule(rule)} for name, rule in limits)
+            rules = params.document({"name": name, "rule": encode_rule(rule)} for name, rule in limits)
             session.run("declare_limits", limits=rules)
             session.run("forget_triggers", dag=graph.name)
             triggers = step_jobs.triggers_of(graph)
@@ -119,7 +121,7 @@ class PostgresDags:
             session.run("lock_dag", name=name)
             starts = session.run("starts_dag", name=name)
             if starts:
-                raise row_codec.dag_in_use(name, starts[0][0])
+                raise dag_in_use(name, starts[0][0])
             session.run("forget_triggers", dag=name)
             return bool(session.run("undefine_dag", name=name))
 

@@ -18,7 +18,6 @@ from tickwork.core.limits.gates import GATES, Gate
 from tickwork.core.limits.lanes import held_prefix, lane_range, limit_key_text, read_lane
 from tickwork.core.limits.limits import LimitKey
 from tickwork.errors import LeaseLost
-from tickwork.store import row_codec
 from tickwork.store.claim import held_jobs, limit_state, limited
 from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace
 from tickwork.store.claim.limited import RoundResult
@@ -35,7 +34,9 @@ from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.dags import PostgresDags
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import id_document, sooner, utc
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.instants import from_us, to_us
+from tickwork.store.rows.jobs import limit_keys_of
+from tickwork.store.rows.limits import decode_rule, encode_rule
 from tickwork.store.shared_transaction import ThreadTransaction
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ class PostgresLimits(PostgresDags):
 
     def declare_limits(self, rules: Mapping[str, Rule]) -> None:
         """Store declared limits, and open the keys of changed ones."""
-        given = params.document({"name": name, "rule": row_codec.encode_rule(rule)} for name, rule in rules.items())
+        given = params.document({"name": name, "rule": encode_rule(rule)} for name, rule in rules.items())
 
         def declare(session: Session) -> None:
             changed = [name for (name,) in session.run("declare_limits", limits=given)]
@@ -148,7 +149,7 @@ class PostgresLimits(PostgresDags):
     def set_limit(self, name: str, rule: Rule | None) -> bool:
         def change(session: Session) -> bool:
             if rule is not None:
-                session.run("override_limit", name=name, rule=row_codec.encode_rule(rule))
+                session.run("override_limit", name=name, rule=encode_rule(rule))
             known = rule is not None or bool(session.run("reset_limit", name=name))
             session.run("forget_limit", name=name)
             _open_bound(session, [name])
@@ -161,7 +162,7 @@ class PostgresLimits(PostgresDags):
     def list_limits(self) -> list[LimitView]:
         rows = self._perform(lambda session: session.run("limits"))
         return [
-            LimitView(name, row_codec.decode_rule(declared), row_codec.decode_rule(override), live, held)
+            LimitView(name, decode_rule(declared), decode_rule(override), live, held)
             for name, declared, override, live, held in rows
         ]
 
@@ -209,7 +210,7 @@ class PostgresLimits(PostgresDags):
 
     def _leave_lines(self, texts: Iterable[str | None]) -> None:
         """Open the sequences that waiting jobs with these limits have left, so that their next jobs may start."""
-        if names := [name for text in texts for name in row_codec.limit_keys_of(text)]:
+        if names := [name for text in texts for name in limit_keys_of(text)]:
             self._open_freed(names)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
@@ -260,7 +261,7 @@ class PostgresLimits(PostgresDags):
             gate = next((one for one in gates if gate_key(one) == fate.held_by), None)
             return Hold(
                 fate.held_by,
-                row_codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
+                decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
                 gate,
                 None if fate.opens_at_us is None else from_us(fate.opens_at_us),
                 sum(weight for _, weight in holders),
@@ -368,7 +369,7 @@ def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bo
     states = dict(session.run("states", names=about["names"]))
     rules = dict(session.run("rules", limits=about["bounds"]))
     now_us = to_us(utc(session.run("now")[0][0]))
-    locked_limit = limit_state.read_state(row_codec.decode_rule(rules.get(limit_key.limit)), 0, states.get(name))
+    locked_limit = limit_state.read_state(decode_rule(rules.get(limit_key.limit)), 0, states.get(name))
     if not isinstance(locked_limit.rule, Breaker):
         return
     after = locked_limit.breaker

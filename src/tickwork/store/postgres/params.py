@@ -19,7 +19,9 @@ from tickwork.core.job import JobState, NewJob, TaskDefinition
 from tickwork.core.limits.lanes import home_lane
 from tickwork.errors import check
 from tickwork.store.attempts import Finish, NewLog, Progress
-from tickwork.store.row_codec import alike, clean, duration_us, encode_job_limits, encode_labels, encode_policy
+from tickwork.store.rows.instants import duration_us
+from tickwork.store.rows.jobs import encode_job_limits, encode_labels, encode_policy, storable_text
+from tickwork.store.rows.new_jobs import group_alike
 
 _encoder = msgspec.json.Encoder()
 
@@ -63,7 +65,7 @@ def new_job(job: NewJob) -> dict[str, Any]:
 
 def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
     """Return the parameters of `insert_jobs` for each group of similar jobs; mostly that is one group."""
-    for group in alike(jobs):
+    for group in group_alike(jobs):
         yield {
             "ids": array([job.id for job in group]),
             "args": text_array([job.args.decode() for job in group]),
@@ -154,7 +156,7 @@ def endings(finishes: Sequence[Finish]) -> dict[str, str]:
         "alone": array([outcome.alone for outcome in outcomes]),
         "losses": array([outcome.losses for outcome in outcomes]),
         "results": text_array([None if one.result is None else one.result.decode() for one in outcomes]),
-        "errors": text_array([clean(outcome.error) for outcome in outcomes]),
+        "errors": text_array([storable_text(outcome.error) for outcome in outcomes]),
         **_progress([finish.progress for finish in finishes]),
     }
 
@@ -165,7 +167,7 @@ def _progress(reports: Sequence[Progress | None]) -> dict[str, str]:
         return {"progress": "{}", "progress_notes": "{}"}
     return {
         "progress": array([None if one is None else one.fraction for one in reports]),
-        "progress_notes": text_array([None if one is None else clean(one.note) for one in reports]),
+        "progress_notes": text_array([None if one is None else storable_text(one.note) for one in reports]),
     }
 
 
@@ -181,7 +183,7 @@ def _delay_us(finish: Finish) -> int | None:
 
 
 def new_logs(logs: Sequence[NewLog]) -> str:
-    return document({**_place(x), "text": clean(x.text), "shared": x.shared} for x in logs)
+    return document({**_place(x), "text": storable_text(x.text), "shared": x.shared} for x in logs)
 
 
 def _place(log: NewLog) -> dict[str, object]:
@@ -192,7 +194,7 @@ def progress(reports: Sequence[Progress]) -> str:
     """Return the latest report of each attempt, because one statement changes a row only once."""
     latest = {(x.job_id, x.claim): x for x in reports}
     return document(
-        {"job_id": x.job_id, "claim": x.claim, "fraction": x.fraction, "note": clean(x.note)}
+        {"job_id": x.job_id, "claim": x.claim, "fraction": x.fraction, "note": storable_text(x.note)}
         for _, x in sorted(latest.items())
     )
 

@@ -10,7 +10,6 @@ import msgspec
 
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.limits.lanes import read_lane
-from tickwork.store import row_codec
 from tickwork.store.attempts import NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.claim.positions import asked_for
@@ -21,7 +20,9 @@ from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import utc
 from tickwork.store.remote_counts import DueHeads, due_heads, within
 from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
-from tickwork.store.row_codec import duration_us, to_us
+from tickwork.store.rows.instants import duration_us, to_us
+from tickwork.store.rows.jobs import decode_job_limits, decode_policy
+from tickwork.store.rows.workers import encode_offer
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ def _grant(one: LeaseGrant) -> dict[str, Any]:
         "lessee": one.lessee,
         "queues": params.document(one.queues),
         "tasks": params.document(one.tasks),
-        "offer": row_codec.encode_offer(one.offer),
+        "offer": encode_offer(one.offer),
         "lease_us": duration_us(one.lease),
     }
 
@@ -117,7 +118,7 @@ def _standing(session: Session, name: RemoteName) -> RemoteAttempt | None:
         return None
     id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, run, step, *rest = rows[0]
     claimed_at, cancel, until, losses = rest
-    counts = (row_codec.decode_policy(policy), failures, crashes, alone, row_codec.decode_job_limits(job_limits))
+    counts = (decode_policy(policy), failures, crashes, alone, decode_job_limits(job_limits))
     times = (utc(claimed_at), cancel, utc(until))
     return RemoteAttempt(
         JobId(id), number, ClaimId(claim), WorkerId(worker), task, queue, *counts, run, step, *times, losses

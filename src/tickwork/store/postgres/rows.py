@@ -8,30 +8,31 @@ from typing import Any
 
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, WorkerView
-from tickwork.store import row_codec
 from tickwork.store.attempts import OpenAttempt
 from tickwork.store.postgres import params
+from tickwork.store.rows.jobs import decode_policy
+from tickwork.store.rows.workers import decode_names, decode_offer
 
 
 def as_claimed(row: Any, claim: ClaimId) -> Claimed:
     job_id, attempt, task, queue, priority, args, policy, run_at, now, failures, crashes, alone, occurrence, *rest = row
     _, run, step, inputs, trace, losses, *_ = rest
     part = (run, step, inputs, trace)
-    rules = row_codec.decode_policy(policy)
+    rules = decode_policy(policy)
     what = (job_id, attempt, claim, task, queue, priority, args.encode(), rules)
     return Claimed(*what, run_at, now, failures, crashes, alone, occurrence, None, False, *part, None, losses)
 
 
 def open_attempt(row: Any) -> OpenAttempt:
     job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step, losses, begun = row
-    held = (JobId(job_id), attempt, claim, WorkerId(worker), row_codec.decode_policy(policy))
+    held = (JobId(job_id), attempt, claim, WorkerId(worker), decode_policy(policy))
     return OpenAttempt(*held, failures, crashes, alone, run, step, losses, begun)
 
 
 def worker_view(row: Any) -> WorkerView:
     id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, running, asked = row
-    names = (row_codec.decode_names(queues), row_codec.decode_names(tasks))
-    serves = (row_codec.decode_names(schedules), row_codec.decode_offer(offer))
+    names = (decode_names(queues), decode_names(tasks))
+    serves = (decode_names(schedules), decode_offer(offer))
     return WorkerView(id, host, pid, version, *names, slots, state, utc(began), utc(until), running, *serves, asked)
 
 

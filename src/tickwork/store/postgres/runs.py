@@ -18,12 +18,13 @@ from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, NewJob
 from tickwork.core.limits.lanes import home_lane
-from tickwork.store import row_codec
 from tickwork.store.attempts import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import id_document
+from tickwork.store.rows.jobs import encode_job_limits, limit_keys_of, read_task_definition
+from tickwork.store.rows.new_jobs import group_alike
 from tickwork.store.runs import run_lifecycle, step_jobs
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.runs.run_lifecycle import EndedStep
@@ -169,7 +170,7 @@ class PostgresRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in row_codec.alike(jobs) if jobs else ():
+        for group in group_alike(jobs) if jobs else ():
             parts = [one.part for one in group if one.part]
             where = {"steps": text_array([one.step for one in parts]), "idxs": array([one.idx for one in parts])}
             shared = {**params.new_job(group[0]), **_instances(group)}
@@ -177,7 +178,7 @@ class PostgresRuns:
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         self.released |= bool(jobs)
-        for group in row_codec.alike(jobs) if jobs else ():
+        for group in group_alike(jobs) if jobs else ():
             self._put_off("renew_step_jobs", **{**params.new_job(group[0]), **_instances(group)})
 
     def end_run(self, finish: Finish) -> None:
@@ -192,7 +193,7 @@ class PostgresRuns:
             _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
             for dag, group in dags:
                 (rows,) = self.together(("task_definition", {"name": dag}))
-                job = step_jobs.triggered(row_codec.task_definition(rows[0]), name, group, by, self.now_us)
+                job = step_jobs.triggered(read_task_definition(rows[0]), name, group, by, self.now_us)
                 (values,) = params.new_jobs([job])
                 self._put_off("insert_guarded_jobs", **values)
                 self.released = True
@@ -306,7 +307,7 @@ class PostgresRuns:
         for _ in range(_PASSES):
             (rows,) = self.together(("cancel_jobs", {"ids": id_document([JobId(one) for one in wanted])}))
             became.update((job_id, what) for job_id, what, _ in rows)
-            self.freed += [name for _, _, job_limits in rows for name in row_codec.limit_keys_of(job_limits)]
+            self.freed += [name for _, _, job_limits in rows for name in limit_keys_of(job_limits)]
             wanted = [job_id for job_id, what, _ in rows if what == "moved"]
             if not wanted:
                 break
@@ -327,7 +328,7 @@ def _instances(group: Sequence[NewJob]) -> dict[str, str]:
         "lanes": text_array(
             [None if one.job_limits is None else home_lane(one.queue, one.job_limits) for one in group]
         ),
-        "job_limits": text_array([row_codec.encode_job_limits(one.job_limits) for one in group]),
+        "job_limits": text_array([encode_job_limits(one.job_limits) for one in group]),
         "inputs": text_array([None if one is None else one.decode() for one in inputs]),
     }
 

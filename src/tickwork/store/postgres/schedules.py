@@ -13,13 +13,14 @@ from tickwork.core.recurrence.calendars.calendar import Calendar
 from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
-from tickwork.store import row_codec
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.rows import instant, utc
 from tickwork.store.postgres.runs import PostgresRuns
+from tickwork.store.rows.jobs import decode_labels, read_task_definition, storable_text
+from tickwork.store.rows.schedules import calendar_in_use, due_schedule, merge_declared, schedule_state, schedule_view
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView, ScheduleMove, ScheduleView
 
@@ -52,7 +53,7 @@ class PostgresSchedules:
 
         def declare(session: Session) -> None:
             stored = {name: known for name, *known in session.run("stored_specs", names=names)}
-            merged = [(row_codec.merged(spec, *stored.get(spec.name, (None, None))), spec) for spec in declared]
+            merged = [(merge_declared(spec, *stored.get(spec.name, (None, None))), spec) for spec in declared]
             given = params.document(_spec(spec, encode_spec(said)) for spec, said in merged)
             session.run("put_schedules", schedules=given)
 
@@ -73,7 +74,7 @@ class PostgresSchedules:
     def _schedule_views(self, which: str, **values: str) -> list[ScheduleView]:
         sql = f"{self._sql['schedule_columns']} {self._sql[which]}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
-        return [row_codec.schedule_view(row, utc) for row in rows]
+        return [schedule_view(row, utc) for row in rows]
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         given = params.document(names)
@@ -104,7 +105,7 @@ class PostgresSchedules:
     def pause_schedules(
         self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
     ) -> list[str]:
-        return self._changed("pause_schedules", names, by=by, why=row_codec.clean(why), until=until)
+        return self._changed("pause_schedules", names, by=by, why=storable_text(why), until=until)
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
         return self._changed("resume_schedules", names)
@@ -131,7 +132,7 @@ class PostgresSchedules:
         def delete(session: Session) -> bool:
             heeding = session.run("heeds_calendar", name=name)
             if heeding:
-                raise row_codec.calendar_in_use(name, heeding[0][0])
+                raise calendar_in_use(name, heeding[0][0])
             return bool(session.run("delete_calendar", name=name))
 
         return self._perform(delete, single=False)
@@ -149,12 +150,10 @@ class PostgresSchedules:
             due = [row[2:] for row in rows if row[2] is not None]
             if not due:
                 return DueSchedules(now, [], wake_s)
-            heeded = sorted({name for row in due for name in row_codec.decode_labels(row[4])})
+            heeded = sorted({name for row in due for name in decode_labels(row[4])})
             calendars = session.run("calendars_of", names=params.document(heeded)) if heeded else []
             targets = params.document(sorted({row[3] for row in due}))
-            definitions = {
-                row[0]: row_codec.task_definition(row) for row in session.run("definitions_of", names=targets)
-            }
+            definitions = {row[0]: read_task_definition(row) for row in session.run("definitions_of", names=targets)}
             return DueSchedules(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
 
         return self._perform(look)
@@ -221,11 +220,11 @@ def _spec(spec: ScheduleSpec, declared: str | None) -> dict[str, Any]:
 def _seen(row: Any) -> DueSchedule:
     name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, until, *runs_of = row
     job_ids, ended, ends, failed, started = runs_of
-    stood = row_codec.standing(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
+    stood = schedule_state(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
     if started:
         stood = msgspec.structs.replace(stood, started=tuple(map(utc, started)))
     runs = zip(job_ids or (), ended or (), map(instant, ends or ()), failed or (), strict=True)
-    return row_codec.seen(name, version, spec, stood, list(runs), instant(until))
+    return due_schedule(name, version, spec, stood, list(runs), instant(until))
 
 
 def _standing(move: ScheduleMove) -> dict[str, Any]:

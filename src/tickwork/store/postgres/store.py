@@ -40,7 +40,6 @@ from tickwork.core.job import (
 )
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
-from tickwork.store import row_codec
 from tickwork.store.admin.access import AccessVerbs
 from tickwork.store.admin.audit import AuditVerbs
 from tickwork.store.admin.hooks import HookVerbs
@@ -102,7 +101,9 @@ from tickwork.store.reads.stats import StatsVerbs
 from tickwork.store.reads.verbs import ReadVerbs
 from tickwork.store.remote_counts import with_held
 from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, RemoteVerbs
-from tickwork.store.row_codec import duration_us, from_us
+from tickwork.store.rows.instants import duration_us, from_us
+from tickwork.store.rows.jobs import BLOB_MARK, blob_owners, own_blobs, read_task_definition
+from tickwork.store.rows.workers import encode_offer
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleVerbs
 from tickwork.store.shared_transaction import SharedTransaction, ThreadTransaction
@@ -382,11 +383,11 @@ class PostgresStore(
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         rows = self._perform(lambda session: session.run("task_definition", name=name))
-        return row_codec.task_definition(rows[0]) if rows else None
+        return read_task_definition(rows[0]) if rows else None
 
     def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
         rows = self._perform(lambda session: session.run("task_definitions", after=after, limit=limit))
-        return [row_codec.task_definition(row) for row in rows]
+        return [read_task_definition(row) for row in rows]
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -423,7 +424,7 @@ class PostgresStore(
             "tasks": params.document(worker.tasks),
             "slots": worker.slots,
             "schedules": params.document(worker.schedules),
-            "offer": row_codec.encode_offer(worker.offer),
+            "offer": encode_offer(worker.offer),
             "lease_us": duration_us(lease),
         }
 
@@ -719,18 +720,18 @@ class PostgresStore(
             "ended_us": duration_us(retention.ended),
             "lost_us": duration_us(_LOST_WORKERS_KEPT),
             "limit": limit,
-            "mark": row_codec.BLOB_MARK,
+            "mark": BLOB_MARK,
         }
         rows = self._perform(lambda session: session.run("prune", **values), limit_s=PRUNE_S)
         kept = {"kept_us": duration_us(KEPT)}
         self._perform(lambda session: session.run("prune_operations", **kept), limit_s=PRUNE_S)
         self._prune_rollups(limit)
         count, _, _, last_at, last_id = rows[0]
-        blobs = row_codec.own_blobs((job_id, blob) for _, job_id, blob, _, _ in rows)
+        blobs = own_blobs((job_id, blob) for _, job_id, blob, _, _ in rows)
         return Pruned(int(count), blobs, None if last_at is None else (last_at, JobId(last_id)))
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
-        owned = [(job_id, key) for job_id, key in row_codec.blob_owners(keys) if is_id(job_id)]
+        owned = [(job_id, key) for job_id, key in blob_owners(keys) if is_id(job_id)]
         ids = params.array([job_id for job_id, _ in owned])
         values = {"ids": ids, "keys": params.text_array([key for _, key in owned])}
         return [key for (key,) in self._perform(lambda session: session.run("unused_blobs", **values))]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tickwork.core.ids import JobId, first_id
 from tickwork.core.job import JobFilter, JobState, QueuedReason
-from tickwork.store.row_codec import checked_id
+from tickwork.store.rows.jobs import checked_id
 
 
 class ReadPath(NamedTuple):

@@ -26,7 +26,7 @@ from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
 from tickwork.core.why import gist
 from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
 from tickwork.store.attempts import Finish
-from tickwork.store.row_codec import duration_us
+from tickwork.store.rows.instants import duration_us
 from tickwork.store.runs.step_jobs import LiveRun, ResultRow, new_job, results_of
 
 _INSTANCE = re.compile(r"\[(\d+)\]$")

@@ -22,7 +22,8 @@ from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.lanes import JobLimits
 from tickwork.core.limits.limits import Concurrency, LimitUse
 from tickwork.core.schedule.spec import ScheduledJobOptions, job_template
-from tickwork.store import row_codec
+from tickwork.store.rows.instants import from_us
+from tickwork.store.rows.jobs import decode_job_limits, decode_labels, decode_policy
 
 # Bytes of arguments with results in them; a frame to a child process takes twice as much.
 FILLED_LIMIT = 512 * 1024 * 1024
@@ -51,11 +52,11 @@ def going_of(row: Any) -> LiveRun:
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
     job_limits, policy, failures, trace, creator, claim, occurrence, due_us = rest
     run = RunState(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
-    stamped = row_codec.decode_job_limits(job_limits)
+    stamped = decode_job_limits(job_limits)
     tenant = None if stamped is None else stamped.tenant
-    around = (priority, collection, row_codec.decode_labels(labels), tenant)
-    values = run_values(occurrence, row_codec.from_us(due_us))
-    return LiveRun(run, attempt, *around, row_codec.decode_policy(policy), failures, trace, creator, claim, values)
+    around = (priority, collection, decode_labels(labels), tenant)
+    values = run_values(occurrence, from_us(due_us))
+    return LiveRun(run, attempt, *around, decode_policy(policy), failures, trace, creator, claim, values)
 
 
 class ResultRow(NamedTuple):

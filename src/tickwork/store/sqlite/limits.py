@@ -27,7 +27,6 @@ from tickwork.core.limits.lanes import (
 )
 from tickwork.core.limits.limits import LimitKey
 from tickwork.core.placement.sticky import ClaimingWorker
-from tickwork.store import row_codec
 from tickwork.store.attempts import NO_CLAIM
 from tickwork.store.claim import held_jobs, limit_state
 from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace
@@ -48,7 +47,10 @@ from tickwork.store.claim.types import (
     gate_key,
 )
 from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
+from tickwork.store.rows.jobs import encode_job_limits
+from tickwork.store.rows.limits import decode_rule, encode_rule
+from tickwork.store.rows.workers import claiming_worker
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.shared_transaction import ThreadTransaction
 from tickwork.store.sqlite import transitions
@@ -99,7 +101,7 @@ class SqliteClaimTx:
         for name, rule, lane, priority, run_at in held:
             is_empty[name] = lane is None and is_empty.get(name, True)
             if lane is not None and read_lane(lane).queue in self._queues:
-                heads.append(LaneHead(lane, priority, run_at, row_codec.decode_rule(rule)))
+                heads.append(LaneHead(lane, priority, run_at, decode_rule(rule)))
         empty = [limit_key_of(name) for name, holds_nothing in is_empty.items() if holds_nothing]
         ((opens_at,),) = transaction.run("next_opening", (now,))
         weights = dict(transaction.run("weights"))
@@ -114,7 +116,7 @@ class SqliteClaimTx:
         return heads
 
     def claiming_workers(self) -> list[ClaimingWorker]:
-        return [row_codec.neighbour(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
+        return [claiming_worker(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
 
     def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
         """Pick due jobs of the requests in order, at most `of_group` for each group."""
@@ -266,7 +268,7 @@ class SqliteClaimTx:
             "job_id": one.job_id,
             "queue": queue,
             "lane": lane,
-            "job_limits": row_codec.encode_job_limits(job_limits),
+            "job_limits": encode_job_limits(job_limits),
         }
         self._transaction.run("divert_job", values)
         self._transaction.run("enter_queue", _queue_row(one.row, lane))
@@ -292,7 +294,7 @@ class SqliteLimits:
     def declare_limits(self, rules: Mapping[str, Rule]) -> None:
         with self._write() as transaction:
             for name, rule in sorted(rules.items()):
-                if transaction.run("declare_limit", {"name": name, "rule": row_codec.encode_rule(rule)}):
+                if transaction.run("declare_limit", {"name": name, "rule": encode_rule(rule)}):
                     transaction.run("open_bound", {"bound": name, "now": transaction.now})
         self._wake()
 
@@ -300,7 +302,7 @@ class SqliteLimits:
         with self._write() as transaction:
             if rule is not None:
                 known = True
-                transaction.run("override_limit", {"name": name, "rule": row_codec.encode_rule(rule)})
+                transaction.run("override_limit", {"name": name, "rule": encode_rule(rule)})
             else:
                 known = bool(transaction.run("reset_limit", (name,)))
                 transaction.run("forget_limit", (name,))
@@ -312,7 +314,7 @@ class SqliteLimits:
         with self._read() as transaction:
             rows = transaction.run("limits")
         return [
-            LimitView(name, row_codec.decode_rule(declared), row_codec.decode_rule(override), live, held)
+            LimitView(name, decode_rule(declared), decode_rule(override), live, held)
             for name, declared, override, live, held in rows
         ]
 
@@ -407,7 +409,7 @@ class SqliteLimits:
         gate = next((one for one in gates if gate_key(one) == fate.held_by), None)
         return Hold(
             fate.held_by,
-            row_codec.decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
+            decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
             gate,
             None if fate.opens_at_us is None else from_us(fate.opens_at_us),
             sum(weight for _, weight in holders),
@@ -482,7 +484,7 @@ def _standing(transaction: Transaction, names: Mapping[str, LimitKey]) -> tuple[
     """Return the stored states of limit keys by name, and the rules of their limits."""
     states = dict(transaction.run("states", (as_json(list(names)),)))
     limits = sorted({limit_key.limit for limit_key in names.values()})
-    rules = {name: row_codec.decode_rule(rule) for name, rule in transaction.run("rules", (as_json(limits),))}
+    rules = {name: decode_rule(rule) for name, rule in transaction.run("rules", (as_json(limits),))}
     return states, rules
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.store import row_codec
 from tickwork.store.attempts import NewLog
 from tickwork.store.remote_counts import due_heads, within
 from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
-from tickwork.store.row_codec import duration_us, from_us
+from tickwork.store.rows.instants import duration_us, from_us
+from tickwork.store.rows.jobs import decode_job_limits, decode_policy
+from tickwork.store.rows.workers import encode_offer
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.limits import SqliteClaimTx
 from tickwork.store.sqlite.transitions import Transaction, as_json
@@ -54,7 +55,7 @@ class SqliteRemote:
                     "worker": one.worker,
                     "name": one.name,
                     "lessee": one.lessee,
-                    "offer": row_codec.encode_offer(one.offer),
+                    "offer": encode_offer(one.offer),
                 }
                 transaction.run("grant_lease", {**row, **serves, **times})
                 granted[one.job_id] = from_us(until)
@@ -100,6 +101,6 @@ def _standing(transaction: Transaction, name: RemoteName) -> RemoteAttempt | Non
         return None
     id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, run, step, *rest = rows[0]
     claimed_at, cancel, until, losses = rest
-    counts = (row_codec.decode_policy(policy), failures, crashes, alone == 1, row_codec.decode_job_limits(job_limits))
+    counts = (decode_policy(policy), failures, crashes, alone == 1, decode_job_limits(job_limits))
     times = (from_us(claimed_at), cancel == 1, from_us(until))
     return RemoteAttempt(id, number, claim, worker, task, queue, *counts, run, step, *times, losses)

@@ -19,10 +19,12 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, JobView, MapIndex, NewJob
 from tickwork.core.stats.findings import PendingApproval
 from tickwork.errors import check
-from tickwork.store import row_codec
 from tickwork.store.attempts import Finish
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
+from tickwork.store.rows.jobs import encode_policy, job_view, read_task_definition
+from tickwork.store.rows.limits import encode_rule
+from tickwork.store.rows.schedules import dag_in_use
 from tickwork.store.runs import run_lifecycle, step_jobs
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.runs.run_lifecycle import EndedStep
@@ -81,7 +83,7 @@ class SqliteRuns:
             check(job.part is not None, f"Job {job.id} is no step.")
             inputs = job.part.inputs if job.part else None
             what = (job.args.decode(), None if inputs is None else inputs.decode())
-            rules = (job.queue, job.priority, row_codec.encode_policy(job.policy))
+            rules = (job.queue, job.priority, encode_policy(job.policy))
             self._transaction.run("renew_step_job", (*what, *rules, job.id))
             if job.job_limits is not None:
                 transitions.stamp(self._transaction, job)
@@ -109,7 +111,7 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
         transaction.run("freshen", (name,))
         for dag, group in transaction.run("ready_groups", (name,)):
             transaction.run("use_up", (dag, group))
-            definition = row_codec.task_definition(transaction.run("task_definition", (dag,))[0])
+            definition = read_task_definition(transaction.run("task_definition", (dag,))[0])
             transitions.insert(
                 transaction, [step_jobs.triggered(definition, name, group, by, transaction.now)], known=False
             )
@@ -223,14 +225,14 @@ class SqliteDags:
                 "insert_trigger", [(asset, graph.name, grp) for asset, grp in step_jobs.triggers_of(graph)]
             )
             for name, rule in step_jobs.limits_of(graph, version).items():
-                transaction.run("declare_limit", {"name": name, "rule": row_codec.encode_rule(rule)})
+                transaction.run("declare_limit", {"name": name, "rule": encode_rule(rule)})
         return int(version)
 
     def delete_dag(self, name: str) -> bool:
         with self._write() as transaction:
             starts = transaction.run("starts_dag", (name,))
             if starts:
-                raise row_codec.dag_in_use(name, starts[0][0])
+                raise dag_in_use(name, starts[0][0])
             transaction.run("forget_triggers", (name,))
             return bool(transaction.run("undefine_dag", (name,)))
 
@@ -281,7 +283,7 @@ class SqliteDags:
         sql = f"{SQL['job_columns']} {SQL['from_jobs']} {SQL['of_step']}"
         with self._read() as transaction:
             rows = transaction.connection.rows(sql, (run_id, step, first, limit))
-        return [row_codec.job_view(row, from_us) for row in rows]
+        return [job_view(row, from_us) for row in rows]
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         with self._write() as transaction:

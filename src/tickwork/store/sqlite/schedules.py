@@ -11,8 +11,9 @@ from tickwork.core.recurrence.calendars.calendar import Calendar
 from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
-from tickwork.store import row_codec
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.instants import from_us, to_us
+from tickwork.store.rows.jobs import decode_labels, read_task_definition, storable_text
+from tickwork.store.rows.schedules import calendar_in_use, due_schedule, merge_declared, schedule_state, schedule_view
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView, ScheduleMove, ScheduleView
 from tickwork.store.sqlite import transitions
@@ -48,7 +49,7 @@ class SqliteSchedules:
             names = as_json([spec.name for spec in specs])
             stored = {name: known for name, *known in transaction.run("stored_specs", (names,))}
             for spec in specs:
-                _put(transaction, row_codec.merged(spec, *stored.get(spec.name, (None, None))), encode_spec(spec))
+                _put(transaction, merge_declared(spec, *stored.get(spec.name, (None, None))), encode_spec(spec))
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
         return {view.name: view for view in self._views("schedules_of_these", (as_json(list(names)),))}
@@ -65,7 +66,7 @@ class SqliteSchedules:
     def _views(self, which: str, values: Any) -> list[ScheduleView]:
         with self._read() as transaction:
             rows = transaction.connection.rows(SQL["schedule_columns"] + SQL[which], values)
-        return [row_codec.schedule_view(row, from_us) for row in rows]
+        return [schedule_view(row, from_us) for row in rows]
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         with self._write() as transaction:
@@ -88,7 +89,7 @@ class SqliteSchedules:
     ) -> list[str]:
         with self._write() as transaction:
             ends = None if until is None else to_us(until)
-            values = {"now": transaction.now, "by": by, "why": row_codec.clean(why), "until": ends}
+            values = {"now": transaction.now, "by": by, "why": storable_text(why), "until": ends}
             return [name for name in names if transaction.run("pause_schedule", {**values, "name": name})]
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
@@ -116,7 +117,7 @@ class SqliteSchedules:
         with self._write() as transaction:
             heeding = transaction.run("heeds_calendar", (name,))
             if heeding:
-                raise row_codec.calendar_in_use(name, heeding[0][0])
+                raise calendar_in_use(name, heeding[0][0])
             return bool(transaction.run("delete_calendar", (name,)))
 
     def calendars(self) -> dict[str, Calendar]:
@@ -138,12 +139,12 @@ class SqliteSchedules:
             runs: dict[str, list[Any]] = {}
             for name, *run in transaction.run("runs_of", (as_json(names),)):
                 runs.setdefault(name, []).append(run)
-            heeded = as_json(sorted({one for row in rows for one in row_codec.decode_labels(row[4])}))
+            heeded = as_json(sorted({one for row in rows for one in decode_labels(row[4])}))
             calendars = dict(transaction.run("calendars_of", (heeded,)))
             definitions = transaction.run("definitions_of", (as_json(sorted({row[3] for row in rows})),))
         seen = [_seen(row, runs.get(row[0], ())) for row in rows]
         return DueSchedules(
-            from_us(now), seen, wake_s, calendars, {row[0]: row_codec.task_definition(row) for row in definitions}
+            from_us(now), seen, wake_s, calendars, {row[0]: read_task_definition(row) for row in definitions}
         )
 
     def end_pauses(self) -> list[str]:
@@ -180,11 +181,11 @@ def _put(transaction: Transaction, spec: ScheduleSpec, declared: str | None) -> 
 
 def _seen(row: Any, runs: Sequence[Any]) -> DueSchedule:
     name, version, spec, _, _, handled_at, active_since, run_count, last_ended_at, waiting, paused, until = row
-    return row_codec.seen(
+    return due_schedule(
         name,
         version,
         spec,
-        row_codec.standing(
+        schedule_state(
             from_us(handled_at),
             from_us(active_since),
             run_count,

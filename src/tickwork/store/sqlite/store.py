@@ -31,7 +31,6 @@ from tickwork.core.job import (
 )
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
-from tickwork.store import row_codec
 from tickwork.store.admin.access import AccessVerbs
 from tickwork.store.admin.audit import AuditVerbs
 from tickwork.store.admin.hooks import HookVerbs
@@ -51,7 +50,9 @@ from tickwork.store.reads.stats import StatsVerbs
 from tickwork.store.reads.verbs import ReadVerbs
 from tickwork.store.remote_counts import with_held
 from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, RemoteVerbs
-from tickwork.store.row_codec import duration_us, from_us, to_us
+from tickwork.store.rows.instants import duration_us, from_us, to_us
+from tickwork.store.rows.jobs import BLOB_MARK, blob_owners, job_view, own_blobs, read_task_definition, storable_text
+from tickwork.store.rows.workers import decode_names, decode_offer, encode_offer
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleVerbs
 from tickwork.store.shared_transaction import SharedTransaction, ThreadTransaction
@@ -218,7 +219,7 @@ class SqliteStore(
             rows = transaction.connection.rows(
                 SQL["job_columns"] + SQL["from_jobs"] + SQL["of_these"], (transitions.as_json(list(ids)),)
             )
-        views = (row_codec.job_view(row, from_us) for row in rows)
+        views = (job_view(row, from_us) for row in rows)
         return {view.id: view for view in views}
 
     def find_key(self, key: str) -> JobId | None:
@@ -301,12 +302,12 @@ class SqliteStore(
     def task_definition(self, name: str) -> TaskDefinition | None:
         with self._read() as transaction:
             rows = transaction.run("task_definition", (name,))
-        return row_codec.task_definition(rows[0]) if rows else None
+        return read_task_definition(rows[0]) if rows else None
 
     def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
         with self._read() as transaction:
             rows = transaction.run("task_definitions", {"after": after, "limit": limit})
-        return [row_codec.task_definition(row) for row in rows]
+        return [read_task_definition(row) for row in rows]
 
     def connection(self) -> contextlib.AbstractContextManager[Any]:
         return self._file.user_transaction(self._wake)
@@ -320,7 +321,7 @@ class SqliteStore(
             names = (transitions.as_json(list(worker.queues)), transitions.as_json(list(worker.tasks)))
             until = transaction.now + duration_us(lease)
             identity = (worker.id, worker.host, worker.pid, worker.version)
-            serves = (worker.slots, transitions.as_json(list(worker.schedules)), row_codec.encode_offer(worker.offer))
+            serves = (worker.slots, transitions.as_json(list(worker.schedules)), encode_offer(worker.offer))
             if not transaction.run("register_worker", (*identity, *names, *serves, transaction.now, until)):
                 raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             for task in definitions:
@@ -472,7 +473,7 @@ class SqliteStore(
         with self._write() as transaction:
             for one in progress:
                 values = {"job_id": one.job_id, "claim": one.claim, "fraction": one.fraction}
-                transaction.run("set_progress", {**values, "note": row_codec.clean(one.note)})
+                transaction.run("set_progress", {**values, "note": storable_text(one.note)})
 
     def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
         values = {"job_id": job_id, "claim": claim, "state": state.decode()}
@@ -523,7 +524,7 @@ class SqliteStore(
                 "oldest": now - duration_us(retention.shortest()),
                 "after": int(at),
                 "after_id": job_id,
-                "mark": row_codec.BLOB_MARK,
+                "mark": BLOB_MARK,
             }
             seen = transaction.run("prunable", {**values, "now": now, "limit": limit})
             doomed = [(job_id, blob) for job_id, blob, _, goes in seen if goes]
@@ -536,13 +537,11 @@ class SqliteStore(
             prune_rollups(transaction, limit)
             fires = transaction.run("prune_fires", {"ended": now - duration_us(retention.ended), "limit": limit})
         following = (str(seen[-1][2]), JobId(seen[-1][0])) if len(seen) == limit else None
-        return Pruned(max(len(ids), len(fires)), row_codec.own_blobs(doomed), following)
+        return Pruned(max(len(ids), len(fires)), own_blobs(doomed), following)
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
         with self._read() as transaction:
-            return [
-                key for (key,) in transaction.run("unused_blobs", (transitions.as_json(row_codec.blob_owners(keys)),))
-            ]
+            return [key for (key,) in transaction.run("unused_blobs", (transitions.as_json(blob_owners(keys)),))]
 
     # -- the store itself
 
@@ -607,14 +606,14 @@ def _worker_view(row: Any) -> WorkerView:
         host,
         pid,
         version,
-        row_codec.decode_names(queues),
-        row_codec.decode_names(tasks),
+        decode_names(queues),
+        decode_names(tasks),
         slots,
         state,
         from_us(began),
         from_us(until),
         held,
-        row_codec.decode_names(schedules),
-        row_codec.decode_offer(offer),
+        decode_names(schedules),
+        decode_offer(offer),
         asked,
     )

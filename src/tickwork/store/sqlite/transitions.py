@@ -21,11 +21,20 @@ from tickwork.core.key_conflict import KeyOwner, check_holder
 from tickwork.core.limits.lanes import home_lane, read_lane, returned_priority, row_priority
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
-from tickwork.store import row_codec
 from tickwork.store.attempts import Claims, Finish, NewLog, OpenAttempt
 from tickwork.store.claim.positions import places_of
 from tickwork.store.claim.types import PickedRow, claimed_job
-from tickwork.store.row_codec import duration_us
+from tickwork.store.rows.instants import duration_us
+from tickwork.store.rows.jobs import (
+    decode_job_limits,
+    decode_policy,
+    encode_job_limits,
+    encode_labels,
+    encode_policy,
+    limit_keys_of,
+    storable_text,
+)
+from tickwork.store.rows.new_jobs import due_us, group_alike, merge_keys
 from tickwork.store.sql_files import load_statements
 from tickwork.store.sqlite.file.connection import Connection
 
@@ -76,7 +85,7 @@ def as_json(value: Any) -> str:
 
 
 def task_row(task: TaskDefinition) -> tuple[Any, ...]:
-    rules = (row_codec.encode_policy(task.policy), task.schema.decode(), task.task_limits)
+    rules = (encode_policy(task.policy), task.schema.decode(), task.task_limits)
     return (task.name, task.queue, task.priority, *rules, task.version)
 
 
@@ -93,21 +102,21 @@ def insert(transaction: Transaction, jobs: Sequence[NewJob], *, known: bool) -> 
     if not any(job.key for job in jobs):
         _insert_new(transaction, jobs)
         return [job.id for job in jobs]
-    kept, places = row_codec.one_for_each_key(jobs)
+    kept, places = merge_keys(jobs)
     ids = [_insert_keyed(transaction, job) for job in kept]
     return [ids[place] for place in places]
 
 
 def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
     """Store jobs that hold their keys."""
-    for group in row_codec.alike(jobs):
+    for group in group_alike(jobs):
         first, now = group[0], transaction.now
-        asked, run_at, expires_at = row_codec.due_us(first, now)
+        asked, run_at, expires_at = due_us(first, now)
         task, queue, priority = first.task, first.queue, first.priority
-        rules = (row_codec.encode_policy(first.policy),)
+        rules = (encode_policy(first.policy),)
         around = (
             first.collection,
-            row_codec.encode_labels(first.labels),
+            encode_labels(first.labels),
             first.parent,
             first.trace,
             first.creator,
@@ -134,8 +143,8 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
 
 
 def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
-    what = (job.id, job.task, job.queue, job.priority, job.args.decode(), row_codec.encode_policy(job.policy))
-    around = (job.collection, row_codec.encode_labels(job.labels), job.parent, job.trace, job.creator)
+    what = (job.id, job.task, job.queue, job.priority, job.args.decode(), encode_policy(job.policy))
+    around = (job.collection, encode_labels(job.labels), job.parent, job.trace, job.creator)
     inputs = None if part.inputs is None else part.inputs.decode()
     return (*what, *around, part.run, part.step, part.idx, inputs, now, asked, expires_at)
 
@@ -143,7 +152,7 @@ def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at:
 def stamp(transaction: Transaction, job: NewJob) -> str:
     """Store a job's lane and job_limits; return its lane."""
     lane = home_lane(job.queue, job.job_limits)
-    transaction.run("stamp_job", (lane, row_codec.encode_job_limits(job.job_limits), job.id))
+    transaction.run("stamp_job", (lane, encode_job_limits(job.job_limits), job.id))
     return lane
 
 
@@ -171,22 +180,22 @@ def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
 
 def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
     """Replace a waiting job by a new one; return False if it does not wait."""
-    asked, run_at, expires_at = row_codec.due_us(job, transaction.now)
+    asked, run_at, expires_at = due_us(job, transaction.now)
     values = {
         "job_id": holder,
         "task": job.task,
         "queue": job.queue,
         "lane": home_lane(job.queue, job.job_limits),
-        "job_limits": row_codec.encode_job_limits(job.job_limits),
+        "job_limits": encode_job_limits(job.job_limits),
         "priority": job.priority,
         "row_priority": row_priority(job.priority, job.job_limits),
         "run_at": run_at,
         "due_at": asked,
         "expires_at": expires_at,
         "args": job.args.decode(),
-        "policy": row_codec.encode_policy(job.policy),
+        "policy": encode_policy(job.policy),
         "collection": job.collection,
-        "labels": row_codec.encode_labels(job.labels),
+        "labels": encode_labels(job.labels),
         "parent": job.parent,
         "trace": job.trace,
         "creator": job.creator,
@@ -309,9 +318,9 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
             continue
         job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at, *progress, _ = row
         outcome = one.transition if cancel_at is None else cancelled(one.transition)
-        began, error = claimed_at + one.waited_us, row_codec.clean(outcome.error)
+        began, error = claimed_at + one.waited_us, storable_text(outcome.error)
         if one.progress is not None:
-            progress = [one.progress.fraction, row_codec.clean(one.progress.note)]
+            progress = [one.progress.fraction, storable_text(one.progress.note)]
         if outcome.job is JobState.QUEUED:
             tried.append((job_id, attempt, outcome.attempt, worker, began, transaction.now, error, *progress))
             queued.append(_queued(transaction, row, outcome))
@@ -362,7 +371,7 @@ def _leave_line(transaction: Transaction, job_id: JobId, lane: str) -> None:
     """Open the sequences that a waiting job has left: the next job may start."""
     if read_lane(lane).in_order:
         ((_, _, job_limits),) = transaction.run("belongs", (job_id,))
-        _open(transaction, row_codec.limit_keys_of(job_limits))
+        _open(transaction, limit_keys_of(job_limits))
 
 
 def cancelled(outcome: Transition) -> Transition:
@@ -387,7 +396,7 @@ def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[An
 def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
     """Free the key of an ended job, or keep it taken for as long as the job's policy says."""
     ((policy,),) = transaction.run("policy", (job_id,))
-    stays = row_codec.decode_policy(policy).key_for
+    stays = decode_policy(policy).key_for
     if stays is None:
         transaction.run("free_key", (job_id,))
     else:
@@ -398,12 +407,12 @@ def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
     """Store lines of current attempts; lines of other attempts are dropped."""
     for log in logs:
         values = {"job_id": log.job_id, "claim": log.claim, "seq": log.seq, "at": transaction.now}
-        transaction.run("append_log", {**values, "text": row_codec.clean(log.text), "shared": log.shared})
+        transaction.run("append_log", {**values, "text": storable_text(log.text), "shared": log.shared})
 
 
 def open_attempt(row: Any) -> OpenAttempt:
     job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step, losses, begun = row
-    rules = row_codec.decode_policy(policy)
+    rules = decode_policy(policy)
     counts = (failures, crashes, alone == 1)
     return OpenAttempt(job_id, attempt, claim, worker, rules, *counts, run, step, losses, begun == 1)
 
@@ -453,7 +462,7 @@ def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
         return False
     before, task, attempt, failures, crashes, alone, keyed, expires_at, losses = rows[0]
     ((queue, priority, job_limits),) = transaction.run("belongs", (job_id,))
-    stamp = row_codec.decode_job_limits(job_limits)
+    stamp = decode_job_limits(job_limits)
     if expires_at is not None:
         expires_at += run_at - before
         transaction.run("set_deadline", (expires_at, job_id))
@@ -482,7 +491,7 @@ def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: st
     if attempt_state is not None:
         tried = (job_id, attempt, attempt_state, worker, started_at, ended_at, error, *progress)
         transaction.run("enter_attempts", tried)
-    stamp = row_codec.decode_job_limits(job_limits)
+    stamp = decode_job_limits(job_limits)
     if stamp is not None:
         # Otherwise the hold of its last attempt would make it the head of its sequence.
         transaction.run("forget_holds_of", (job_id,))

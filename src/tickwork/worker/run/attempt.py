@@ -22,7 +22,7 @@ from tickwork.core.occurrence import Occurrence, decode_occurrence
 from tickwork.observe.json_log import about_job
 from tickwork.otel import AttemptSpan
 from tickwork.store.attempts import NewLog, Progress
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
 from tickwork.task import Task
 from tickwork.worker.ipc.protocol import (
     Asked,

@@ -22,7 +22,7 @@ from tickwork.clock import Clock
 from tickwork.context import CurrentJob, set_current
 from tickwork.otel import AttemptSpan, is_traced
 from tickwork.store.base import LEASE, Store
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
 from tickwork.task import Task
 from tickwork.worker.ipc.protocol import Ask, Asked, AskReply, Assignment, AttemptEnd, FromExecutor, Started, Stuck
 from tickwork.worker.run.attempt import Attempt, EndKind

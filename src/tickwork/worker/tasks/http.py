@@ -28,7 +28,7 @@ from tickwork.core.web.addresses import read_allowed
 from tickwork.core.web.answer import SIGNATURE, WORTH_A_RETRY, is_expected, kept_headers, retry_after, signature
 from tickwork.core.web.url import read_url
 from tickwork.errors import Fatal, InvalidArguments, InvalidPayload, RequestFailed, Retry
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
 from tickwork.task import TaskRegistry
 from tickwork.version import VERSION
 from tickwork.worker.run.secrets import masked, revealed

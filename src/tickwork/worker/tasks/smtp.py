@@ -21,7 +21,7 @@ from tickwork.core.access.secret_policy import secret_variables
 from tickwork.core.job_options import REQUEST_TIMEOUT
 from tickwork.core.web.addresses import read_allowed
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
 from tickwork.task import TaskRegistry
 from tickwork.worker.run.secrets import revealed
 from tickwork.worker.tasks.egress import Egress

@@ -19,7 +19,7 @@ from tickwork.http.framework.route import Struct
 from tickwork.http.remote.claimer import LeasedAttempt
 from tickwork.http.request import Call
 from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.instants import from_us
 
 _CLAIM = re.compile("[0-9a-f]{16}")
 ARGS_LIMIT = 16 * 1024 * 1024  # with the results of earlier steps in them

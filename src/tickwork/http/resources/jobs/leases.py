@@ -31,7 +31,7 @@ from tickwork.http.resources.jobs.jobs import found
 from tickwork.http.resources.jobs.leased_job import LeasedJobBody, read_claim, shown
 from tickwork.store.attempts import Progress
 from tickwork.store.remote_leases import RemoteAttempt, RemoteName
-from tickwork.store.row_codec import clean
+from tickwork.store.rows.jobs import storable_text
 from tickwork.worker.run.capture import LOG_LIMIT
 
 routes = Routes("work")
@@ -232,7 +232,7 @@ def fail_job(call: Call, id: str, body: FailBody) -> EndBody:
     after = None if body.after is None else timedelta(seconds=read_seconds(body.after, "after", 0, AFTER_LIMIT_S))
     one = call.app.store.remote.remote_attempt(_name(call, id, body))
     if one is None or not call.parts.long_polls.ends.end(one, Failed(body.error, not body.retry, after), one.worker):
-        tried = (body.attempt, AttemptState.FAILED, clean(clip(body.error)))
+        tried = (body.attempt, AttemptState.FAILED, storable_text(clip(body.error)))
         is_same = tried in [(one.number, one.state, one.error) for one in found(call, id).attempts()]
         if not is_same and not _was_cancelled(call, id, body.attempt):
             raise _lost(call, id, body)

@@ -31,7 +31,7 @@ from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import utc
-from tickwork.store.row_codec import duration_us
+from tickwork.store.rows.instants import duration_us
 
 T = TypeVar("T")
 

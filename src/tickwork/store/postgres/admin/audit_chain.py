@@ -11,7 +11,7 @@ from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.rows import utc
-from tickwork.store.row_codec import duration_us, to_us
+from tickwork.store.rows.instants import duration_us, to_us
 
 T = TypeVar("T")
 _LINK = 5  # Columns of a link, before the columns of its row.

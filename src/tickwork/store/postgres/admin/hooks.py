@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from tickwork.core.hooks.hook import Delivery, Hook, decode_hook, encode_hook
-from tickwork.store import row_codec
 from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing, HookView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import utc
+from tickwork.store.rows.admin import delivery_values, read_delivery
 
 T = TypeVar("T")
 
@@ -57,14 +57,14 @@ class PostgresHooks:
         of_hook = {"hook": delivery.hook, "genuine": delivery.is_genuine}
 
         def record(session: Session) -> None:
-            session.run("record_delivery", **row_codec.delivery_values(delivery), **of_hook)
+            session.run("record_delivery", **delivery_values(delivery), **of_hook)
             session.run("forget_deliveries", **of_hook, kept=DELIVERIES_KEPT)
 
         self._perform(record, single=False)
 
     def deliveries(self, hook: str) -> list[Delivery]:
         rows = self._perform(lambda session: session.run("deliveries", hook=hook))
-        return [row_codec.delivery(row, utc) for row in rows]
+        return [read_delivery(row, utc) for row in rows]
 
     def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
         given = _things(things)

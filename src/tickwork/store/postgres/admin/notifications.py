@@ -10,7 +10,6 @@ from tickwork.core.notify.channels import Channel, decode_channel, encode_channe
 from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import Notification, encode_notification
 from tickwork.core.notify.state import EndedMark, encode_watch, new_watch
-from tickwork.store import row_codec
 from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
 from tickwork.store.postgres.caller_tx.statements import TxStatements
 from tickwork.store.postgres.connection.session import Session
@@ -18,6 +17,8 @@ from tickwork.store.postgres.connection.steps import drive
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.connection.wake_notify import WakeNotifier
 from tickwork.store.postgres.rows import utc
+from tickwork.store.rows.admin import notification_view
+from tickwork.store.rows.jobs import job_event
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ class PostgresNotify:
     def delete_channel(self, name: str) -> bool:
         def delete(session: Session) -> bool:
             session.run("lock_channels")
-            check_unused(name, [row_codec.notification_view(row, utc) for row in session.run("notifications")])
+            check_unused(name, [notification_view(row, utc) for row in session.run("notifications")])
             return bool(session.run("delete_channel", name=name))
 
         return self._perform(delete, single=False)
@@ -71,7 +72,7 @@ class PostgresNotify:
 
     def _notification_views(self, statement: str) -> list[NotificationView]:
         rows = self._perform(lambda session: session.run(statement))
-        return [row_codec.notification_view(row, utc) for row in rows]
+        return [notification_view(row, utc) for row in rows]
 
     def move_notification(self, move: NotificationMove) -> bool:
         values = {"name": move.name, "version": move.version, "watch": encode_watch(move.watch)}
@@ -103,7 +104,7 @@ class PostgresNotify:
 
     def _sightings(self, statement: str, **values: Any) -> list[JobEvent]:
         rows = self._perform(lambda session: session.run(statement, **values))
-        return [row_codec.sighting(row, utc) for row in rows]
+        return [job_event(row, utc) for row in rows]
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
         values = {"after": after, "until": until, "limit": limit}

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.ids import WorkerId, is_id
 from tickwork.errors import check
-from tickwork.store import row_codec
 from tickwork.store.admin.operations import Ask, OperationStep
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
 from tickwork.store.postgres.rows import utc
-from tickwork.store.row_codec import duration_us
+from tickwork.store.rows.admin import encode_change, operation_step_row, read_operation
+from tickwork.store.rows.instants import duration_us
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class PostgresOperations:
     def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
         def put(session: Session) -> list[BulkOperation]:
             ((now,),) = session.run("now")
-            session.run("put_operation", id=id, what=row_codec.encode_change(change, utc(now)), by=by)
+            session.run("put_operation", id=id, what=encode_change(change, utc(now)), by=by)
             return self._found(session, "of_this_operation", id=id)
 
         found = self._perform(put, single=False)
@@ -56,7 +56,7 @@ class PostgresOperations:
         return self.get_operation(rows[0][0]) if rows else None
 
     def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
-        row = row_codec.step_row(step, lease_us=duration_us(lease))
+        row = operation_step_row(step, lease_us=duration_us(lease))
         return bool(self._perform(lambda session: session.run("step_operation", **row)))
 
     def cancel_operation(self, id: str) -> bool:
@@ -71,4 +71,4 @@ class PostgresOperations:
 
     def _found(self, session: Session, which: str, **values: Any) -> list[BulkOperation]:
         rows = session.run_sql(f"{self._sql['operation_columns']} {self._sql[which]}", values)
-        return [row_codec.operation(row, utc) for row in rows]
+        return [read_operation(row, utc) for row in rows]

@@ -17,7 +17,7 @@ from tickwork.errors import KeyTaken, LeaseLost
 from tickwork.store.attempts import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.steps import Rows, Statement, Steps, Values
-from tickwork.store.row_codec import one_for_each_key
+from tickwork.store.rows.new_jobs import merge_keys
 
 By = AskingAttempt | None
 _REPLACES = ("replace", "follow")
@@ -42,7 +42,7 @@ class TxStatements:
         """
         if by is not None:
             yield from self._fenced(by, fence)
-        kept, stands = one_for_each_key(jobs)
+        kept, stands = merge_keys(jobs)
         if any(job.key is not None for job in kept):
             ids = yield from self._insert_keyed(kept, now, again)
         else:

@@ -20,7 +20,6 @@ from tickwork.core.limits.lanes import JobLimits, Lane, home_lane, limit_key_of,
 from tickwork.core.limits.limits import LimitKey, LimitUse
 from tickwork.core.placement.sticky import ClaimingWorker
 from tickwork.errors import LeaseLost
-from tickwork.store import row_codec
 from tickwork.store.attempts import NO_CLAIM
 from tickwork.store.claim import limit_state
 from tickwork.store.claim.types import (
@@ -42,6 +41,9 @@ from tickwork.store.postgres.claim.positions import after_wishes, asked_for, rea
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.steps import Rows, Statement
 from tickwork.store.postgres.params import array, text_array
+from tickwork.store.rows.jobs import encode_job_limits
+from tickwork.store.rows.limits import decode_rule
+from tickwork.store.rows.workers import claiming_worker
 
 Wanted = tuple[str, dict[str, Any]]
 """A named statement with its values."""
@@ -122,7 +124,7 @@ class PostgresClaimTx:
 
     def claiming_workers(self) -> list[ClaimingWorker]:
         (rows,) = self._together(("neighbours", {}))
-        return [row_codec.neighbour(*row) for row in rows]
+        return [claiming_worker(*row) for row in rows]
 
     def _freed_heads(self) -> Rows:
         """Return the heads of held jobs under keys that the finishes freed: these count as open in this round."""
@@ -225,7 +227,7 @@ class PostgresClaimTx:
             ("count_held", {"picked": text_array(held), "mosts": array(held.values())}),
             ("waiting_bounds", given),
         )
-        known = {name: row_codec.decode_rule(rule) for name, rule in rules}
+        known = {name: decode_rule(rule) for name, rule in rules}
         self._let_go_of_freed(known.keys() - {limit for (limit,) in holding})
         lasting = {name for (name,) in live_gates}
         weight_of, state_of, count_of = {name: weight for name, weight, _ in live}, dict(states), dict(waiting)
@@ -349,7 +351,7 @@ class PostgresClaimTx:
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
     """Decode the rows of `heads`, without the held jobs of other queues."""
     ours = {(lane, priority): rest for lane, priority, *rest in rows if read_lane(lane).queue in queues}
-    return [LaneHead(*place, run_us, row_codec.decode_rule(rule)) for place, (run_us, rule) in ours.items()]
+    return [LaneHead(*place, run_us, decode_rule(rule)) for place, (run_us, rule) in ours.items()]
 
 
 def _scouted(rows: Rows) -> LaneScanResult:
@@ -418,7 +420,7 @@ def _diverted(one: Candidate, queue: str) -> dict[str, Any]:
     """Return the values of `divert_job`: the job with its new queue, lane and job_limits."""
     job_limits = msgspec.structs.replace(one.job_limits or JobLimits(), diverted=True)
     lane = home_lane(queue, job_limits)
-    return {"id": one.job_id, "queue": queue, "lane": lane, "job_limits": row_codec.encode_job_limits(job_limits)}
+    return {"id": one.job_id, "queue": queue, "lane": lane, "job_limits": encode_job_limits(job_limits)}
 
 
 def _limit_states(plan: ClaimPlan) -> list[Wanted]:

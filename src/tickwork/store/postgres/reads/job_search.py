@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
-from tickwork.store import row_codec
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
@@ -30,6 +29,7 @@ from tickwork.store.reads.job_search import (
 )
 from tickwork.store.reads.query_plan import IdRange, ReadPath, bounds, prefix_range, state_of, ways
 from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
+from tickwork.store.rows.jobs import checked_id, encode_label, failed_end, job_view
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class PostgresJobSearch:
 
     def _page(self, *asked: Any, among: Sequence[JobId] | None = None, is_light: bool = False) -> list[JobView]:
         columns = self._sql["light_job_columns" if is_light else "job_columns"]
-        return [row_codec.job_view(row, utc) for row in self._rows(columns, *asked, among=among)]
+        return [job_view(row, utc) for row in self._rows(columns, *asked, among=among)]
 
     def _rows(
         self,
@@ -155,10 +155,10 @@ class PostgresJobSearch:
             values["ids"] = id_document(ids)
         if which.label is not None:
             found.append(_LABELLED)
-            values |= {"label": which.label, "quoted": row_codec.encode_label(which.label)}
+            values |= {"label": which.label, "quoted": encode_label(which.label)}
         if which.tenant is not None:
             found.append(_OF_TENANT)
-            values |= {"tenant": which.tenant, "quoted_tenant": row_codec.encode_label(which.tenant)}
+            values |= {"tenant": which.tenant, "quoted_tenant": encode_label(which.tenant)}
         if which.error is not None:
             found.append(self._sql["has_error"])
             values["error"] = like(which.error)
@@ -167,12 +167,12 @@ class PostgresJobSearch:
     def _views(self, where: str, values: dict[str, Any], begins: str = "from_jobs") -> list[JobView]:
         sql = f"{self._sql['job_columns']} {self._sql[begins]} WHERE {where}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
-        return [row_codec.job_view(row, utc) for row in rows]
+        return [job_view(row, utc) for row in rows]
 
     def _light_views(self, where: str, values: dict[str, Any], begins: str) -> list[JobView]:
         sql = f"{self._sql['light_job_columns']} {self._sql[begins]} WHERE {where}"
         rows = self._perform(lambda session: session.connection.run_named(sql, values))
-        return [row_codec.job_view(row, utc) for row in rows]
+        return [job_view(row, utc) for row in rows]
 
     def _floor(self, way: ReadPath, lies: IdRange) -> JobId | None:
         """Return the job to which a page may walk; None: there are fewer jobs."""
@@ -197,7 +197,7 @@ class PostgresJobSearch:
 
     def _troubles(self, statement: str, since: datetime, limit: int) -> list[FailedEnd]:
         rows = self._perform(lambda session: session.run(statement, since=since, limit=limit))
-        return [row_codec.trouble(row, utc) for row in rows]
+        return [failed_end(row, utc) for row in rows]
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         rows = self._perform(lambda session: session.run("ended_among", ids=id_document(ids)))
@@ -206,7 +206,7 @@ class PostgresJobSearch:
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
         """Search by task, key, error and id, and merge the results by id."""
         low, high = prefix_range(text)
-        below = _END if before is None else row_codec.checked_id(before)
+        below = _END if before is None else checked_id(before)
         values = {"low": low, "high": high, "before": below, "limit": limit, "keys": job_search.KEYS + 1}
 
         def look(session: Session) -> tuple[list[str], list[str], list[str], JobId | None, list[str]]:

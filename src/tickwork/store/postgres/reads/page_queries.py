@@ -11,7 +11,6 @@ from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import JobView
 from tickwork.core.recurrence.zones.zone import EPOCH
-from tickwork.store import row_codec
 from tickwork.store.dags import DagView
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool
@@ -26,6 +25,7 @@ from tickwork.store.reads.page_queries import (
     RunBrief,
     RunEvent,
 )
+from tickwork.store.rows.jobs import checked_id
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleView
 
@@ -50,7 +50,7 @@ class PostgresPageQueries:
         raise NotImplementedError
 
     def newest_runs(self, dags: Sequence[str], limit: int, before: JobId | None = None) -> list[RunBrief]:
-        below = _END if before is None else row_codec.checked_id(before)
+        below = _END if before is None else checked_id(before)
         values = {"dags": text_array(dags), "limit": limit, "before": below}
         rows = self._perform(lambda session: session.run("newest_runs", **values))
         return [

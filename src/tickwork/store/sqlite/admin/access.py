@@ -27,7 +27,7 @@ from tickwork.store.admin.access import (
     UserView,
 )
 from tickwork.store.admin.audit import AUDIT_KEPT, AuditFilter, AuditRow, AuditView
-from tickwork.store.row_codec import duration_us, from_us, to_us
+from tickwork.store.rows.instants import duration_us, from_us, to_us
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
 _STALE = {"stale": duration_us(USED_EVERY)}

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tickwork.store.admin.audit import BEGIN, BEHIND, AuditView, ChainHead, ChainLink, LinkedRow, audit_view, next_links
-from tickwork.store.row_codec import duration_us, from_us, to_us
+from tickwork.store.rows.instants import duration_us, from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction
 
 _LINK = 5  # Columns of a link, before the columns of its row.

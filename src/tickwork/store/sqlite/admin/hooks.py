@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tickwork.core.hooks.hook import Delivery, Hook, decode_hook, encode_hook
-from tickwork.store import row_codec
 from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing, HookView
-from tickwork.store.row_codec import from_us
+from tickwork.store.rows.admin import delivery_values, read_delivery
+from tickwork.store.rows.instants import from_us
 from tickwork.store.sqlite.transitions import Transaction
 
 
@@ -54,14 +54,12 @@ class SqliteHooks:
     def record_delivery(self, delivery: Delivery) -> None:
         with self._write() as transaction:
             of_hook = {"hook": delivery.hook, "genuine": int(delivery.is_genuine)}
-            transaction.run(
-                "record_delivery", {**row_codec.delivery_values(delivery), **of_hook, "now": transaction.now}
-            )
+            transaction.run("record_delivery", {**delivery_values(delivery), **of_hook, "now": transaction.now})
             transaction.run("forget_deliveries", {**of_hook, "kept": DELIVERIES_KEPT})
 
     def deliveries(self, hook: str) -> list[Delivery]:
         with self._read() as transaction:
-            return [row_codec.delivery(row, from_us) for row in transaction.run("deliveries", (hook,))]
+            return [read_delivery(row, from_us) for row in transaction.run("deliveries", (hook,))]
 
     def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
         with self._write() as transaction:

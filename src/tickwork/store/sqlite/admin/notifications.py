@@ -10,9 +10,10 @@ from tickwork.core.notify.channels import Channel, decode_channel, encode_channe
 from tickwork.core.notify.matching import JobEvent
 from tickwork.core.notify.rule import Notification, encode_notification
 from tickwork.core.notify.state import EndedMark, encode_watch, new_watch
-from tickwork.store import row_codec
 from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.admin import notification_view
+from tickwork.store.rows.instants import from_us, to_us
+from tickwork.store.rows.jobs import job_event
 from tickwork.store.sqlite import transitions
 from tickwork.store.sqlite.transitions import Transaction
 
@@ -35,7 +36,7 @@ class SqliteNotify:
 
     def delete_channel(self, name: str) -> bool:
         with self._write() as transaction:
-            check_unused(name, [row_codec.notification_view(row, from_us) for row in transaction.run("notifications")])
+            check_unused(name, [notification_view(row, from_us) for row in transaction.run("notifications")])
             return bool(transaction.run("delete_channel", (name,)))
 
     def list_channels(self) -> dict[str, Channel]:
@@ -55,12 +56,12 @@ class SqliteNotify:
 
     def list_notifications(self) -> list[NotificationView]:
         with self._read() as transaction:
-            return [row_codec.notification_view(row, from_us) for row in transaction.run("notifications")]
+            return [notification_view(row, from_us) for row in transaction.run("notifications")]
 
     def due_notifications(self) -> list[NotificationView]:
         with self._read() as transaction:
             rows = transaction.run("due_notifications", (transaction.now,))
-        return [row_codec.notification_view(row, from_us) for row in rows]
+        return [notification_view(row, from_us) for row in rows]
 
     def move_notification(self, move: NotificationMove) -> bool:
         values = {"name": move.name, "version": move.version, "watch": encode_watch(move.watch)}
@@ -89,7 +90,7 @@ class SqliteNotify:
     def _sightings(self, statement: str, values: Any) -> list[JobEvent]:
         with self._read() as transaction:
             rows = transaction.run(statement, values)
-        return [row_codec.sighting(row, from_us) for row in rows]
+        return [job_event(row, from_us) for row in rows]
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
         with self._read() as transaction:

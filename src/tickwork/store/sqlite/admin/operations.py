@@ -9,9 +9,9 @@ from typing import Any
 from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.ids import WorkerId
 from tickwork.errors import check
-from tickwork.store import row_codec
 from tickwork.store.admin.operations import Ask, OperationStep
-from tickwork.store.row_codec import duration_us, from_us
+from tickwork.store.rows.admin import encode_change, operation_step_row, read_operation
+from tickwork.store.rows.instants import duration_us, from_us
 from tickwork.store.sqlite.transitions import SQL, Transaction
 
 _END = "g"  # Sorts after every id.
@@ -28,7 +28,7 @@ class SqliteOperations:
 
     def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
         with self._write() as transaction:
-            what = row_codec.encode_change(change, from_us(transaction.now))
+            what = encode_change(change, from_us(transaction.now))
             transaction.run("put_operation", {"id": id, "what": what, "by": by, "now": transaction.now})
             found = _found(transaction, "of_this_operation", {"id": id})
         check(found, f"Operation {id} was stored and is not there.")
@@ -56,7 +56,7 @@ class SqliteOperations:
     def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
         with self._write() as transaction:
             until = transaction.now + duration_us(lease)
-            return bool(transaction.run("step_operation", row_codec.step_row(step, now=transaction.now, until=until)))
+            return bool(transaction.run("step_operation", operation_step_row(step, now=transaction.now, until=until)))
 
     def cancel_operation(self, id: str) -> bool:
         with self._write() as transaction:
@@ -74,4 +74,4 @@ class SqliteOperations:
 
 def _found(transaction: Transaction, which: str, values: dict[str, Any]) -> list[BulkOperation]:
     rows = transaction.connection.run(f"{SQL['operation_columns']} {SQL[which]}", values)
-    return [row_codec.operation(row, from_us) for row in rows]
+    return [read_operation(row, from_us) for row in rows]

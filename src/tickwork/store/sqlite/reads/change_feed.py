@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tickwork.store.reads import change_feed
 from tickwork.store.reads.change_feed import TOPIC_ROWS, Changes
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.instants import from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import COUNTED, JobFilter, JobPage, JobState, JobView, QueueView
 from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
-from tickwork.store import row_codec
 from tickwork.store.reads import job_search
 from tickwork.store.reads.job_search import (
     SearchHits,
@@ -27,7 +26,8 @@ from tickwork.store.reads.job_search import (
 )
 from tickwork.store.reads.query_plan import IdRange, ReadPath, bounds, prefix_range, state_of, ways
 from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.instants import from_us, to_us
+from tickwork.store.rows.jobs import checked_id, encode_label, failed_end, job_view
 from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
 
 # The first condition is fast, and also true for a label that is part of another one.
@@ -89,7 +89,7 @@ class SqliteJobSearch:
     def _troubles(self, statement: str, since: datetime, limit: int) -> list[FailedEnd]:
         with self._read() as transaction:
             rows = transaction.run(statement, {"since": to_us(since), "limit": limit})
-        return [row_codec.trouble(row, from_us) for row in rows]
+        return [failed_end(row, from_us) for row in rows]
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
         with self._read() as transaction:
@@ -97,7 +97,7 @@ class SqliteJobSearch:
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
         low, high = prefix_range(text)
-        below = _END if before is None else row_codec.checked_id(before)
+        below = _END if before is None else checked_id(before)
         values = {"low": low, "high": high, "before": below, "limit": limit, "keys": job_search.KEYS + 1}
         with self._read() as transaction:
             names = [name for (name,) in transaction.run("tasks_from", {**values, "names": job_search.NAMES + 1})]
@@ -141,7 +141,7 @@ def _ids(rows: Sequence[Any]) -> list[str]:
 
 
 def _page(transaction: Transaction, columns: str, *asked: Any, among: Sequence[str] | None = None) -> list[JobView]:
-    return [row_codec.job_view(row, from_us) for row in _rows(transaction, columns, *asked, among=among)]
+    return [job_view(row, from_us) for row in _rows(transaction, columns, *asked, among=among)]
 
 
 def _rows(
@@ -187,10 +187,10 @@ def _where(
         values["ids"] = as_json(list(ids))
     if which.label is not None:
         found.append(_LABELLED)
-        values |= {"label": which.label, "quoted": row_codec.encode_label(which.label)}
+        values |= {"label": which.label, "quoted": encode_label(which.label)}
     if which.tenant is not None:
         found.append(_OF_TENANT)
-        values |= {"tenant": which.tenant, "quoted_tenant": row_codec.encode_label(which.tenant)}
+        values |= {"tenant": which.tenant, "quoted_tenant": encode_label(which.tenant)}
     if which.error is not None:
         found.append(_ERRED)
         values["error"] = like(which.error)

@@ -10,7 +10,6 @@ from tickwork.core.dag.graph import decode_graph
 from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobView
-from tickwork.store import row_codec
 from tickwork.store.dags import DagView
 from tickwork.store.reads.page_queries import (
     LOOKED_AT,
@@ -21,7 +20,9 @@ from tickwork.store.reads.page_queries import (
     RunBrief,
     RunEvent,
 )
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.instants import from_us, to_us
+from tickwork.store.rows.jobs import checked_id, job_view
+from tickwork.store.rows.schedules import schedule_view
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleView
 from tickwork.store.sqlite.reads.job_search import LIGHT
@@ -39,7 +40,7 @@ class SqlitePageQueries:
         raise NotImplementedError
 
     def newest_runs(self, dags: Sequence[str], limit: int, before: JobId | None = None) -> list[RunBrief]:
-        below = _END if before is None else row_codec.checked_id(before)
+        below = _END if before is None else checked_id(before)
         with self._read() as transaction:
             rows = transaction.run("newest_runs", {"dags": as_json(list(dags)), "limit": limit, "before": below})
         return [
@@ -109,13 +110,13 @@ class SqlitePageQueries:
         sql = SQL["schedule_columns"] + SQL["schedules_of"]
         with self._read() as transaction:
             rows = transaction.connection.rows(sql, {"targets": as_json(list(targets)), "limit": limit})
-        return [row_codec.schedule_view(row, from_us) for row in rows]
+        return [schedule_view(row, from_us) for row in rows]
 
     def held_jobs(self, worker: WorkerId, limit: int) -> list[JobView]:
         sql = f"{LIGHT} {SQL['from_running']} {SQL['held_by']}"
         with self._read() as transaction:
             rows = transaction.connection.rows(sql, {"worker": worker, "limit": limit})
-        return [row_codec.job_view(row, from_us) for row in rows]
+        return [job_view(row, from_us) for row in rows]
 
     def sources_of(self, kind: str, names: Sequence[str]) -> dict[str, str]:
         with self._read() as transaction:

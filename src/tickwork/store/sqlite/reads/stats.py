@@ -19,7 +19,7 @@ from tickwork.store.reads.stats import (
     known,
     rollup_counts,
 )
-from tickwork.store.row_codec import from_us, to_us
+from tickwork.store.rows.instants import from_us, to_us
 from tickwork.store.sqlite.transitions import Transaction, as_json
 
 

@@ -1,0 +1,30 @@
+"""Convert the rows of workers and of what they offer; shared by both stores."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from tickwork.core.placement.needs import Offer
+from tickwork.core.placement.sticky import ClaimingWorker
+
+
+@lru_cache(maxsize=256)
+def decode_offer(text: str) -> Offer:
+    return msgspec.json.decode(text, type=Offer)
+
+
+@lru_cache(maxsize=1024)
+def decode_names(text: str) -> tuple[str, ...]:
+    """Decode the names of queues, tasks or schedules in a worker's row."""
+    return msgspec.json.decode(text, type=tuple[str, ...])
+
+
+def claiming_worker(worker: str, queues: str, offer: str) -> ClaimingWorker:
+    """Decode the row of a worker that claims jobs."""
+    return ClaimingWorker(worker, decode_names(queues), decode_offer(offer))
+
+
+def encode_offer(offer: Offer) -> str:
+    return msgspec.json.encode(offer).decode()
