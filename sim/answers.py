@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sim.account import Account, Call
 from sim.mirror import Move, QueueRow, RunningRow
 from sim.trace import hold
-from tickwork.core.fairness.starvation import aged_before_us
+from tickwork.core.fairness import aged_before_us
 
 
 class Answers:

@@ -16,8 +16,8 @@ from sim.mirror import FinishedRow, Move, QueueRow, RunningRow
 from sim.trace import hold
 from tickwork.core.job import NewJob
 from tickwork.core.limits.breaker import Rule
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, sequence
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import sequence
 
 if TYPE_CHECKING:
     from sim.account import Call, Story

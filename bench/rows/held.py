@@ -22,7 +22,7 @@ from bench.stats import percentiles
 from bench.worker import BenchFailed, WorkerProcess, running_worker, wait_until
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
-from tickwork.core.job_limits import declared_rules
+from tickwork.core.job_stamper import declared_rules
 from tickwork.store.base import WorkerRegistration
 
 _OURS = WorkerId("bench")  # holds the limit and makes the timed claims; runs no jobs

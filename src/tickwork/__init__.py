@@ -54,15 +54,13 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.blobs import Blobs, LocalBlobs
     from tickwork.context import CurrentJob, current_batch, current_job
-    from tickwork.core.batch import batch
     from tickwork.core.limits.breaker import breaker
     from tickwork.core.limits.debounce import debounce, throttle
     from tickwork.core.limits.limits import concurrency, rate, sequence
+    from tickwork.core.workers.batch import batch
     from tickwork.dag import Dag
-    from tickwork.dag_builder.blocks import approve, branch, group, if_, teardown
-    from tickwork.dag_builder.loops import loop
+    from tickwork.dag_builder.blocks import approve, branch, group, if_, loop, teardown, this_run
     from tickwork.dag_builder.task_calls import each
-    from tickwork.dag_builder.this_run import this_run
 
 __all__ = [
     "BlobError",
@@ -151,7 +149,7 @@ _LAZY = {
     "CurrentJob": "tickwork.context",
     "current_batch": "tickwork.context",
     "current_job": "tickwork.context",
-    "batch": "tickwork.core.batch",
+    "batch": "tickwork.core.workers.batch",
     "breaker": "tickwork.core.limits.breaker",
     "concurrency": "tickwork.core.limits.limits",
     "debounce": "tickwork.core.limits.debounce",
@@ -176,9 +174,9 @@ _LAZY = {
     "each": "tickwork.dag_builder.task_calls",
     "group": "tickwork.dag_builder.blocks",
     "if_": "tickwork.dag_builder.blocks",
-    "loop": "tickwork.dag_builder.loops",
+    "loop": "tickwork.dag_builder.blocks",
     "teardown": "tickwork.dag_builder.blocks",
-    "this_run": "tickwork.dag_builder.this_run",
+    "this_run": "tickwork.dag_builder.blocks",
 }
 
 

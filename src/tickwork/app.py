@@ -30,18 +30,18 @@ from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.arguments.stored_signature import StoredSignature
-from tickwork.core.autoscale import QueueLoad
 from tickwork.core.bulk_operation import BulkChange, BulkOperation
-from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
-from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.job_options import Options, calendar_name, read_option, task_name
-from tickwork.core.mask_url import masked
-from tickwork.core.placement.needs import read_offer
+from tickwork.core.limits.task_limits import decode_task_limits
+from tickwork.core.placement import read_offer
 from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec
+from tickwork.core.text.duration import parse_duration
+from tickwork.core.text.mask_url import masked
+from tickwork.core.workers.autoscale import QueueLoad
 from tickwork.dag import Dag, DagRegistry
-from tickwork.dag_builder.step_options import NO_STEP
+from tickwork.dag_builder.steps import NO_STEP
 from tickwork.errors import InvalidInput
 from tickwork.security.vault import Vault
 from tickwork.services.start_services import Nudge

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from tickwork.core.access.scopes import BUILT_IN
-from tickwork.core.access.secret_policy import read_variables
-from tickwork.core.command_env import read_passed
-from tickwork.core.duration import format_duration, parse_duration
-from tickwork.core.mask_url import masked, passwords_in
+from tickwork.core.access.secret_policy import read_passed, read_variables
 from tickwork.core.retention import Retention, read_retention
+from tickwork.core.text.duration import format_duration, parse_duration
+from tickwork.core.text.mask_url import masked, passwords_in
 from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
 

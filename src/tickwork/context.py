@@ -1,9 +1,16 @@
-"""The current job: the facts and operations available to a handler while it runs."""
+"""The current job: the facts and operations available to a handler while it runs, and the creator of new jobs.
+
+The creator is stored with each new job, so that an operator finds the jobs that a user or component started. It is a
+text of a kind and a name: `user:ada`, `key:deploy` and `nobody` (over REST, as in the audit log), `cli:ada@host`,
+`schedule:nightly`, `hook:github`, `notification:ops` and `job:<id>` (a handler of that job enqueued it). Jobs that a
+program enqueues through the library have none: the library does not know who runs the program.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -11,7 +18,7 @@ from typing import Any, Protocol
 from tickwork.core.arguments import payload
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import AskingAttempt, MapIndex
-from tickwork.core.limits.lanes import Broadcast
+from tickwork.core.limits.job_limits import Broadcast
 from tickwork.core.occurrence import Occurrence
 from tickwork.errors import InvalidInput, NoCurrentJob
 
@@ -291,3 +298,27 @@ def set_current_batch(jobs: Sequence[CurrentJob]) -> None:
     """Make jobs the current batch of this thread or coroutine. For executors."""
     jobs[0].batch = jobs
     _current.set(jobs[0])
+
+
+_creator: ContextVar[str | None] = ContextVar("tickwork_creator", default=None)
+
+
+@contextmanager
+def creating_as(creator: str) -> Iterator[None]:
+    """Set the creator of the jobs that this thread or coroutine makes inside the block."""
+    before = _creator.set(creator)
+    try:
+        yield
+    finally:
+        _creator.reset(before)
+
+
+def current_creator() -> str | None:
+    """Return the creator of a job made now. Inside a handler it is the handler's job.
+
+    A batch handler runs many jobs in one call, and the job on whose behalf it makes another is not known: None.
+    """
+    asking = current_or_none()
+    if asking is None:
+        return _creator.get()
+    return None if asking.batch else f"job:{asking.id}"

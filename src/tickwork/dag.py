@@ -20,16 +20,13 @@ from tickwork.core.arguments.signature import Signature
 from tickwork.core.arguments.type_hints import inspect_signature, parameter_names
 from tickwork.core.dag.graph import Graph, JsonTemplate, Param
 from tickwork.core.dag.validate import checked
-from tickwork.core.job_limits import NO_LIMITS, TaskLimits
 from tickwork.core.job_options import Options, task_name
 from tickwork.core.limits.limits import Bound
+from tickwork.core.limits.task_limits import NO_LIMITS, TaskLimits, read_task_limits, split_limits
 from tickwork.core.schedule.spec import split_policies
-from tickwork.core.task_limits import read_task_limits, split_limits
-from tickwork.dag_builder.placeholders import PlaceholderExtractor
 from tickwork.dag_builder.references import Reference
-from tickwork.dag_builder.step_options import NO_STEP, StepOptions, asset_names, run_template, split_step
-from tickwork.dag_builder.steps import DagRef, StepRef
-from tickwork.dag_builder.task_calls import encode_known
+from tickwork.dag_builder.steps import NO_STEP, DagRef, StepOptions, StepRef, asset_names, run_template, split_step
+from tickwork.dag_builder.task_calls import PlaceholderExtractor, encode_known
 from tickwork.dag_builder.trace import Trace, current_trace
 from tickwork.errors import InvalidDag, InvalidOption
 from tickwork.store.base import Store
@@ -265,7 +262,7 @@ class DagRegistry(TaskRegistry):
                 raise InvalidOption(f"a run of dag {called!r} runs nowhere itself: say sticky= of the tasks in it.")
             if said:
                 task_limits = read_task_limits(called, parameter_names(function), said)
-                given.refuse_beside(called, task_limits.habit)
+                given.refuse_beside(called, task_limits.merging)
                 self._own_limits(f"dag {called!r}", task_limits.limits)
             made: Dag[Any, Any] = Dag(
                 self,

@@ -17,26 +17,31 @@ import msgspec
 
 from tickwork.api.async_twins import twin
 from tickwork.api.client import Client, Job
-from tickwork.api.creator import current_creator
 from tickwork.api.runs import Run
 from tickwork.api.schedule_rules import Rule, read_rule
 from tickwork.clock import SystemClock
 from tickwork.config import Settings
-from tickwork.context import current_or_none
+from tickwork.context import current_creator, current_or_none
 from tickwork.core.arguments import payload
-from tickwork.core.arguments.batch_hints import check_batch_handler
 from tickwork.core.arguments.signature import Signature
-from tickwork.core.arguments.type_hints import parameter_names
-from tickwork.core.batch import Batch
-from tickwork.core.broadcast import EXPIRES, addressed, addressees
+from tickwork.core.arguments.type_hints import check_batch_handler, parameter_names
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.job_limits import NO_LIMITS, JobStamper, TaskLimits, encode_task_limits
 from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
+from tickwork.core.job_stamper import JobStamper
 from tickwork.core.limits.limits import AnyLimit, Bound, Shared, read_limits
+from tickwork.core.limits.task_limits import (
+    NO_LIMITS,
+    TaskLimits,
+    bare,
+    encode_task_limits,
+    read_task_limits,
+    split_limits,
+)
 from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec, split_policies
-from tickwork.core.task_limits import bare, read_task_limits, split_limits
-from tickwork.dag_builder.step_options import NO_STEP, StepOptions, split_step, step_template
+from tickwork.core.workers.batch import Batch
+from tickwork.core.workers.broadcast import EXPIRES, addressed, addressees
+from tickwork.dag_builder.steps import NO_STEP, StepOptions, split_step, step_template
 from tickwork.dag_builder.task_calls import ArgumentEncoder, TaskCallInfo, Traceable, add_call, again_every, refuse_call
 from tickwork.dag_builder.trace import current_trace
 from tickwork.errors import InvalidArguments, InvalidOption
@@ -400,7 +405,7 @@ class TaskRegistry:
             task_limits = NO_LIMITS
             if said:
                 task_limits = read_task_limits(called, parameter_names(function, skip_first=transactional), said)
-                given.refuse_beside(called, task_limits.habit)
+                given.refuse_beside(called, task_limits.merging)
                 self._own_limits(f"task {called!r}", task_limits.limits)
             where = _pool(function, pool, transactional)
             if batch is not None:

@@ -10,8 +10,7 @@ import pytest
 
 from tests.waiting import eventually
 from tickwork import Tickwork, breaker, concurrency, debounce, every, rate, throttle
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.why import RUNNABLE
 from tickwork.errors import InvalidArguments, InvalidOption
 
@@ -66,7 +65,7 @@ class TestStamping:
 
         jobs = [sync.enqueue(1, "a"), sync.enqueue(1, account="b"), sync.enqueue(1), *sync.enqueue_many([(1, "c")])]
         flows = [job.view.job_limits for job in jobs]
-        assert [job_limits.slots[0].key for job_limits in flows if job_limits] == ["a", "b", "all", "c"]
+        assert [job_limits.uses[0].key for job_limits in flows if job_limits] == ["a", "b", "all", "c"]
         assert {(job_limits.tenant, job_limits.needs) for job_limits in flows if job_limits} == {
             ("house", "mem=1000000000")
         }
@@ -76,7 +75,7 @@ class TestStamping:
         def sync(day: datetime = datetime(2026, 11, 15, tzinfo=UTC)) -> None: ...
 
         keys = [job.view.job_limits for job in (sync.enqueue(), sync.enqueue(datetime(2026, 11, 15, tzinfo=UTC)))]
-        assert keys[0] == keys[1] == JobLimits(slots=(LimitUse("task:sync#1", "2026-11-15T00:00:00Z", 1),))
+        assert keys[0] == keys[1] == JobLimits(uses=(LimitUse("task:sync#1", "2026-11-15T00:00:00Z", 1),))
 
     def test_a_caller_by_name_stamps_as_the_task_does(self, app: Tickwork, store_url: str) -> None:
         app.queue("slow", limits=[rate("10/s", name="slowly")])
@@ -90,7 +89,7 @@ class TestStamping:
         other.close()
         assert here == there
         assert here is not None
-        assert [tuple(slot) for slot in here.slots] == [
+        assert [tuple(use) for use in here.uses] == [
             ("task:sync#1", "all", 1),
             ("slowly", "", 1),
             ("task:sync#breaker", "", 1),
@@ -102,14 +101,14 @@ class TestStamping:
 
         tell_store(app)
         schedule = app.schedule("nightly", sync, every("1h"), tenant="acme")
-        assert schedule.run().view.job_limits == JobLimits(slots=(LimitUse("task:sync#1", "all", 1),), tenant="acme")
+        assert schedule.run().view.job_limits == JobLimits(uses=(LimitUse("task:sync#1", "all", 1),), tenant="acme")
         with app.worker():
             app.schedule("often", sync, every("50ms"), kwargs={"account": "a"}, overlap="allow")
             fired = eventually(lambda: [fire.job_id for fire in app.schedules["often"].fires() if fire.job_id])
             app.schedules["often"].delete()
         job = app.job(fired[0])
         assert job is not None
-        assert job.view.job_limits == JobLimits(slots=(LimitUse("task:sync#1", "a", 1),))
+        assert job.view.job_limits == JobLimits(uses=(LimitUse("task:sync#1", "a", 1),))
 
     def test_limits_of_a_queue_hold_for_tasks_that_were_declared_before_and_after(self, app: Tickwork) -> None:
         @app.task(queue="mail")
@@ -121,7 +120,7 @@ class TestStamping:
         @app.task
         def late() -> None: ...
 
-        limited = JobLimits(slots=(LimitUse("queue:mail#1", "", 1),))
+        limited = JobLimits(uses=(LimitUse("queue:mail#1", "", 1),))
         assert early.enqueue().view.job_limits == limited
         assert late.enqueue().view.job_limits is None
         assert late.options(queue="mail").enqueue().view.job_limits == limited

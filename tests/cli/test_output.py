@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tickwork import Tickwork
 from tickwork.cli import output
-from tickwork.core.terminal_escape import clean, clean_lines, clean_log
+from tickwork.core.text.terminal_escape import clean, clean_lines, clean_log
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

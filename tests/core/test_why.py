@@ -10,13 +10,12 @@ import pytest
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, JobView, Policy, WorkerView
 from tickwork.core.limits.breaker import breaker
-from tickwork.core.limits.gates import Gate, read_gate
-from tickwork.core.limits.hold_view import Hold
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
+from tickwork.core.limits.gates import Gate, Hold, read_gate
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
+from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.core.option_parsing import to_us
-from tickwork.core.placement.needs import read_offer
-from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.placement import read_offer
+from tickwork.core.recurrence.zones import EPOCH
 from tickwork.core.why import RUNNABLE, explain, gist, runnable
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -182,7 +181,7 @@ def a_gate(kind: str, **given: Any) -> Gate:
             "one job tries in 1m, at 2026-11-15 12:01:00 UTC",
         ),
         (
-            held(concurrency(2), "acme", job_limits=JobLimits(slots=(LimitUse("stripe", "acme", 3),))),
+            held(concurrency(2), "acme", job_limits=JobLimits(uses=(LimitUse("stripe", "acme", 3),))),
             "it weighs 3, which is more than the limit 'stripe', 2 at once for 'acme', ever lets through; "
             "raise the limit, or cancel it",
         ),

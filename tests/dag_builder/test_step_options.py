@@ -10,7 +10,7 @@ import pytest
 
 from tests.dag_builder.writing import Made, is_there, look, refusal, tell
 from tickwork import InvalidDag, Tickwork, approve, branch, concurrency, debounce, group, if_, loop, rate, teardown
-from tickwork.core.job_limits import decode_task_limits
+from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.errors import InvalidOption
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.declare.dag_texts import BAD, EXAMPLE
 from tickwork.core.schedule.policy import POLICIES
-from tickwork.core.yaml_loader import read_documents
+from tickwork.core.text.yaml_loader import read_documents
 from tickwork.declare.dag_fields import CalendarFields, ScheduleFields, TaskScheduleFields, file_schema
 from tickwork.declare.schedules import CALENDAR, FIELDS
 

@@ -9,12 +9,12 @@ import pytest
 from tests.declare.dag_texts import BAD, EXAMPLE
 from tickwork.core.dag.graph import ApprovalStep, Condition, Graph, Item, Map, Param, Placeholder, Result, Step, Text
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.job_limits import TaskLimits, encode_task_limits
 from tickwork.core.limits.debounce import debounce
+from tickwork.core.limits.task_limits import TaskLimits, encode_task_limits
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.retry import RetryPolicy
 from tickwork.declare.documents import DeclaredWork, read_declared
-from tickwork.declare.problems import BadFile
+from tickwork.declare.reader import BadFile
 
 
 def unknown(task: str) -> TaskDefinition | None:
@@ -135,7 +135,7 @@ def test_what_a_step_does_not_say_it_has_from_its_task() -> None:
 
 
 def test_a_task_of_which_several_calls_are_one_job_is_no_step() -> None:
-    job_limits = encode_task_limits(TaskLimits(habit=debounce("5s")))
+    job_limits = encode_task_limits(TaskLimits(merging=debounce("5s")))
     definition = TaskDefinition("t", "mail", 2, Policy(), b'{"properties":{}}', job_limits)
     with pytest.raises(BadFile, match="'t' is debounced or throttled"):
         read_declared("dags: {d: {steps: {a: {task: t}}}}", {"t": definition}.get, file="f")

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tickwork.core.hooks.hook import Hook
+from tickwork.core.hooks import Hook
 from tickwork.declare.hooks import arguments_of
 
 

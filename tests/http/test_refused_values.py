@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tickwork.core.yaml_loader import VALUES_LIMIT
+from tickwork.core.text.yaml_loader import VALUES_LIMIT
 
 JSON = {"content-type": "application/json"}
 API = "/api/v1"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tickwork.core.yaml_loader import write_yaml
+from tickwork.core.text.yaml_loader import write_yaml
 from tickwork.importers.cronjob import read_cronjobs
 from tickwork.importers.result import ImportResult
 

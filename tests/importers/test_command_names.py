@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.job_options import schedule_name
-from tickwork.importers.command_names import name_of
+from tickwork.importers.crontab import name_of
 
 
 @pytest.mark.parametrize(

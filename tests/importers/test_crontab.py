@@ -12,8 +12,7 @@ from tests.importers.crontab_texts import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FED
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidInput
-from tickwork.importers.crontab import read_crontab
-from tickwork.importers.crontab_parser import read_entry, read_setting, split_percent
+from tickwork.importers.crontab import read_crontab, read_entry, read_setting, split_percent
 from tickwork.importers.result import FILE_LIMIT, ImportResult
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import JobFilter
-from tickwork.core.notify.matching import OWN
+from tickwork.core.notify.rule import OWN
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.services.alerts import Alerts

@@ -29,9 +29,8 @@ from tests.store.hammer import at_once
 from tickwork.core.ids import IdMaker
 from tickwork.core.job import JobFilter, JobView
 from tickwork.core.notify.channels import new_channel
-from tickwork.core.notify.delivery_job import DELIVERY
-from tickwork.core.notify.matching import OWN
-from tickwork.core.notify.rule import new_notification
+from tickwork.core.notify.delivery import DELIVERY
+from tickwork.core.notify.rule import OWN, new_notification
 from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec

@@ -30,7 +30,8 @@ from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
 from tickwork.core.job import Policy
 from tickwork.core.limits.breaker import breaker
-from tickwork.core.limits.limits import LimitKey, rate
+from tickwork.core.limits.job_limits import LimitKey
+from tickwork.core.limits.limits import rate
 from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.rule import new_notification
 from tickwork.core.recurrence.cron import cron

@@ -31,7 +31,7 @@ from tickwork.core.ids import IdMaker
 from tickwork.core.job import Claimed, JobFilter, JobState, JobView
 from tickwork.core.occurrence import Occurrence, decode_occurrence
 from tickwork.core.outcome import Cancelled
-from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.schedule.spec import new_spec

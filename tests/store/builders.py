@@ -6,7 +6,7 @@ from itertools import count
 from random import Random, SystemRandom
 from typing import Any
 
-from tickwork.core.hooks.hook import Delivery, Hook
+from tickwork.core.hooks import Delivery, Hook
 from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import AskingAttempt, AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
 from tickwork.core.outcome import Abandoned, Ending, Failed, Succeeded, Transition, decide

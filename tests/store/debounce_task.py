@@ -14,20 +14,21 @@ from tests.store.builders import (
 )
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, NewJob
-from tickwork.core.job_limits import JobStamper, TaskLimits, rules_of
+from tickwork.core.job_stamper import JobStamper
 from tickwork.core.limits.debounce import Debounce, Throttle
+from tickwork.core.limits.task_limits import TaskLimits, rules_of
 from tickwork.store.base import Store
 
 WAIT = 5 * SECOND
 
 
 class Task:
-    """A task with a habit, as a store sees it: `call` is what an enqueue stores."""
+    """A task with a debounce or throttle, as a store sees it: `call` is what an enqueue stores."""
 
-    def __init__(self, store: Store, habit: Debounce | Throttle) -> None:
-        job_limits = TaskLimits(habit=habit)
+    def __init__(self, store: Store, merging: Debounce | Throttle) -> None:
+        job_limits = TaskLimits(merging=merging)
         self.store = store
-        self.stamp = JobStamper("t", job_limits, "default", None, (), "")
+        self.stamp = JobStamper("t", job_limits, queue="default", tenant=None, labels=(), needs="")
         store.limits.declare_limits(dict(rules_of("t", job_limits)))
         self.worker = register(store, lease=DAY)
 

@@ -8,7 +8,7 @@ from tests.store.builders import HOUR, a_definition, a_job, a_worker, insert_one
 from tests.store.runs.dag_builders import a_graph, a_step, enqueue_run, take
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobFilter
-from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.services.scheduler import Scheduler

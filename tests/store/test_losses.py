@@ -19,8 +19,7 @@ from tests.store.builders import (
 from tickwork import concurrency
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, JobState, Policy
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.outcome import Abandoned, Released
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
@@ -103,7 +102,7 @@ def test_an_operator_who_queues_it_again_forgives(store: Store, suspect: Claimed
 
 def test_the_count_survives_a_wait_at_a_limit(store: Store, clock: VirtualClock) -> None:
     store.limits.declare_limits({"one": concurrency(1)})
-    job_limits = JobLimits(slots=(LimitUse("one", "", 1),))
+    job_limits = JobLimits(uses=(LimitUse("one", "", 1),))
     job_id = insert_one(store, job_limits=job_limits)
     lose(store, clock, 1, job_id)
     first = running(store, job_limits=job_limits, priority=0)

@@ -26,8 +26,8 @@ from tests.store.effort import PostgresEffort, SqliteEffort, Verb, effort_on, no
 from tickwork.core.blob_ref import BlobRef
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, NewJob, QueuedReason
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency
 from tickwork.core.notify.state import EndedMark
 from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
@@ -84,7 +84,7 @@ def fill(store: Store, clock: VirtualClock, size: int) -> Filled:
 
 
 def limited(limit: str, key: str = "") -> NewJob:
-    return a_job(queue="limited", job_limits=JobLimits(slots=(LimitUse(limit, key, 1),)))
+    return a_job(queue="limited", job_limits=JobLimits(uses=(LimitUse(limit, key, 1),)))
 
 
 def _hold(store: Store, worker: WorkerId, size: int) -> None:

@@ -27,8 +27,8 @@ from tests.store.conftest import EveryMeeting
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, Claimed
 from tickwork.core.limits.gates import Gate
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import Concurrency, LimitUse
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import Concurrency
 from tickwork.core.outcome import Released
 from tickwork.core.retention import Retention
 from tickwork.store.base import Store, WorkerRegistration
@@ -331,15 +331,15 @@ class TestDueWork:
 
     def test_jobs_with_limits_and_tenants_are_seen(self, store: Store) -> None:
         store.limits.declare_limits({"one": Concurrency(capacity=1)})
-        slots = (LimitUse("one", "", 1),)
+        uses = (LimitUse("one", "", 1),)
         store.insert_jobs(
-            [a_job("limited", job_limits=JobLimits(slots=slots)), a_job("theirs", job_limits=JobLimits(tenant="x"))]
+            [a_job("limited", job_limits=JobLimits(uses=uses)), a_job("theirs", job_limits=JobLimits(tenant="x"))]
         )
         assert store.remote.due_work(["default"]).tasks == {"default": {"limited", "theirs"}}
 
     def test_what_a_limit_holds_is_seen_when_it_opens(self, store: Store) -> None:
         store.limits.declare_limits({"one": Concurrency(capacity=1)})
-        store.insert_jobs([a_job("limited", job_limits=JobLimits(slots=(LimitUse("one", "", 1),))) for _ in range(2)])
+        store.insert_jobs([a_job("limited", job_limits=JobLimits(uses=(LimitUse("one", "", 1),))) for _ in range(2)])
         (first,) = claim(store, 2, claimer(store), tasks=["limited"])
         assert store.remote.due_work(["default"]).tasks == {}
         store.finish_attempts([succeeded(first)])

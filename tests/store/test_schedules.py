@@ -29,7 +29,7 @@ from tests.store.hammer import at_once
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.occurrence import Occurrence, encode_occurrence
-from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every
 from tickwork.core.retention import Retention

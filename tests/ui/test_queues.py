@@ -14,7 +14,7 @@ from tests.ui.serving import Served
 from tests.waiting import eventually
 from tickwork import breaker, concurrency
 from tickwork.core.job import JobFilter, JobState
-from tickwork.core.limits.limits import LimitKey
+from tickwork.core.limits.job_limits import LimitKey
 
 SOON_MS = 15_000
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.ui.pages import show
 from tests.ui.serving import Served
 from tickwork.core.ids import WorkerId
-from tickwork.core.placement.needs import read_offer
+from tickwork.core.placement import read_offer
 from tickwork.store.base import WorkerRegistration
 
 GHOST = WorkerId("ghost")

@@ -11,9 +11,9 @@ import pytest
 from tests.replaced import Replaced
 from tests.store.builders import HOUR, a_job, jobs, register
 from tests.worker.quiet import QuietPools, a_worker
-from tickwork.core.autoscale import AutoscaleRange
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.placement.needs import read_needs, read_offer
+from tickwork.core.limits.job_limits import JobLimits
+from tickwork.core.placement import read_needs, read_offer
+from tickwork.core.workers.autoscale import AutoscaleRange
 from tickwork.store.reads.verbs import ReadVerbs
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock

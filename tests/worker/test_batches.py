@@ -26,9 +26,9 @@ from tickwork import (
     current_batch,
     current_job,
 )
-from tickwork.core.batch import Batch
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy
+from tickwork.core.workers.batch import Batch
 from tickwork.errors import InvalidArguments, InvalidOption, NoCurrentJob
 from tickwork.worker import held_jobs as module
 from tickwork.worker.claimer import Claimer

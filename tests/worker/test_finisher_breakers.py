@@ -14,9 +14,8 @@ from tickwork import Tickwork, breaker, concurrency
 from tickwork.clock import SystemClock
 from tickwork.core.ids import ClaimId
 from tickwork.core.job import Policy
-from tickwork.core.job_limits import breaker_name
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.task_limits import breaker_name
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.attempts import Finish
@@ -41,7 +40,7 @@ class Scene:
         return a_worker(self.store, self.clock, slots=2)
 
     def insert(self, count: int) -> None:
-        job_limits = JobLimits(slots=(LimitUse(NAME, "", 1),))
+        job_limits = JobLimits(uses=(LimitUse(NAME, "", 1),))
         policy = Policy(RetryPolicy(retries=0))
         self.store.insert_jobs(jobs(count, job_limits=job_limits, policy=policy))
 
@@ -116,7 +115,7 @@ def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(app: Tickwork)
     store, clock = app.store, SystemClock()
     worker, pools = a_worker(store, clock)
     store.limits.declare_limits({"one": concurrency(1)})
-    job_limits = JobLimits(slots=(LimitUse("one", "", 1),))
+    job_limits = JobLimits(uses=(LimitUse("one", "", 1),))
     first, second = store.insert_jobs([a_job(job_limits=job_limits), a_job(job_limits=job_limits)])
     worker.tick(clock.monotonic())
     assert list(pools.given) == [first]

@@ -11,9 +11,8 @@ from tests.waiting import eventually
 from tests.worker.quiet import a_worker
 from tickwork import Tickwork, concurrency, current_job
 from tickwork.core.job import NewJob
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse
-from tickwork.core.placement.needs import own_label, read_needs, read_offer
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.placement import own_label, read_needs, read_offer
 from tickwork.errors import InvalidOption
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
@@ -76,7 +75,7 @@ def test_limited_jobs_are_not_taken_ahead(store: SqliteStore, clock: VirtualCloc
         insert_one(store, a_job())
         worker.tick(clock.monotonic())
         pools.end(list(pools.given), took=0.001)
-    limited = store.insert_jobs(jobs(4, job_limits=JobLimits(slots=(LimitUse("many", "", 1),)), priority=0))
+    limited = store.insert_jobs(jobs(4, job_limits=JobLimits(uses=(LimitUse("many", "", 1),)), priority=0))
     worker.tick(clock.monotonic())
     assert list(pools.given) == limited[:2]
     store.insert_jobs(jobs(50))

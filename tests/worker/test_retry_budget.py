@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.store.builders import jobs
 from tests.worker.quiet import a_worker
 from tickwork.core.job import JobState, Policy
-from tickwork.core.limits.sliding_counter import SlidingCounter
+from tickwork.core.limits.rate_counters import SlidingCounter
 from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvalidOption
 from tickwork.store.sqlite import SqliteStore

@@ -15,11 +15,11 @@ import msgspec
 from tickwork.api.client import PAGE, Client, Job
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency
 from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import Calendars, read_instant
-from tickwork.core.recurrence.zones.zone import TICK
+from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.errors import InvalidInput, check
@@ -179,5 +179,5 @@ def _limited(job: NewJob, limit: str) -> NewJob:
     """Return the job with one more limit use."""
     job_limits = JobLimits() if job.job_limits is None else job.job_limits
     return msgspec.structs.replace(
-        job, job_limits=msgspec.structs.replace(job_limits, slots=(*job_limits.slots, LimitUse(limit, "", 1)))
+        job, job_limits=msgspec.structs.replace(job_limits, uses=(*job_limits.uses, LimitUse(limit, "", 1)))
     )

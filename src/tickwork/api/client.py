@@ -16,7 +16,6 @@ from tickwork.api.paging import Page
 from tickwork.context import LazyTransaction, current_or_none
 from tickwork.core import why
 from tickwork.core.access.scopes import BUILT_IN
-from tickwork.core.duration import parse_duration, parse_spacing
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
     AskingAttempt,
@@ -31,6 +30,7 @@ from tickwork.core.job import (
 )
 from tickwork.core.job_options import read_option
 from tickwork.core.stats.error_groups import By, ErrorGroup, ErrorGroups
+from tickwork.core.text.duration import parse_duration, parse_spacing
 from tickwork.store.base import Store
 
 PAGE = 1000  # how many jobs one statement of a bulk operation changes

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypedDict, Unpack
 
 from tickwork.api.async_twins import twin
-from tickwork.core.fairness.fair_turns import read_weight
+from tickwork.core.fairness import read_weight
 from tickwork.core.job_options import read_option
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.gates import Gate, Kind, read_gate, read_selectors
 from tickwork.core.limits.limits import Concurrency, LimitValue, Rate
 from tickwork.core.option_parsing import read_text, shown, to_us
-from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.recurrence.zones import EPOCH
 from tickwork.errors import InvalidInput, InvalidOption
 from tickwork.store.base import Store
 from tickwork.store.limits import GateView, LimitView

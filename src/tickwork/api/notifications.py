@@ -6,11 +6,10 @@ from typing import Any
 
 from tickwork.api.async_twins import twin
 from tickwork.api.client import Client, Job
-from tickwork.api.creator import current_creator
+from tickwork.context import current_creator
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.notify.channels import Channel, new_channel
-from tickwork.core.notify.delivery_job import delivery
-from tickwork.core.notify.message_text import trial_message
+from tickwork.core.notify.delivery import delivery, trial_message
 from tickwork.core.notify.rule import Notification, new_notification
 from tickwork.errors import NotificationNotFound
 from tickwork.store.admin.notifications import NotificationView

@@ -11,13 +11,12 @@ from typing import Any
 from tickwork.api.async_twins import twin
 from tickwork.api.client import Job
 from tickwork.core.arguments.payload import PAYLOAD_LIMIT, decode, seal, too_large
-from tickwork.core.arguments.run_params import completed
+from tickwork.core.arguments.stored_signature import completed
 from tickwork.core.arguments.unstorable import Flaw, check_text
 from tickwork.core.dag import graph_view
 from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, StepState, failed_steps
 from tickwork.core.dag.graph import Graph
-from tickwork.core.dag.overview import StepLine, StepTimes, overview
-from tickwork.core.dag.timeline import LastAttempt, timeline
+from tickwork.core.dag.overview import LastAttempt, StepLine, StepTimes, overview, timeline
 from tickwork.core.job import JobState, JobView
 from tickwork.errors import InvalidInput
 from tickwork.store.dags import InstanceView, StepView

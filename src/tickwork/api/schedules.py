@@ -11,11 +11,10 @@ import msgspec
 from tickwork.api.async_twins import twin
 from tickwork.api.backfill import Backfill, BackfillOutcome, MakeJob, occurrences
 from tickwork.api.client import Client, Job
-from tickwork.api.creator import current_creator
 from tickwork.api.paging import Page, Pages
 from tickwork.api.schedule_rules import Rule
+from tickwork.context import current_creator
 from tickwork.core.arguments.unstorable import check_text
-from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.job_options import schedule_name
@@ -26,6 +25,7 @@ from tickwork.core.schedule.due import period
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.spec import ScheduleSpec, template
 from tickwork.core.schedule.upcoming import missing_calendars, state_of, upcoming
+from tickwork.core.text.duration import parse_duration
 from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound
 from tickwork.store.base import Store
 from tickwork.store.schedules import FireView, ScheduleView

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tickwork.core.terminal_escape import clean, clean_lines
+from tickwork.core.text.terminal_escape import clean, clean_lines
 from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ class Invocation:
 
 def _create_jobs_as_caller() -> None:
     """Record the user who runs this command as the creator of the jobs that it makes."""
-    from tickwork.api.creator import creating_as
     from tickwork.cli.audit_rows import by
+    from tickwork.context import creating_as
 
     click.get_current_context().with_resource(creating_as(by()))
 
@@ -161,7 +161,7 @@ def refuse_other_store(url: str | None, named: str) -> None:
 
 def shown_url(url: str) -> str:
     """Return a URL without its password."""
-    from tickwork.core.mask_url import masked
+    from tickwork.core.text.mask_url import masked
 
     return masked(url)
 

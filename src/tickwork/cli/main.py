@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from tickwork.cli.command import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Invocation, log_to_stderr, url_option
-from tickwork.core.terminal_escape import clean_lines
+from tickwork.core.text.terminal_escape import clean_lines
 from tickwork.errors import (
     DagNotFound,
     HookNotFound,

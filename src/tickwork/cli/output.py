@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from tickwork.core.duration import format_duration
 from tickwork.core.stats.error_groups import last_line
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.duration import format_duration
+from tickwork.core.text.terminal_escape import clean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +102,7 @@ def job_json(view: JobView) -> dict[str, Any]:
     """Return a job as JSON. Names of durations in its policy end in their unit."""
     found: dict[str, Any] = plain(view)
     if view.job_limits is not None:
-        found["job_limits"]["slots"] = [slot._asdict() for slot in view.job_limits.slots]
+        found["job_limits"]["uses"] = [use._asdict() for use in view.job_limits.uses]
     policy = view.policy
     found["policy"] = plain(
         {

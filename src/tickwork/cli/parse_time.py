@@ -12,7 +12,7 @@ def instant(text: str, now: datetime, option: str) -> datetime:
 
     Raises InvalidInput.
     """
-    from tickwork.core.duration import parse_duration
+    from tickwork.core.text.duration import parse_duration
 
     try:
         found = datetime.fromisoformat(text)

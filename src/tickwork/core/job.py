@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.occurrence import Occurrence
-from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.core.placement import NOTHING, Offer
 from tickwork.core.retry import RetryPolicy
 
 PRIORITIES = {"high": 2, "normal": 5, "low": 8}
@@ -113,7 +113,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     The job is due `delay` after the current time of the store, or at `at`, whichever is given; `expires_at` is
     absolute, `policy.expires` counts from the moment it is due. `occurrence` is set if a schedule made it, as JSON.
     `job_limits` is None for a plain job. `version` makes it a run of that version of the dag named by `task`. `part`
-    is the step instance of a job that a step made. `creator` is who made the job (see api/creator.py).
+    is the step instance of a job that a step made. `creator` is who made the job (see context.py).
 
     `if_exists` "follow", which debounce and throttle use, replaces a waiting job that holds the key; if that job has
     started, this job is stored as well and takes over the key.
@@ -332,8 +332,8 @@ class QueueView:
 class TaskDefinition:
     """The definition of a task that workers store, so that callers who do not import the task can enqueue it.
 
-    `task_limits` is its TaskLimits as JSON (see core/job_limits.py). `version`: the task is a dag, and this is its
-    newest version.
+    `task_limits` is its TaskLimits as JSON (see core/limits/task_limits.py). `version`: the task is a dag, and this
+    is its newest version.
     """
 
     name: str

@@ -14,13 +14,14 @@ from functools import cached_property
 from typing import Any, get_args
 
 from tickwork.core.access.scopes import REQUESTS
-from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import LOWEST_PRIORITY, MAX_LOST, PRIORITIES, RUN, IfExists, NewJob, Policy, TaskDefinition
-from tickwork.core.job_limits import Habit, JobStamper, TaskLimits, decode_task_limits, stamp_of
+from tickwork.core.job_stamper import JobStamper, stamp_of
 from tickwork.core.limits.debounce import Debounce
-from tickwork.core.placement.needs import read_needs
+from tickwork.core.limits.task_limits import CallMerging, TaskLimits, decode_task_limits
+from tickwork.core.placement import read_needs
 from tickwork.core.retry import RetryPolicy
+from tickwork.core.text.duration import parse_duration
 from tickwork.errors import InvalidOption
 
 DEFAULT_QUEUE = "default"
@@ -100,16 +101,21 @@ class Options:
 
         Raises InvalidOption if a debounced or throttled task is given a key or a time.
         """
-        self.refuse_beside(task, task_limits.habit)
+        self.refuse_beside(task, task_limits.merging)
         return stamp_of(
-            task, task_limits, self.queue or DEFAULT_QUEUE, self.tenant, self.labels or (), self.needs or ""
+            task,
+            task_limits,
+            queue=self.queue or DEFAULT_QUEUE,
+            tenant=self.tenant,
+            labels=self.labels or (),
+            needs=self.needs or "",
         )
 
-    def refuse_beside(self, task: str, habit: Habit | None) -> None:
+    def refuse_beside(self, task: str, merging: CallMerging | None) -> None:
         """Raise InvalidOption for an option that contradicts a debounce or throttle."""
-        if habit is None:
+        if merging is None:
             return
-        is_debounce = isinstance(habit, Debounce)
+        is_debounce = isinstance(merging, Debounce)
         taken = ("key", "key_for", "if_exists", *(("delay", "at") if is_debounce else ()))
         if said := next((name for name in taken if getattr(self, name) is not None), None):
             done = "debounced" if is_debounce else "throttled"

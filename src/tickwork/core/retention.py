@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from tickwork.core.duration import parse_duration
+from tickwork.core.text.duration import parse_duration
 from tickwork.errors import InvalidInput
 
 FOREVER = timedelta(days=365_000)

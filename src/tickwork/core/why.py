@@ -8,17 +8,15 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tickwork.core.duration import format_duration
 from tickwork.core.job import JobState, JobView, WorkerView
 from tickwork.core.limits.breaker import Breaker
-from tickwork.core.limits.gates import Gate, JobFacts, gate_for
-from tickwork.core.limits.hold_view import Hold
-from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.gates import Gate, Hold, JobFacts, gate_for
+from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.limits.limits import Concurrency, Rate
 from tickwork.core.option_parsing import to_us
-from tickwork.core.placement.needs import Needs, needs_of, taken_of
-from tickwork.core.placement.sticky import GRACE_US, ClaimingWorker, ClaimingWorkers, group_of
-from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.placement import GRACE_US, ClaimingWorker, ClaimingWorkers, Needs, group_of, needs_of, taken_of
+from tickwork.core.recurrence.zones import EPOCH
+from tickwork.core.text.duration import format_duration
 
 RUNNABLE = "it can run now"
 _GIST_LIMIT = 300
@@ -94,7 +92,7 @@ def _held(job: JobView, hold: Hold, now: datetime) -> str:
         return f"it waited for the limit {limit!r}, which is gone; it is about to be let through"
     what = f"{'breaker' if isinstance(hold.rule, Breaker) else 'limit'} {limit!r}, {hold.rule.said}{under}"
     weight = (
-        sum(slot.weight for slot in job.job_limits.slots if slot[:2] == hold.held_by)
+        sum(slot.weight for slot in job.job_limits.uses if slot[:2] == hold.held_by)
         if job.job_limits is not None
         else 0
     )

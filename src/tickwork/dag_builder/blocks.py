@@ -1,18 +1,32 @@
-"""Blocks in a dag: conditions, branches, groups, teardowns, and approvals by people."""
+"""Blocks in a dag: conditions, branches, groups, teardowns, approvals by people, and loops.
+
+Loops are bounded, so every round is recorded as steps. `this_run` has references to the schedule occurrence of a run,
+for use in the function of a dag.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
 
 from tickwork.core.arguments.unstorable import brief
-from tickwork.core.dag.graph import ApprovalStep, Condition, JsonTemplate, Placeholder, Result, RunIf, Text
-from tickwork.core.duration import parse_duration
-from tickwork.core.option_parsing import read_text
+from tickwork.core.dag.graph import (
+    ApprovalStep,
+    Condition,
+    JsonTemplate,
+    Last,
+    Placeholder,
+    Result,
+    RunIf,
+    RunValue,
+    Text,
+)
+from tickwork.core.option_parsing import read_text, read_whole
+from tickwork.core.text.duration import parse_duration
 from tickwork.dag_builder.references import (
     ComparedReference,
     Reference,
@@ -22,8 +36,7 @@ from tickwork.dag_builder.references import (
     negated,
     owned,
 )
-from tickwork.dag_builder.step_options import NO_STEP
-from tickwork.dag_builder.steps import GroupRef, StepDraft, StepRef, beginning, drafts_of
+from tickwork.dag_builder.steps import NO_STEP, GroupRef, StepDraft, StepRef, beginning, drafts_of
 from tickwork.dag_builder.trace import Trace, needed_trace
 from tickwork.errors import InvalidOption
 
@@ -179,3 +192,72 @@ def _approval_text(text: Any) -> str:
 
 def _shown(text: Text) -> str:
     return "".join(part if isinstance(part, str) else f"<{described(part)}>" for part in text.parts)
+
+
+MOST_ROUNDS = 1000
+
+
+def loop(body: Callable[[Any], Any], start: Any, *, until: Callable[[Any], Any], max: int = 10) -> Any:
+    """Call a task or a dag on its own result, until a condition holds or `max` rounds are done.
+
+        page = loop(fetch_page, {"next": 1}, until=lambda page: page["next"] == None, max=50)
+
+    The first round gets `start`. The loop's result is the result of the last round that ran. Rounds that are not needed
+    are skipped; steps that use the result run nevertheless.
+    """
+    trace = needed_trace("loop(...)")
+    rounds = read_whole("max of a loop", max, 1, MOST_ROUNDS)
+    results: list[Result] = []
+    value = start
+    with trace.grouped(trace.name("loop").rpartition(".")[2]) as drafts:
+        for _ in range(rounds):
+            with trace.demanding(_goes_on(trace, until(value))) if results else nullcontext():
+                value = body(value)
+            results.append(_result(trace, value))
+    if len({result.path for result in results}) > 1:
+        raise trace.origin.refusal("the rounds of a loop return different parts of their results")
+    last = Last(tuple(result.step for result in results), results[0].path)
+    return StepRef(trace.origin, last, drafts, tolerant=True)
+
+
+def _goes_on(trace: Trace, until: Any) -> Condition:
+    """Return the condition for another round: the opposite of `until`."""
+    condition = condition_of(trace.origin, until)
+    if isinstance(condition, bool):
+        raise trace.origin.refusal(f"until of a loop looks at the result of a round; it gave {brief(until)}")
+    return negated(condition)
+
+
+def _result(trace: Trace, value: Any) -> Result:
+    """Return the result expression of a round. Raises InvalidDag if the body does not return a step's result."""
+    if isinstance(value, Reference) and isinstance(found := owned(trace.origin, value)._value, Result):
+        return found
+    raise trace.origin.refusal(f"a round of a loop returns the result of a step, not {brief(value)}")
+
+
+def _value(doc: str, *path: str) -> Any:
+    """Return a property whose value refers to a value of the run that is being traced."""
+
+    def refer(self: ThisRun) -> Any:
+        return Reference(needed_trace("this_run").origin, RunValue(path))
+
+    refer.__doc__ = doc
+    return property(refer)
+
+
+class ThisRun:
+    """References to the occurrence of a run: `load(day=this_run.scheduled_for)` inside of `@app.dag`.
+
+    Instants are texts such as "2026-11-17T02:00:00Z"; a task whose parameter is a `datetime` receives a `datetime`.
+    """
+
+    __slots__ = ()
+
+    scheduled_for = _value("The occurrence; of a run that no schedule started, when it was due.", "scheduled_for")
+    schedule = _value("The name of the schedule; None without one.", "schedule")
+    is_catchup = _value("Whether the occurrence was missed and caught up with, or backfilled.", "is_catchup")
+    interval_from = _value("Where its period begins: at the occurrence before it, if any.", "interval", "from")
+    interval_to = _value("Where its period ends: at the occurrence, if it has a period.", "interval", "to")
+
+
+this_run = ThisRun()

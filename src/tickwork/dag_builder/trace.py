@@ -13,8 +13,7 @@ from contextvars import ContextVar
 from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
 from tickwork.core.dag.graph import ApprovalStep, Condition, Expression, JsonTemplate, Map, Result, Step, Template, Text
 from tickwork.dag_builder.references import TraceOrigin
-from tickwork.dag_builder.step_options import StepOptions
-from tickwork.dag_builder.steps import StepDraft, StepRef
+from tickwork.dag_builder.steps import StepDraft, StepOptions, StepRef
 from tickwork.errors import InvalidDag
 
 _TRACE: ContextVar[Trace | None] = ContextVar("tickwork_trace", default=None)

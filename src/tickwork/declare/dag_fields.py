@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tickwork.core.dag.graph import RunIf
-from tickwork.core.hooks.hook import Style
+from tickwork.core.hooks import Style
 
 ParamType = Literal["string", "integer", "number", "boolean", "array", "object"]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]

@@ -24,19 +24,16 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from tickwork.core.hooks.hook import Hook
-from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.hooks import Hook
+from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.schedule.spec import ScheduleSpec
-from tickwork.core.yaml_loader import read_documents
-from tickwork.declare.context import ReadContext
+from tickwork.core.text.yaml_loader import read_documents
 from tickwork.declare.dag_fields import CalendarFields, TaskScheduleFields
 from tickwork.declare.dags import DeclaredDag, read_dag
 from tickwork.declare.hooks import open_arguments, read_hook
-from tickwork.declare.http_requests import request_of
-from tickwork.declare.node import Node, UnusableNode
-from tickwork.declare.problems import BadFile, Problems
-from tickwork.declare.read_struct import read_struct
-from tickwork.declare.schedules import Known, check_names, param_misfits, read_calendar, read_schedule, stored_params
+from tickwork.declare.reader import BadFile, Known, Node, Problems, ReadContext, UnusableNode, read_struct
+from tickwork.declare.schedules import check_names, param_misfits, read_calendar, read_schedule, stored_params
+from tickwork.declare.step_work import request_of
 
 _KINDS = ("dags", "schedules", "calendars", "hooks")
 

@@ -1,21 +1,26 @@
-"""Export schedules, calendars and hooks in the form in which files declare them; reading them back gives equal ones."""
+"""Export schedules, calendars and hooks in the form in which files declare them; reading them back gives equal ones.
+
+Schedules are also exported as a YAML file for `tickwork apply`.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
 
-from tickwork.core.hooks.hook import WINDOW, Hook
-from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.hooks import WINDOW, Hook
+from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.combine import AllOf, AnyOf, AnyRule
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.recurrence.interval import After, At, Every
 from tickwork.core.recurrence.rrule import Rrule
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.text.yaml_loader import write_yaml
 from tickwork.declare.schedules import SHELL, SHELL_ARGUMENTS
 
 Said = dict[str, Any]  # JSON's own types
@@ -132,3 +137,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def specs_as_yaml(specs: Iterable[ScheduleSpec]) -> str:
+    """Return the text of a YAML file that declares these schedules."""
+    return write_yaml({"schedules": {spec.name: declared_schedule(spec) for spec in specs}})

@@ -7,6 +7,9 @@ A text that consists of one expression has its value, of any type; inside a long
 
 Secrets, `${secret.NAME}`, are not values of the run: the worker reads them from the store. They are stored apart from
 the other arguments, so that the result of a step cannot refer to a secret.
+
+Conditions of steps are `${check.result.ok}`, `not ${check.result.ok}` and `${count.result} > 10`. The right operand is
+a value in YAML syntax: 10, done, "10", [eu, us], null.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from typing import Any
 import msgspec
 
 from tickwork.core.blob_ref import Path
-from tickwork.core.dag.graph import Expression, Item, Param, Placeholder, Result, RunValue, Text
-from tickwork.declare.context import ReadContext
-from tickwork.declare.node import Node, UnusableNode
-from tickwork.declare.problems import meant
+from tickwork.core.dag.graph import Comparison, Condition, Expression, Item, Param, Placeholder, Result, RunValue, Text
+from tickwork.core.text.yaml_loader import read_yaml
+from tickwork.declare.reader import Node, ReadContext, UnusableNode, meant
+from tickwork.errors import InvalidInput
 
 LENGTH_LIMIT = 2000  # characters of an expression; the time to find its step grows with the square of the length
 RESERVED = ("params", "item", "secret")  # words that an expression may begin with besides the name of a step
@@ -257,3 +260,37 @@ class PlaceholderWriter:
         self.secrets[".".join(map(str, where))] = text
         for name in secrets_in(text):
             self.reading.ask_for(name, place)
+
+
+_SIGNS: tuple[Comparison, ...] = ("==", "!=", "<", "<=", ">", ">=", "in", "not in")
+_CONDITION = re.compile(r"(not\s+)?\$\{([^}]*)\}\s*(?:(==|!=|<=|>=|<|>|in\b|not\s+in\b)(.*))?", re.DOTALL)
+
+
+def read_condition(text: str, scope: NameScope) -> Condition:
+    """Parse a condition. Raises Inexpressible."""
+    found = _CONDITION.fullmatch(text.strip())
+    if found is None or (found[1] and found[3]):
+        raise Inexpressible(
+            f"{text!r} is not a condition: say ${{STEP.result}}, not ${{STEP.result}}, or ${{STEP.result}} > 10, "
+            f"with one of {' '.join(_SIGNS)}."
+        )
+    value = expression(found[2].strip(), scope)
+    if found[3] is None:
+        return Condition(value, "false" if found[1] else "true")
+    sign = next(one for one in _SIGNS if one == " ".join(found[3].split()))
+    return Condition(value, sign, _other(text, sign, found[4]))
+
+
+def _other(text: str, sign: str, right: str) -> Any:
+    """Return the value of the right operand. Raises Inexpressible."""
+    if has_expression(right):
+        raise Inexpressible(f"{text!r} compares with another expression; on the right stands a value, such as 10.")
+    if not right.strip():
+        raise Inexpressible(f"{text!r} does not say what to compare with.")
+    try:
+        (document,) = read_yaml(right.strip(), file="")
+    except (InvalidInput, ValueError):
+        raise Inexpressible(f"{text!r}: {right.strip()!r} is not a value as YAML has them.") from None
+    if sign.endswith("in") and not isinstance(document.value, list):
+        raise Inexpressible(f"{text!r}: {sign} asks for a list, such as [eu, us].")
+    return document.value

@@ -19,17 +19,14 @@ from msgspec import UNSET, Raw
 from tickwork.core.dag.graph import JsonTemplate, Placeholder
 from tickwork.core.dag.step_inputs import NO_RESULTS, Values, filled
 from tickwork.core.dag.untrusted_values import misplaced, pinned
-from tickwork.core.duration import parse_duration
-from tickwork.core.hooks.hook import WINDOW, Hook
+from tickwork.core.hooks import WINDOW, Hook
 from tickwork.core.job_options import task_name
-from tickwork.core.yaml_loader import YamlDocument
-from tickwork.declare.context import ReadContext
+from tickwork.core.text.duration import parse_duration
+from tickwork.core.text.yaml_loader import YamlDocument
 from tickwork.declare.dag_fields import HookFields
 from tickwork.declare.expressions import NameScope, PlaceholderWriter, has_expression
-from tickwork.declare.node import Node, UnusableNode
-from tickwork.declare.problems import Problems
-from tickwork.declare.read_struct import read_struct
-from tickwork.declare.schedules import Known, encode, made, param_misfits, stored_params
+from tickwork.declare.reader import Known, Node, Problems, ReadContext, UnusableNode, read_struct
+from tickwork.declare.schedules import encode, made, param_misfits, stored_params
 from tickwork.errors import check
 
 ROOTS = ("body", "event", "headers")

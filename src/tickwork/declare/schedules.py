@@ -9,11 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tickwork.core.arguments.run_params import fits, told
-from tickwork.core.arguments.stored_signature import StoredSignature
-from tickwork.core.job import TaskDefinition
+from tickwork.core.arguments.stored_signature import StoredSignature, fits, told
 from tickwork.core.job_options import task_name
-from tickwork.core.recurrence.calendars.calendar import Calendar, calendar
+from tickwork.core.recurrence.calendar import Calendar, calendar
 from tickwork.core.recurrence.combine import ExceptOn, all_of, any_of
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
@@ -21,12 +19,11 @@ from tickwork.core.recurrence.rrule import rrule
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.policy import POLICIES
 from tickwork.core.schedule.spec import ScheduledJobOptions, ScheduleSpec, TargetKind, new_spec
-from tickwork.declare.node import Node, UnusableNode
-from tickwork.declare.problems import meant
+from tickwork.declare.reader import Known, Node, UnusableNode, meant
 from tickwork.errors import InvalidInput
 
 Made = TypeVar("Made")
-Known = Callable[[str], TaskDefinition | None]  # returns the definition that workers have registered for a task
+
 
 SHELL = "shell"
 HTTP = "http"

@@ -1,6 +1,7 @@
 """Read the work of a step from a file: its task, command, HTTP request or approval, and the options of its jobs.
 
-Options that a step does not give are those of the task, if a worker has registered the task.
+Options that a step does not give are those of the task, if a worker has registered the task. HTTP requests of steps and
+schedules become arguments of the task `http`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,53 @@ from msgspec import UNSET
 
 from tickwork.core.dag.graph import ApprovalStep, JsonTemplate, Template
 from tickwork.core.dag.untrusted_values import misplaced, pinned
-from tickwork.core.duration import parse_duration
 from tickwork.core.job import TaskDefinition
-from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
-from tickwork.declare.context import ReadContext
-from tickwork.declare.dag_fields import ApproveFields, StepFields
+from tickwork.core.limits.task_limits import decode_task_limits
+from tickwork.core.text.duration import parse_duration
+from tickwork.core.web.answer import is_expected
+from tickwork.declare.dag_fields import ApproveFields, HttpFields, StepFields
 from tickwork.declare.expressions import NameScope, PlaceholderWriter, has_expression, plain
-from tickwork.declare.http_requests import read_request
-from tickwork.declare.node import Node, UnusableNode
+from tickwork.declare.reader import Node, ReadContext, UnusableNode, read_struct
 from tickwork.declare.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
+
+_MAY_BE_SECRET = ("url", "headers", "auth")
+
+
+def request_of(place: Node, reading: ReadContext) -> dict[str, Any]:
+    """Return the arguments of a request outside of a dag, which may use secrets but no values of a run."""
+    read_struct(place, HttpFields, reading.problems)
+    filler = PlaceholderWriter(NameScope(), reading)
+    return filler.arguments(read_request(place, filler))
+
+
+def read_request(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
+    """Return the arguments of a request, without the texts with secrets, which `filler` keeps. Reports all errors."""
+    problems, url, auth = filler.reading.problems, place["url"], place["auth"]
+    if place.has("json") and place.has("body"):
+        problems.add(place["body"], "json is the body already: say one of them.")
+    if auth.is_there and sum(auth.has(name) for name in auth.names()) != 1:
+        problems.add(auth, "say one of basic, bearer and hmac.")
+    if isinstance(url.value, str) and not url.value.startswith(("http://", "https://", "${")):
+        problems.note(url.misfit("must begin with http:// or https://"))
+    _check_numbers(place, filler)
+    return {
+        name: filler.fill(place[name], name, as_text=name not in ("json", "expect"), secret=name in _MAY_BE_SECRET)
+        for name in HttpFields.__struct_fields__
+        if place.has(name)
+    }
+
+
+def _check_numbers(place: Node, filler: PlaceholderWriter) -> None:
+    """Report invalid timeouts and expected statuses."""
+    for name in ("timeout", "connect_timeout"):
+        if place.has(name):
+            with filler.reading.problems.gathered():
+                made(place[name], lambda name=name: parse_duration(place[name].value, what=name))  # type: ignore[misc]
+    if isinstance(place["expect"].value, list):
+        with filler.reading.problems.gathered():
+            made(place["expect"], lambda: is_expected(200, place["expect"].value))
+
 
 KINDS = ("task", SHELL, HTTP, "approve")
 OPTIONS = (
@@ -108,7 +146,7 @@ def _of_shell(place: Node, filler: PlaceholderWriter) -> dict[str, Any]:
 def read_template(place: Node, said: StepFields, task: str, reading: ReadContext) -> Template:
     """Return the template of a step's jobs, with their options. Invalid options are reported."""
     definition = reading.known(task)
-    if definition is not None and decode_task_limits(definition.task_limits).habit is not None:
+    if definition is not None and decode_task_limits(definition.task_limits).merging is not None:
         reading.problems.add(place["task"], f"{task!r} is debounced or throttled: several calls are one job of it.")
     given = {}
     for name in OPTIONS:

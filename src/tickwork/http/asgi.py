@@ -20,8 +20,8 @@ from starlette.routing import Match
 from starlette.routing import Route as Path
 from starlette.types import Scope
 
-from tickwork.api.creator import creating_as
 from tickwork.app import Tickwork
+from tickwork.context import creating_as
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
 from tickwork.http.audit_rows import recorded
 from tickwork.http.auth.access import NOBODY, Caller, allowed, is_open

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tickwork.core.yaml_loader import YamlDocument
-from tickwork.declare.context import ReadContext
-from tickwork.declare.http_requests import request_of
-from tickwork.declare.node import Node, UnusableNode
-from tickwork.declare.problems import BadFile, Problems
-from tickwork.declare.schedules import Known
+from tickwork.core.text.yaml_loader import YamlDocument
+from tickwork.declare.reader import BadFile, Known, Node, Problems, ReadContext, UnusableNode
+from tickwork.declare.step_work import request_of
 from tickwork.http.framework.problems import Problem, ProblemDetail, pointer_to
 
 Made = TypeVar("Made")

@@ -13,8 +13,8 @@ from typing import Any
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import every
 from tickwork.core.recurrence.rule import RuleValue
-from tickwork.core.yaml_loader import read_yaml
-from tickwork.declare.node import Node, UnusableNode
+from tickwork.core.text.yaml_loader import read_yaml
+from tickwork.declare.reader import Node, UnusableNode
 from tickwork.errors import InvalidInput
 from tickwork.importers.result import ImportResult, check_size
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.dag.cycles import find_cycles
 from tickwork.core.dag.graph import Graph, JsonTemplate, Step, Template
+from tickwork.core.dag.validate import find_cycles
 from tickwork.core.job_options import Options
 from tickwork.declare.expressions import RESERVED
 from tickwork.errors import InvalidInput

@@ -14,7 +14,7 @@ import threading
 from datetime import timedelta
 
 from tickwork.core.access.scopes import Token, is_name, read_name, read_role, read_scopes
-from tickwork.core.duration import parse_duration
+from tickwork.core.text.duration import parse_duration
 from tickwork.errors import InvalidInput
 from tickwork.store.admin.access import ApiKeyView, UserView
 from tickwork.store.base import Store

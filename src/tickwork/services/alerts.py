@@ -21,10 +21,8 @@ from tickwork.clock import Clock
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.notify.channels import Channel
-from tickwork.core.notify.delivery_job import delivery
-from tickwork.core.notify.matching import AlertCase, cases_of, concerns
-from tickwork.core.notify.message_text import message_of
-from tickwork.core.notify.rule import Notification
+from tickwork.core.notify.delivery import delivery, message_of
+from tickwork.core.notify.rule import AlertCase, Notification, cases_of, concerns
 from tickwork.core.notify.state import AlertDigest, AlertState, EndedMark, judged, lasting, not_ahead, under_way
 from tickwork.core.why import explain
 from tickwork.store.admin.notifications import NotificationMove, NotificationView

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from tickwork.core.mask_url import masked
+from tickwork.core.text.mask_url import masked
 from tickwork.errors import InvalidInput, StoreUnreachable
 from tickwork.store.admin.audit import LinkedRow
 from tickwork.store.base import Store

@@ -11,7 +11,7 @@ import logging
 from datetime import datetime, timedelta
 
 from tickwork.clock import Clock
-from tickwork.core.duration import format_duration
+from tickwork.core.text.duration import format_duration
 from tickwork.store.base import CLOCK_STEP, Store
 
 _log = logging.getLogger("tickwork.services")

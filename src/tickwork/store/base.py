@@ -22,7 +22,7 @@ from tickwork.core.job import (
     NewJob,
     TaskDefinition,
 )
-from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.core.placement import NOTHING, Offer
 from tickwork.core.retention import Retention
 from tickwork.store.admin.access import AccessVerbs
 from tickwork.store.admin.audit import AuditVerbs

@@ -15,10 +15,9 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.limits.breaker import BreakerState, Rule
-from tickwork.core.limits.gates import Gate
-from tickwork.core.limits.hold_view import Hold
-from tickwork.core.limits.limits import LimitKey
-from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.core.limits.gates import Gate, Hold
+from tickwork.core.limits.job_limits import LimitKey
+from tickwork.core.placement import NOTHING, Offer
 
 __all__ = ["GateView", "Hold", "LimitKeyView", "LimitVerbs", "LimitView", "LimitedCapacity", "Rule"]
 HELD_COUNTED = 1_000  # Held jobs counted under a key at most.

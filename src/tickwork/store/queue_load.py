@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tickwork.core.autoscale import QueueLoad, queue_load
 from tickwork.core.job import QueueView, WorkerView
+from tickwork.core.workers.autoscale import QueueLoad, queue_load
 from tickwork.store.base import Store
 
 LOOKED_AT = (

@@ -16,8 +16,8 @@ import msgspec
 
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Policy
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.core.limits.job_limits import JobLimits
+from tickwork.core.placement import NOTHING, Offer
 
 __all__ = [
     "FIRST",

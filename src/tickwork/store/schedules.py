@@ -16,7 +16,7 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.core.schedule.state import ScheduleState
 
@@ -120,7 +120,7 @@ class ScheduleVerbs(Protocol):
         """
 
     def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
-        """Store schedules that code declares, merged with later edits (see core/schedule/declared_merge.py)."""
+        """Store schedules that code declares, merged with later edits (see core/schedule/spec.py)."""
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
         """Return the schedules with these names that exist."""

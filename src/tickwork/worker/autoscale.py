@@ -1,4 +1,4 @@
-"""Autoscale the number of child processes of a worker by how long jobs wait (the rule is in core/autoscale.py).
+"""Autoscale the number of child processes of a worker by how long jobs wait (the rule is in core/workers/autoscale.py).
 
 The autoscaler queries the backlog only when all slots are taken and the pool may still grow; otherwise a normal claim
 takes the due jobs anyway. Jobs that wait for another resource than a slot, such as a GPU in use, do not grow the pool.
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tickwork.clock import Clock
-from tickwork.core.autoscale import AutoscaleRange, PoolLoad, PoolSize, resize
-from tickwork.core.placement.needs import Offer, servable
+from tickwork.core.placement import Offer, servable
+from tickwork.core.workers.autoscale import AutoscaleRange, PoolLoad, PoolSize, resize
 from tickwork.store.base import Store
 
 _log = logging.getLogger("tickwork.worker")

@@ -18,9 +18,8 @@ from random import Random
 from tickwork.clock import Clock
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import AttemptState, Claimed
-from tickwork.core.job_limits import breaker_name
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitKey
+from tickwork.core.limits.job_limits import JobLimits, LimitKey
+from tickwork.core.limits.task_limits import breaker_name
 from tickwork.core.outcome import Ending, Released, decide
 from tickwork.core.why import gist
 from tickwork.observe import metrics_table
@@ -228,7 +227,7 @@ def breaker_ends(
     if job_limits is None or failed is None or not (failed or is_probe):
         return []
     name = breaker_name(task)
-    return [(LimitKey(name, slot.key), job_id, failed) for slot in job_limits.slots if slot.limit == name]
+    return [(LimitKey(name, slot.key), job_id, failed) for slot in job_limits.uses if slot.limit == name]
 
 
 class BreakerReports:
@@ -246,7 +245,7 @@ class BreakerReports:
     def freed(self, job: Claimed) -> None:
         """Buffer the limit keys of a job whose end was stored by its handler's own transaction."""
         if job.job_limits is not None:
-            self._freed += [LimitKey(slot.limit, slot.key) for slot in job.job_limits.slots]
+            self._freed += [LimitKey(slot.limit, slot.key) for slot in job.job_limits.uses]
 
     def clear(self) -> None:
         self._ends.clear()

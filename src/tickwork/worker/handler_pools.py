@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.core.placement import NOTHING, Offer
 from tickwork.worker.ipc.protocol import AskReply, Assignment, ChildDied, FromExecutor
 
 
@@ -55,7 +55,7 @@ class HandlerPools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """The options of a worker: its queues, slots, and the resources for jobs with needs (see core/placement/needs.py).
+    """The options of a worker: its queues, slots, and the resources for jobs with needs (see core/placement.py).
 
     Each queue has a weight; each claim reads the queues in a weighted random order.
     """

@@ -19,9 +19,9 @@ from math import inf
 import msgspec
 from msgspec.structs import replace
 
-from tickwork.core.batch import Batch, form
 from tickwork.core.job import Claimed
-from tickwork.core.placement.needs import Needs, Offer, free, needs_of
+from tickwork.core.placement import Needs, Offer, free, needs_of
+from tickwork.core.workers.batch import Batch, form
 from tickwork.worker.ipc.protocol import Assignment
 
 

@@ -22,7 +22,7 @@ from random import Random
 import msgspec
 
 from tickwork.core.job import AttemptState
-from tickwork.core.limits.sliding_counter import SlidingCounter
+from tickwork.core.limits.rate_counters import SlidingCounter
 from tickwork.core.option_parsing import read_span, read_whole
 from tickwork.core.outcome import Transition
 from tickwork.errors import InvalidOption

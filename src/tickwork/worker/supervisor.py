@@ -17,9 +17,9 @@ from random import Random
 
 from tickwork.clock import Clock, SystemClock
 from tickwork.config import Settings
-from tickwork.core.autoscale import USUAL_SLOTS, AutoscaleRange, read_processes
 from tickwork.core.dag.graph import decode_graph
-from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.core.placement import NOTHING, Offer
+from tickwork.core.workers.autoscale import USUAL_SLOTS, AutoscaleRange, read_processes
 from tickwork.errors import InvalidInput
 from tickwork.observe.counters import Counters
 from tickwork.security.vault import Vault

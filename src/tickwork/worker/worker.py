@@ -14,13 +14,13 @@ from random import Random
 
 from tickwork.clock import Clock
 from tickwork.core.access.secret_policy import SecretUse
-from tickwork.core.batch import Batch
 from tickwork.core.dag.graph import Graph
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import TaskDefinition
-from tickwork.core.job_limits import declared_rules
+from tickwork.core.job_stamper import declared_rules
 from tickwork.core.outcome import Released, TimedOut
 from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.workers.batch import Batch
 from tickwork.errors import InvalidInput
 from tickwork.observe.counters import Counters
 from tickwork.observe.json_log import naming

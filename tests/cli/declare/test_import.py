@@ -12,8 +12,8 @@ from tests.cli.programs import program
 from tests.importers.traces import montage_trace
 from tests.waiting import eventually
 from tickwork import Tickwork, every
-from tickwork.core.yaml_loader import read_yaml
-from tickwork.declare.export_yaml import specs_as_yaml
+from tickwork.core.text.yaml_loader import read_yaml
+from tickwork.declare.export import specs_as_yaml
 from tickwork.importers.crontab import read_crontab
 
 CRONTAB = """\

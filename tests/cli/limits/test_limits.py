@@ -154,7 +154,7 @@ def test_a_job_shows_its_limits_tenant_and_needs(cli: Cli, shop: Shop) -> None:
     for part in ("tenant      acme", "needs       gpu", "limits      task:charge#1 for a, weight 3"):
         assert part in page
     job_limits = cli.json("jobs", "show", job.id)["job_limits"]
-    assert job_limits["slots"] == [{"limit": "task:charge#1", "key": "a", "weight": 3}]
+    assert job_limits["uses"] == [{"limit": "task:charge#1", "key": "a", "weight": 3}]
     assert (job_limits["tenant"], job_limits["needs"]) == ("acme", "gpu")
 
 

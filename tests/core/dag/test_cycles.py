@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.dag.cycles import find_cycles
+from tickwork.core.dag.validate import find_cycles
 
 GRAPHS = st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.sampled_from("abcdefgh")), min_size=1).map(
     lambda said: {name: sorted(one for one in parents if one in said) for name, parents in said.items()}

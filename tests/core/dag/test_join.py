@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
+from tickwork.core.dag.advance import StepEnd, judge
 from tickwork.core.dag.graph import RunIf
-from tickwork.core.dag.join import StepEnd, judge
 
 S, F, K = "succeeded", "failed", "skipped"
 RUNS = None

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tickwork.core.dag.graph import Graph, Step, Template
-from tickwork.core.dag.timeline import LastAttempt, critical_path, timeline
+from tickwork.core.dag.overview import LastAttempt, critical_path, timeline
 
 BEGAN = datetime(2026, 11, 15, 2, 0, tzinfo=UTC)
 PARENTS = {"fetch": (), "slow": ("fetch",), "quick": ("fetch",), "skipped": ("slow",), "load": ("skipped", "quick")}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tickwork.core.ids import JobId
 from tickwork.core.limits.admit import Admission, AdmitRequest, LimitSnapshot, Refusal, admit
-from tickwork.core.limits.limits import Bound, Concurrency, LimitKey, LimitUse, Rate, concurrency, rate, sequence
+from tickwork.core.limits.job_limits import LimitKey, LimitUse
+from tickwork.core.limits.limits import Bound, Concurrency, Rate, concurrency, rate, sequence
 
 SECOND = 1_000_000
 NOW = 1_800_000_000 * SECOND
@@ -183,11 +184,11 @@ class World:
 
     def live(self, limit_key: LimitKey) -> int:
         return sum(
-            slot.weight for held in self.running.values() for slot in held.slots if (slot.limit, slot.key) == limit_key
+            slot.weight for held in self.running.values() for slot in held.uses if (slot.limit, slot.key) == limit_key
         )
 
     def limit_snapshots(self, candidates: list[AdmitRequest]) -> dict[LimitKey, LimitSnapshot]:
-        names = {LimitKey(slot.limit, slot.key) for candidate in candidates for slot in candidate.slots}
+        names = {LimitKey(slot.limit, slot.key) for candidate in candidates for slot in candidate.uses}
         return {
             name: LimitSnapshot(self.bounds[name.limit], self.live(name), self.arrivals.get(name, 0)) for name in names
         }
@@ -198,7 +199,7 @@ class World:
         taken: dict[LimitKey, int] = {}
         closed: set[LimitKey] = set()
         for candidate in candidates:
-            wanted = {LimitKey(slot.limit, slot.key): slot.weight for slot in candidate.slots}
+            wanted = {LimitKey(slot.limit, slot.key): slot.weight for slot in candidate.uses}
             full = [name for name, weight in wanted.items() if weight + taken.get(name, 0) > self.room(name, now_us)]
             held = [name for name in wanted if name in closed or name in full]
             if held:
@@ -232,7 +233,7 @@ class World:
     def start(self, candidate: AdmitRequest, now_us: int) -> None:
         self.running[candidate.id] = candidate
         self.starts.append((now_us, candidate))
-        for slot in candidate.slots:
+        for slot in candidate.uses:
             name = LimitKey(slot.limit, slot.key)
             if isinstance(self.bounds[slot.limit], Rate):
                 self.room(name, now_us)
@@ -296,7 +297,7 @@ def test_no_sliding_window_holds_more_than_the_rate_and_its_burst(
     for number, (wait_us, weights) in enumerate(claims):
         now_us += wait_us
         world.claim([job(f"{number}.{n}", at("paced", "", weight)) for n, weight in enumerate(weights)], now_us)
-    started = [(us, candidate.slots[0].weight) for us, candidate in world.starts]
+    started = [(us, candidate.uses[0].weight) for us, candidate in world.starts]
     for begin_us, _ in started:
         assert sum(weight for us, weight in started if begin_us <= us < begin_us + window_us) <= count + burst
 
@@ -330,12 +331,12 @@ def test_a_sequence_keeps_its_order_whatever_order_it_is_claimed_in(jobs: list[t
         rng.shuffle(seen)  # type: ignore[attr-defined]
         limit_snapshots = {
             LimitKey("line", key): LimitSnapshot(
-                sequence("x"), first=min(((j.run_at_us, j.id) for j in waiting if j.slots[0].key == key), default=None)
+                sequence("x"), first=min(((j.run_at_us, j.id) for j in waiting if j.uses[0].key == key), default=None)
             )
             for key in "ab"
         }
         admitted = admit(seen[: 1 + len(seen) // 2], limit_snapshots, NOW).admitted
         for started in [candidate for candidate in waiting if candidate.id in admitted]:
-            done[started.slots[0].key].append((started.run_at_us, started.id))
+            done[started.uses[0].key].append((started.run_at_us, started.id))
             waiting.remove(started)
     assert all(line == sorted(line) for line in done.values())

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.job_options import Options
-from tickwork.core.limits.debounce import HABITS, debounce, limits_of, options_of, throttle
+from tickwork.core.limits.debounce import debounce, limits_of, options_of, throttle
+from tickwork.core.limits.task_limits import TaskLimits, decode_task_limits, encode_task_limits
 from tickwork.errors import InvalidOption
 
 
@@ -36,17 +37,17 @@ def test_a_throttled_call_keeps_its_key_for_a_while_after_it_ended() -> None:
 
 @given(st.text(min_size=1, max_size=200).filter(str.isprintable), st.text())
 def test_the_options_are_ones_that_the_engine_takes(task: str, account: str) -> None:
-    for habit in (debounce("5s", key="account"), throttle("1m", key="account")):
-        options = options_of(habit, task, {"account": account})
+    for merging in (debounce("5s", key="account"), throttle("1m", key="account")):
+        options = options_of(merging, task, {"account": account})
         assert options.pop("if_exists", "follow") == "follow"
         assert Options().updated(options).key == options["key"]
 
 
-def test_habits_come_back_from_the_store() -> None:
-    stored = b'{"version":1,"habit":{"kind":"debounce","wait":"PT5S","key":"account"}}'
-    assert HABITS.encode(debounce("5s", key="account")) == stored
-    for habit in (debounce("5s", key="account"), throttle("1m"), throttle("1m", trailing=True)):
-        assert HABITS.decode(HABITS.encode(habit)) == habit
+def test_debounces_and_throttles_come_back_from_the_store() -> None:
+    stored = '{"version":1,"limits":{"merging":{"kind":"debounce","wait":"PT5S","key":"account"}}}'
+    assert encode_task_limits(TaskLimits(merging=debounce("5s", key="account"))) == stored
+    for merging in (debounce("5s", key="account"), throttle("1m"), throttle("1m", trailing=True)):
+        assert decode_task_limits(encode_task_limits(TaskLimits(merging=merging))).merging == merging
 
 
 @pytest.mark.parametrize(

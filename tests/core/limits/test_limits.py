@@ -5,25 +5,26 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tickwork
+from tickwork.core.limits.job_limits import LimitUse
 from tickwork.core.limits.limit_keys import key_text
 from tickwork.core.limits.limits import (
-    LIMITS,
     AnyLimit,
     Concurrency,
-    LimitUse,
     Rate,
     Shared,
     concurrency,
+    limit_uses,
     rate,
     read_limits,
     sequence,
-    slots_of,
 )
+from tickwork.core.option_parsing import VersionedJson
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption
 
 ORDER = {"order": {"customer": {"id": 7}, "lines": [{"sku": "a"}, {"sku": "b"}], "size": 3}}
@@ -151,7 +152,7 @@ def test_a_job_is_stamped_with_its_slots() -> None:
         ],
         ["order"],
     )
-    assert slots_of(read, ORDER, tenant="acme", labels=("vip", "region:eu")) == (
+    assert limit_uses(read, ORDER, tenant="acme", labels=("vip", "region:eu")) == (
         LimitUse("task:pay#1", "", 1),
         LimitUse("task:pay#2", "7", 3),
         LimitUse("stripe", "acme", 1),
@@ -210,16 +211,19 @@ def test_a_weight_that_is_none_is_refused(size: Any) -> None:
     with pytest.raises(
         InvalidArguments, match=r"the weight 'order\.size' of this job is .*; it must be a whole number"
     ):
-        slots_of(read, {"order": {"size": size}})
+        limit_uses(read, {"order": {"size": size}})
 
 
 def test_a_job_that_could_never_start_is_refused_at_enqueue() -> None:
     read = read_limits("task:pay", [concurrency(2, weight="order.size")])
     with pytest.raises(InvalidArguments, match=r"a weight of 3 is above .* 'task:pay#1' .* could never start"):
-        slots_of(read, ORDER)
+        limit_uses(read, ORDER)
     paced = read_limits("task:pay", [rate("10/s", weight="order.size", burst=1)])
     with pytest.raises(InvalidArguments, match="raise its burst"):
-        slots_of(paced, ORDER)
+        limit_uses(paced, ORDER)
+
+
+LIMITS = VersionedJson("limits", msgspec.json.Decoder(tuple[AnyLimit, ...]))
 
 
 @given(st.lists(limits, max_size=4).map(tuple))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.limits.sliding_counter import SlidingCounter
+from tickwork.core.limits.rate_counters import SlidingCounter
 
 SECOND = 1_000_000
 WINDOW = 10 * SECOND

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from tickwork.core.notify.channels import Mail, decode_channel, encode_channel, job_of, new_channel
-from tickwork.core.notify.matching import AlertCase
-from tickwork.core.notify.message_text import message_of, trial_message
-from tickwork.core.notify.rule import KINDS, decode_notification, encode_notification, new_notification
+from tickwork.core.notify.delivery import message_of, trial_message
+from tickwork.core.notify.rule import KINDS, AlertCase, decode_notification, encode_notification, new_notification
 from tickwork.core.notify.state import (
     KNOWN_LIMIT,
     AlertDigest,

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from hypothesis import strategies as st
 
-from tickwork.core.recurrence.calendars.calendar import Calendar, calendar
+from tickwork.core.recurrence.calendar import Calendar, calendar
 from tickwork.core.recurrence.combine import AllOf, all_of, any_of, except_on
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import at, every

@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tickwork import after, calendar
-from tickwork.core.duration import parse_spacing
-from tickwork.core.recurrence.detect_kind import read_expression
+from tickwork.core.recurrence.read_rule import read_expression
 from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.text.duration import parse_spacing
 from tickwork.errors import InvalidOption
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)

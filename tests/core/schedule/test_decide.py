@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rule import RuleValue

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwork.core.recurrence.interval import every
-from tickwork.core.schedule.declared_merge import merge
-from tickwork.core.schedule.spec import ScheduleSpec, new_spec
+from tickwork.core.schedule.spec import ScheduleSpec, merge, new_spec
 
 MINUTES, HOURS, DAYS = every("1m"), every("1h"), every("1d")
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.combine import any_of
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.schedule.policy import SchedulePolicies, read_policies
 from tickwork.errors import InvalidOption
 

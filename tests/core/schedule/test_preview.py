@@ -8,7 +8,7 @@ import pytest
 
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import every
-from tickwork.core.schedule.preview import clock_change, preview
+from tickwork.core.schedule.upcoming import clock_change, preview
 
 
 def test_a_preview_shows_local_times_and_marks_odd_days() -> None:

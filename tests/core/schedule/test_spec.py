@@ -9,7 +9,7 @@ import pytest
 
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.occurrence import Occurrence, decode_occurrence, encode_occurrence
-from tickwork.core.recurrence.calendars.calendar import calendar
+from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.combine import all_of, any_of, except_on
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.stats.histogram import Spread, merge, quantile, step_of_us
+from tickwork.core.stats.rollups import Spread, merge, quantile, step_of_us
 
 DURATIONS = st.lists(st.integers(0, 10**13), min_size=1, max_size=200)
 

@@ -20,7 +20,7 @@ from tests.store.builders import (
 )
 from tests.store.conftest import OpensStore
 from tests.store.hammer import at_once
-from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.notify.channels import new_channel
 from tickwork.core.notify.rule import new_notification
 from tickwork.core.notify.state import AlertState, EndedMark

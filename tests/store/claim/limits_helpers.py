@@ -10,9 +10,8 @@ from tests.store.builders import (
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, NewJob
 from tickwork.core.limits.gates import read_gate
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse
-from tickwork.core.placement.needs import read_needs
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.placement import read_needs
 from tickwork.store.attempts import Claims
 from tickwork.store.base import Store
 from tickwork.store.limits import LimitedCapacity
@@ -20,11 +19,11 @@ from tickwork.store.rows.instants import to_us
 
 
 def limited(key: str = "", limit: str = "two", weight: int = 1, **changes: Any) -> NewJob:
-    return a_job(job_limits=JobLimits(slots=(LimitUse(limit, key, weight),)), **changes)
+    return a_job(job_limits=JobLimits(uses=(LimitUse(limit, key, weight),)), **changes)
 
 
 def in_order(key: str, **changes: Any) -> NewJob:
-    return a_job(job_limits=JobLimits(slots=(LimitUse("line", key, 1),), sequence=True), **changes)
+    return a_job(job_limits=JobLimits(uses=(LimitUse("line", key, 1),), sequence=True), **changes)
 
 
 def of_tenant(tenant: str, **changes: Any) -> NewJob:

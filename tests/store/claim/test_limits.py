@@ -33,10 +33,10 @@ from tests.store.claim.limits_helpers import claims, gate, ids, in_order, limite
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobFilter, JobState, NewJob
 from tickwork.core.limits.breaker import breaker
-from tickwork.core.limits.lanes import JobLimits, home_lane
-from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
-from tickwork.core.placement.needs import Offer, read_offer
-from tickwork.core.placement.sticky import GRACE_US, GROUPS, PATIENCE_US, home_of
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
+from tickwork.core.limits.lanes import home_lane
+from tickwork.core.limits.limits import concurrency, rate, sequence
+from tickwork.core.placement import GRACE_US, GROUPS, PATIENCE_US, Offer, home_of, read_offer
 from tickwork.core.why import RUNNABLE, explain, runnable
 from tickwork.store.base import Store, WorkerRegistration
 from tickwork.store.limits import LimitedCapacity
@@ -242,10 +242,10 @@ def test_a_limit_that_nobody_declared_holds_nobody(store: Store) -> None:
 
 def test_a_job_waits_for_all_of_its_limits_and_holds_none_meanwhile(store: Store) -> None:
     store.limits.declare_limits({"one": concurrency(1), "two": concurrency(2)})
-    both = a_job(job_limits=JobLimits(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1))))
+    both = a_job(job_limits=JobLimits(uses=(LimitUse("one", "", 1), LimitUse("two", "", 1))))
     store.insert_jobs([limited("", "one"), both, limited("", "two"), limited("", "two"), limited("", "two")])
     taken = take(store, register(store))
-    assert Counter(slot.limit for one in taken if one.job_limits for slot in one.job_limits.slots) == {
+    assert Counter(slot.limit for one in taken if one.job_limits for slot in one.job_limits.uses) == {
         "one": 1,
         "two": 2,
     }
@@ -352,7 +352,7 @@ def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(sto
     worker = register(store)
     insert_one(store, limited())
     (holder,) = take(store, worker)
-    both = a_job(job_limits=JobLimits(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
+    both = a_job(job_limits=JobLimits(uses=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
     assert take(store, worker) == []
@@ -840,7 +840,7 @@ def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: V
     worker = register(store, lease=HOUR)
     insert_one(store, limited())
     take(store, worker)
-    both = a_job(job_limits=JobLimits(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
+    both = a_job(job_limits=JobLimits(uses=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
     store.cancel_jobs([first])  # nobody will hold the key after it, so no end opens it

@@ -19,8 +19,8 @@ from tests.store.interleaving import wipe
 from tests.store.stepping import SteppedStore, Stepper, Verb, meet
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitKey, LimitUse, concurrency, rate, sequence
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
+from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
 from tickwork.store.attempts import Exchange
 from tickwork.store.claim.memory import ClaimMemory
@@ -207,7 +207,7 @@ def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
         postgres.limits.declare_limits({"one": concurrency(1), "two": concurrency(1)})
         postgres.insert_jobs([limited(limit="one"), limited(limit="two")])
         first, second = take(postgres, register(postgres))
-        both = insert_one(postgres, a_job(job_limits=JobLimits(slots=(LimitUse("one", "", 1), LimitUse("two", "", 1)))))
+        both = insert_one(postgres, a_job(job_limits=JobLimits(uses=(LimitUse("one", "", 1), LimitUse("two", "", 1)))))
         take(postgres, register(postgres))
         worker = register(postgres)
 

@@ -18,8 +18,8 @@ from tests.store.claim.limits_helpers import gate
 from tests.store.claim.limits_model import Job, Model
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.store.attempts import Finish
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
@@ -81,16 +81,16 @@ class LimitsMachine(RuleBasedStateMachine):
     def enqueue(
         self, limits: tuple[str, ...], key: str, weight: int, count: int, delay_s: int, priority: int, **said: Any
     ) -> None:
-        slots = tuple(LimitUse(limit, key, weight if limit == "four" else 1) for limit in limits)
+        uses = tuple(LimitUse(limit, key, weight if limit == "four" else 1) for limit in limits)
         job_limits = (
-            JobLimits(slots, said["tenant"], sequence=bool({"line", "loose"} & {*limits}))
-            if slots or said["tenant"]
+            JobLimits(uses, said["tenant"], sequence=bool({"line", "loose"} & {*limits}))
+            if uses or said["tenant"]
             else None
         )
         about = {"job_limits": job_limits, "collection": said["collection"], "priority": priority}
         jobs = [a_job(said["task"], delay=timedelta(seconds=delay_s), **about) for _ in range(count)]
         self.store.insert_jobs(jobs)
-        weights = {(slot.limit, slot.key): slot.weight for slot in slots}
+        weights = {(slot.limit, slot.key): slot.weight for slot in uses}
         for job in jobs:
             self.model.jobs[job.id] = Job(job.id, **said, weights=dict(weights), run_at=self.model.now + delay_s)
 

@@ -7,8 +7,8 @@ import pytest
 from tests.store.builders import HOUR, SECOND, a_job, again, register, states_of, succeeded
 from tests.store.claim.limits_helpers import gate, ids, limited, take
 from tickwork.core.job import JobState
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 
@@ -60,8 +60,8 @@ def test_a_job_of_a_sequence_that_a_rate_held_and_that_is_tried_again_later_hold
     store: Store, clock: VirtualClock
 ) -> None:
     store.limits.declare_limits({"line": sequence("key", on_retry="pass"), "api": rate("2/s", burst=0)})
-    slots = (LimitUse("api", "a", 1), LimitUse("line", "a", 1))
-    waiting = store.insert_jobs([a_job(job_limits=JobLimits(slots, sequence=True)) for _ in range(3)])
+    uses = (LimitUse("api", "a", 1), LimitUse("line", "a", 1))
+    waiting = store.insert_jobs([a_job(job_limits=JobLimits(uses, sequence=True)) for _ in range(3)])
     worker = register(store)
     for expected, end in zip(waiting[:2], (succeeded, lambda one: again(one, HOUR)), strict=True):
         (one,) = take(store, worker)

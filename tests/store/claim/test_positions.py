@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.store.builders import HOUR, SECOND, a_job, claim, ended, insert_one, jobs, succeeded
-from tickwork.core.autoscale import WaitingKind
-from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.job_limits import JobLimits
+from tickwork.core.workers.autoscale import WaitingKind
 from tickwork.store.base import Store
 from tickwork.store.claim.positions import Backlog
 from tickwork.testing import VirtualClock

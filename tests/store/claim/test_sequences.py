@@ -24,8 +24,8 @@ from tests.store.builders import (
 from tests.store.claim.limits_helpers import gate, ids, in_order, limited, take
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState, Policy
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency, rate, sequence
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.core.outcome import Released, Snoozed
 from tickwork.core.why import explain
 from tickwork.store.attempts import Finish
@@ -122,11 +122,11 @@ def test_a_job_that_comes_while_the_first_one_waits_is_behind_it(store: Store, c
 def test_the_place_holds_over_queues_and_tenants(store: Store, clock: VirtualClock) -> None:
     worker, (first,) = line(store, 1)
     store.finish_attempts([retried(started(store, worker))])
-    slots = (LimitUse("line", "a", 1),)
+    uses = (LimitUse("line", "a", 1),)
     others = store.insert_jobs(
         [
-            a_job(job_limits=JobLimits(slots, "acme", sequence=True)),
-            a_job(queue="mail", job_limits=JobLimits(slots, sequence=True)),
+            a_job(job_limits=JobLimits(uses, "acme", sequence=True)),
+            a_job(queue="mail", job_limits=JobLimits(uses, sequence=True)),
         ]
     )
     queues = ("default", "mail")
@@ -149,7 +149,7 @@ def test_an_end_frees_what_else_the_job_held(store: Store) -> None:
     """The sequence keeps its key while its job waits; another limit does not."""
     store.limits.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store)
-    both = JobLimits(slots=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True)
+    both = JobLimits(uses=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True)
     insert_one(store, a_job(job_limits=both))
     (one,) = take(store, worker)
     other = insert_one(store, limited())
@@ -183,11 +183,11 @@ def test_the_next_one_starts_at_once_when_the_first_one_ends_while_it_waits(
     """Whether it has started before, or a rate holds it and it has not. No service is asked to open anything."""
     store.limits.declare_limits({"line": sequence("k"), "api": rate("1/h", burst=0)})
     worker = register(store, lease=DAY)
-    slots = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
+    uses = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
     if not begun:
         insert_one(store, limited(limit="api"))
         take(store, worker)
-    first = insert_one(store, a_job(job_limits=JobLimits(slots, sequence=True), policy=Policy(expires=5 * MINUTE)))
+    first = insert_one(store, a_job(job_limits=JobLimits(uses, sequence=True), policy=Policy(expires=5 * MINUTE)))
     second = insert_one(store, in_order("a"))
     if begun:
         store.finish_attempts([retried(started(store, worker))])
@@ -259,8 +259,8 @@ def test_a_job_that_has_not_started_goes_to_its_new_place_and_the_next_one_start
     worker = register(store)
     insert_one(store, limited(limit="api"))
     take(store, worker)
-    slots = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
-    first = insert_one(store, a_job(job_limits=JobLimits(slots, sequence=True)))
+    uses = (LimitUse("line", "a", 1), LimitUse("api", "", 1))
+    first = insert_one(store, a_job(job_limits=JobLimits(uses, sequence=True)))
     second = insert_one(store, in_order("a"))
     assert take(store, worker) == []
     store.reschedule_jobs([first], delay=HOUR)

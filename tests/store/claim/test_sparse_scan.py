@@ -15,9 +15,9 @@ from tests.store.builders import HOUR, SECOND, a_job, again, insert_one, jobs, r
 from tests.store.claim.limits_helpers import gate, ids, in_order, limited
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState, NewJob
-from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.limits.limits import concurrency, sequence
-from tickwork.core.placement.sticky import GRACE_US, GROUPS
+from tickwork.core.placement import GRACE_US, GROUPS
 from tickwork.store.attempts import Claims
 from tickwork.store.base import Store
 from tickwork.store.claim import limited as limited_claims

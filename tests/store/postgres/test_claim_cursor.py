@@ -11,8 +11,8 @@ import pytest
 from tests.store.builders import a_job, claim, claim_one, insert_one, jobs, register, succeeded
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import LOWEST_PRIORITY, NewJob
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency, sequence
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.errors import StoreError
 from tickwork.store.claim.types import ClaimPlan
 from tickwork.store.postgres import PostgresStore
@@ -296,7 +296,7 @@ def test_only_so_many_lanes_are_looked_at_one_by_one_and_those_read_last() -> No
 
 def limited(count: int) -> list[NewJob]:
     """So many under a limit with ten keys, in turn."""
-    return [a_job(job_limits=JobLimits(slots=(LimitUse("some", str(number % 10), 1),))) for number in range(count)]
+    return [a_job(job_limits=JobLimits(uses=(LimitUse("some", str(number % 10), 1),))) for number in range(count)]
 
 
 @pytest.fixture
@@ -359,7 +359,7 @@ def test_where_order_counts_a_late_one_is_not_passed_by(
 ) -> None:
     postgres.limits.declare_limits({"line": sequence("number")})
     first, second, third = (
-        a_job(job_limits=JobLimits(slots=(LimitUse("line", str(number), 1),), sequence=True)) for number in range(3)
+        a_job(job_limits=JobLimits(uses=(LimitUse("line", str(number), 1),), sequence=True)) for number in range(3)
     )
     with psycopg.connect(postgres.url) as slow:
         postgres.insert_jobs([first], slow)

@@ -7,15 +7,15 @@ import pytest
 from tests.store.builders import a_job, claim, claim_one, register, succeeded
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency
 from tickwork.store.claim.types import Candidate, PickRequest, Snapshot
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.claim.round import PostgresClaimTx
 
 
 def with_key(key: str) -> NewJob:
-    return a_job(job_limits=JobLimits(slots=(LimitUse("one", key, 1),)))
+    return a_job(job_limits=JobLimits(uses=(LimitUse("one", key, 1),)))
 
 
 def test_a_round_picks_no_job_of_a_key_that_another_round_took_since_it_looked(

@@ -22,7 +22,7 @@ from tests.store.builders import (
 from tests.store.claim.limits_helpers import limited, take
 from tickwork.core.ids import JobId, WorkerId, created_at
 from tickwork.core.job import JobFilter, JobState, JobView, QueuedReason
-from tickwork.core.limits.lanes import JobLimits
+from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import InvalidInput
 from tickwork.store.base import Store

@@ -28,8 +28,18 @@ from tickwork.core.ids import first_id
 from tickwork.core.job import JobFilter
 from tickwork.core.outcome import Released
 from tickwork.core.retention import Retention
-from tickwork.core.stats.histogram import quantile, step_of_us
-from tickwork.core.stats.rollups import ALL, COUNTS, EVER, KEPT, RollupCounts, begin, fold, minute_of
+from tickwork.core.stats.rollups import (
+    ALL,
+    COUNTS,
+    EVER,
+    KEPT,
+    RollupCounts,
+    begin,
+    fold,
+    minute_of,
+    quantile,
+    step_of_us,
+)
 from tickwork.services import stats_rollup
 from tickwork.services.stats_rollup import StatsRollup
 from tickwork.store.base import Store

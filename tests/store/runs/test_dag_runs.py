@@ -56,9 +56,9 @@ from tickwork.core.dag.graph import (
 )
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobFilter, JobState, MapIndex
-from tickwork.core.job_limits import TaskLimits, encode_task_limits
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import LimitUse, concurrency, read_limits
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import concurrency, read_limits
+from tickwork.core.limits.task_limits import TaskLimits, encode_task_limits
 from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
@@ -72,7 +72,7 @@ ASK = ApprovalStep("?", timeout=SECOND, default="approve")
 TWO_ANSWERS = a_graph(
     a_step("ask", approval=ASK), a_step("ask too", approval=ASK), a_step("a", "ask"), a_step("b", "ask too")
 )
-ONE = JobLimits(slots=(LimitUse("one", "", 1),))
+ONE = JobLimits(uses=(LimitUse("one", "", 1),))
 
 
 def given(value: Any, name: str = "x") -> JsonTemplate:

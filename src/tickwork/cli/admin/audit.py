@@ -9,7 +9,7 @@ import click
 from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import count_of, print_json, print_table, utc
 from tickwork.cli.parse_time import instant
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import click
 
 from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import about, console, count_of, print_json
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.version import VERSION
 
 if TYPE_CHECKING:

@@ -187,8 +187,8 @@ def remove_channel(session: Invocation, /, name: str, as_json: bool) -> None:
 
 
 def _row(view: NotificationView) -> Row:
-    from tickwork.core.duration import format_duration
     from tickwork.core.notify.rule import FILTERS
+    from tickwork.core.text.duration import format_duration
 
     one = view.notification
     of = ", ".join(f"{name} {getattr(one, name)}" for name in FILTERS if getattr(one, name) is not None)

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from tickwork.cli.jobs.job_page import print_fact
 from tickwork.cli.output import ago, console, count_of, print_table, utc
-from tickwork.core.arguments.run_params import told
+from tickwork.core.arguments.stored_signature import told
 from tickwork.core.dag.diff import dag_facts, step_facts
 from tickwork.core.dag.graph import Graph, Step
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.store.dags import DagView
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_json, print_table
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import DagNotFound, InvalidInput
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, pass_session, url_option
-from tickwork.core.access.audited_jobs import told_job
-from tickwork.core.terminal_escape import clean
+from tickwork.core.access.scopes import told_job
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import DagNotFound
 
 if TYPE_CHECKING:
     from tickwork.api.runs import Run
     from tickwork.app import Tickwork
-    from tickwork.core.arguments.run_params import Schema
+    from tickwork.core.arguments.stored_signature import Schema
 
 
 @click.command(
@@ -51,7 +51,7 @@ def run(
     A VALUE is JSON if it can be read as JSON (3, true, [1, 2], "3"), unless the parameter is a text.
     """
     from tickwork.cli.jobs.enqueue import read_arguments, wait_for
-    from tickwork.core.duration import parse_duration
+    from tickwork.core.text.duration import parse_duration
 
     if wait and watch:
         raise click.UsageError("--wait prints the result and --watch the steps: give one of them.")
@@ -100,7 +100,7 @@ def _schema(app: Tickwork, name: str, target: str | None) -> Schema:
 
 def _as_meant(named: dict[str, Any], texts: tuple[str, ...], schema: Schema) -> dict[str, Any]:
     """Return parameters, using the typed text where only that fits: 20261115 may be a text, and 2026 a number."""
-    from tickwork.core.arguments.run_params import fits
+    from tickwork.core.arguments.stored_signature import fits
 
     known = schema.get("properties", {})
     typed = {key: text for key, _, text in (one.partition("=") for one in texts)}

@@ -16,7 +16,7 @@ from tickwork.cli.jobs.job_page import print_fact, shown_json
 from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, utc
 from tickwork.core.dag.overview import StepLine
 from tickwork.core.job import JobState, JobView
-from tickwork.core.terminal_escape import clean, clean_lines
+from tickwork.core.text.terminal_escape import clean, clean_lines
 
 if TYPE_CHECKING:
     from tickwork.cli.output import Row

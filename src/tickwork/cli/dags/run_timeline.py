@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tickwork.cli.output import about, console
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 
 _NAME, _TIMES = 30, 24  # the most columns for names, and the columns after a bar
 _BAR = 60  # when the output is not a terminal

@@ -19,7 +19,7 @@ from tickwork.cli.output import about, console, count_of, rfc3339, state_text
 from tickwork.clock import SystemClock
 from tickwork.core.dag.overview import StepLine
 from tickwork.core.job import JobState
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 
 _LOOK_S = 0.25
 _SHARE = 4  # wait this many times as long as a read took: reading a run with 10,000 steps takes time

@@ -25,7 +25,7 @@ from tickwork.cli.output import (
     state_text,
     utc,
 )
-from tickwork.core.terminal_escape import SHARED, clean, clean_log
+from tickwork.core.text.terminal_escape import SHARED, clean, clean_log
 from tickwork.errors import JobNotFound
 
 if TYPE_CHECKING:

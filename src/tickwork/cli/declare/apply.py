@@ -13,7 +13,7 @@ from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.declare.read_files import print_remarks, read_files, remarks_on, shown_file
 from tickwork.cli.output import count_of, print_json, print_table
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

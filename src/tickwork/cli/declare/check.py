@@ -10,7 +10,7 @@ import click
 from tickwork.cli.command import USAGE, Command, json_option
 from tickwork.cli.declare.read_files import print_remarks, read_file, remarks_on, shown_file
 from tickwork.cli.output import count_of, print_json
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
 def _unknown_tasks(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
     """Yield a warning for each task that neither the Python files nor Tickwork has."""
     from tickwork.core.access.scopes import BUILT_IN
-    from tickwork.declare.problems import meant
+    from tickwork.declare.reader import meant
 
     for task in sorted(found.tasks):
         if task not in known and task not in BUILT_IN and not task.startswith("@"):
@@ -87,7 +87,7 @@ def _unknown_tasks(file: str, found: DeclaredWork, known: Mapping[str, TaskDefin
 
 def _unknown_dags(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
     """Yield a warning for each dag of a schedule or hook that is neither in the file nor in the Python files."""
-    from tickwork.declare.problems import meant
+    from tickwork.declare.reader import meant
 
     dags = [name for name, one in known.items() if one.version is not None]
     for dag in sorted(found.other_dags - set(dags)):

@@ -19,7 +19,7 @@ from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import console, count_of, print_json, print_table
 from tickwork.core.schedule.spec import spec_json
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
     FILE is a trace in WfFormat 1.3 to 1.5, or - for stdin; the output is a file for tickwork apply. Each task becomes a
     step that sleeps. Nothing is stored.
     """
-    from tickwork.core.yaml_loader import write_yaml
+    from tickwork.core.text.yaml_loader import write_yaml
     from tickwork.importers.wfformat import FILE_LIMIT, read_wfformat
 
     trace = read_wfformat(_read(file, FILE_LIMIT), file=_shown(file), scale=scale, name=name)
@@ -146,7 +146,7 @@ def _finish(
     if stored:
         _store(session.app(create=True), imported)
     if as_yaml:
-        from tickwork.declare.export_yaml import specs_as_yaml
+        from tickwork.declare.export import specs_as_yaml
 
         click.echo(specs_as_yaml(imported.specs) if imported.specs else "schedules: {}\n", nl=False)
     elif as_json:
@@ -244,7 +244,7 @@ def _shown(file: str) -> str:
 
 def _local_zone() -> str:
     """Return the time zone of this machine if its name can be determined, else UTC."""
-    from tickwork.core.recurrence.zones.zone import zone_name
+    from tickwork.core.recurrence.zones import zone_name
 
     link = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
     for name in (os.environ.get("TZ", "").removeprefix(":"), link):

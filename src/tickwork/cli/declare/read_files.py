@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.declare.documents import DeclaredWork
-    from tickwork.declare.schedules import Known
+    from tickwork.declare.reader import Known
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _FILE_LIMIT = 16 * 1024 * 1024  # bytes; a dag of 100,000 steps takes less

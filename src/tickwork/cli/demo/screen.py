@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tickwork.cli.demo.watch import DemoSnapshot, NotableJob
 from tickwork.cli.output import STATE_STYLES, about, state_text
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _ENDS = ("succeeded", "failed", "cancelled")

@@ -11,9 +11,9 @@ import click
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, pass_session, url_option
 from tickwork.cli.output import print_json, stored_json
-from tickwork.core.access.audited_jobs import is_sensitive, told_job, told_name
+from tickwork.core.access.scopes import is_sensitive, told_job, told_name
 from tickwork.core.job import IfExists
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidArguments, InvalidOption, WaitTimeout
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def enqueue(
 
     A VALUE is JSON if it can be read as JSON (3, true, [1, 2], "3"), else text.
     """
-    from tickwork.core.duration import parse_duration
+    from tickwork.core.text.duration import parse_duration
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout says how long to --wait: give both.")

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, step_name, stored_json, utc
 from tickwork.core.blob_ref import reference_in
-from tickwork.core.duration import format_duration
 from tickwork.core.job import AttemptView, JobView, WorkerView
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.terminal_escape import clean, clean_lines
+from tickwork.core.limits.job_limits import JobLimits
+from tickwork.core.text.duration import format_duration
+from tickwork.core.text.terminal_escape import clean, clean_lines
 
 if TYPE_CHECKING:
     from tickwork.cli.output import Row
@@ -92,7 +92,7 @@ def _flow(job_limits: JobLimits) -> Iterator[tuple[str, str]]:
             yield name, value
     limits = [
         f"{limit}{f' for {key}' if key else ''}{f', weight {weight:,}' if weight > 1 else ''}"
-        for limit, key, weight in job_limits.slots
+        for limit, key, weight in job_limits.uses
     ]
     if limits:
         yield "limits", "; ".join(limits)

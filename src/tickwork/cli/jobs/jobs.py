@@ -37,7 +37,7 @@ from tickwork.cli.output import (
 )
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
-from tickwork.core.terminal_escape import SHARED, clean, clean_log
+from tickwork.core.text.terminal_escape import SHARED, clean, clean_log
 from tickwork.errors import InvalidInput, JobNotFound
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_s
 from tickwork.cli.limits.gates import lift_gates, put_gate, tell, when_and_why
 from tickwork.cli.limits.limits import change_limit, read_rule, rule_options
 from tickwork.cli.output import about, count_of, plain, print_json, print_table
-from tickwork.core.autoscale import QueueLoad
 from tickwork.core.limits.gates import read_until
+from tickwork.core.workers.autoscale import QueueLoad
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork

@@ -18,7 +18,7 @@ from tickwork.cli.command import FAILURE, Command, Invocation, pass_session, url
 from tickwork.cli.processes.child_process import ChildProcess, stop_event
 from tickwork.cli.processes.server import TOKEN
 from tickwork.cli.processes.worker import BUILTIN
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 
 LOOK_S = 0.5
 DRAIN_S, INSIST_S = 3.0, 3.0  # with the time to kill, this is below the promised ten seconds

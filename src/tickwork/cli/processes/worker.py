@@ -27,7 +27,7 @@ from tickwork.cli.command import (
 from tickwork.cli.processes.child_process import end_with_parent
 
 if TYPE_CHECKING:
-    from tickwork.core.autoscale import AutoscaleRange
+    from tickwork.core.workers.autoscale import AutoscaleRange
     from tickwork.store.base import Store
     from tickwork.worker.ipc.protocol import Hello
     from tickwork.worker.supervisor import SupervisorOptions
@@ -188,9 +188,9 @@ def _options(
     health: str | None,
 ) -> SupervisorOptions:
     """Return the supervisor's options from those of the command. Raises InvalidOption."""
-    from tickwork.core.autoscale import read_processes
-    from tickwork.core.duration import parse_duration
-    from tickwork.core.placement.needs import read_offer
+    from tickwork.core.placement import read_offer
+    from tickwork.core.text.duration import parse_duration
+    from tickwork.core.workers.autoscale import read_processes
     from tickwork.worker.process.children import ChildLimits
     from tickwork.worker.process.cpu_count import usable_cpus
     from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues

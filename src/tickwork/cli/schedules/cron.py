@@ -11,7 +11,7 @@ import click
 from tickwork.cli.command import Group, json_option
 from tickwork.cli.declare.read_files import print_remarks
 from tickwork.cli.output import ago, console, print_json, print_table
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tickwork.cli.output import Row
     from tickwork.core.recurrence.cron import Cron
-    from tickwork.core.schedule.preview import PreviewedOccurrence
+    from tickwork.core.schedule.upcoming import PreviewedOccurrence
 
 _ODD = "bold yellow"  # a day on which clocks change
 
@@ -60,7 +60,7 @@ def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: 
     """Say in words when EXPRESSION is due, and list the next times. Days on which clocks change are marked."""
     from tickwork.clock import SystemClock
     from tickwork.core.recurrence.cron import cron as make
-    from tickwork.core.schedule.preview import preview
+    from tickwork.core.schedule.upcoming import preview
     from tickwork.store.rows.instants import from_us
 
     rule = make(expression, tz=tz, dialect=dialect, dst=dst, name=name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
-    from tickwork.core.hooks.hook import Delivery
+    from tickwork.core.hooks import Delivery
     from tickwork.store.admin.hooks import HookView
 
 _PAGE = 1000
@@ -75,7 +75,7 @@ def _row(view: HookView) -> Row:
 @pass_session
 def show(session: Invocation, /, name: str, as_json: bool) -> None:
     """Show a hook, and the outcome of the last messages that it received."""
-    from tickwork.core.yaml_loader import write_yaml
+    from tickwork.core.text.yaml_loader import write_yaml
     from tickwork.declare.export import declared_hook
 
     app = session.app()

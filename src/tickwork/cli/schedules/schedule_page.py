@@ -12,10 +12,10 @@ from rich.text import Text
 
 from tickwork.cli.jobs.job_page import print_fact, shown_json
 from tickwork.cli.output import ago, console, print_table, state_text, utc
-from tickwork.core.duration import format_duration
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.spec import spec_json
-from tickwork.core.terminal_escape import clean
+from tickwork.core.text.duration import format_duration
+from tickwork.core.text.terminal_escape import clean
 from tickwork.store.schedules import FireView, ScheduleView
 
 if TYPE_CHECKING:

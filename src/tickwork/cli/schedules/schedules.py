@@ -128,7 +128,7 @@ def next_dues(session: Invocation, /, name: str, count: int, as_json: bool) -> N
     """Say when a schedule is next due. Days on which clocks change are marked."""
     from zoneinfo import ZoneInfo
 
-    from tickwork.core.schedule.preview import clock_change
+    from tickwork.core.schedule.upcoming import clock_change
 
     app = session.app()
     schedule, now = app.schedules[name], app.store.now()
@@ -150,7 +150,7 @@ def _because(schedule: Schedule) -> str:
 
 
 def _change(zone: str, due: datetime) -> str:
-    from tickwork.core.schedule.preview import clock_change
+    from tickwork.core.schedule.upcoming import clock_change
 
     return clock_change(zone, due) or ""
 

@@ -1,4 +1,4 @@
-"""Scopes, roles, names of keys and users, and API tokens."""
+"""Scopes, roles, names of keys and users, API tokens, and which facts of enqueued jobs the audit log records."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
+
+from tickwork.core.job import JobView, NewJob
 from tickwork.errors import InvalidInput
 
 
@@ -133,3 +136,29 @@ def read_secret_name(given: str) -> str:
             f"begins with no digit. Nothing was stored."
         )
     return given
+
+
+def is_sensitive(job: NewJob) -> bool:
+    """Return whether a job runs a command, gets secrets by its arguments, replaces another job, or is a run.
+
+    For all other jobs the creator is stored only with the job.
+    """
+    if job.task == RUNS_COMMANDS or job.if_exists == "replace" or job.version is not None:
+        return True
+    return job.task in BUILT_IN and b'"secrets"' in job.args
+
+
+def told_name(job: NewJob, id: str) -> str:
+    """Return the target name in the audit log of an enqueued job.
+
+    `id` is the stored job, which may be an existing one.
+    """
+    return f"job:{id}" if job.version is None else f"run {id}"
+
+
+def told_job(view: JobView | None) -> dict[str, Any] | None:
+    """Return the facts of a job in the audit log: what it runs, with which arguments, and who created it."""
+    if view is None:
+        return None
+    said = {"task": view.task, "args": msgspec.json.decode(view.args), "queue": view.queue, "key": view.key}
+    return {**said, "creator": view.creator}

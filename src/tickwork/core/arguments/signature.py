@@ -24,11 +24,9 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
-from tickwork.core.arguments.batch_hints import one_of_many, result_of_one
-from tickwork.core.arguments.fast_encode import PLAIN, FastEncoder
 from tickwork.core.arguments.json_types import JsonTypes
 from tickwork.core.arguments.payload import BLOB_LIMIT, PAYLOAD_LIMIT, from_wire, seal, too_large
-from tickwork.core.arguments.roundtrip import difference
+from tickwork.core.arguments.roundtrip import PLAIN, FastEncoder, difference
 from tickwork.core.arguments.type_hints import (
     BY_NAME,
     BY_POSITION,
@@ -39,7 +37,9 @@ from tickwork.core.arguments.type_hints import (
     globals_of,
     inspect_signature,
     name_of,
+    one_of_many,
     reads_null,
+    result_of_one,
     struct_of,
 )
 from tickwork.core.arguments.unstorable import INT_MAX, INT_MIN, Flaw, brief, find_flaw

@@ -3,12 +3,17 @@
 The module is pure except for `look`, which fetches rows of the run when they are needed: the rows of the steps that
 ended and of their children. The cost therefore follows the out-degree of the steps. The caller has locked the run, and
 stores the rows that were touched.
+
+When all parents of a step have ended, its join rule decides whether it runs. An end counts as succeeded, failed or
+skipped. Failed covers every reason why a step did not do its work: failed, expired, cancelled, dropped, and skipped
+because a step upstream failed. A step that a branch or its own rule skipped counts as skipped.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -16,8 +21,7 @@ import msgspec
 from msgspec import Raw
 
 from tickwork.core.blob_ref import Load, Unfillable
-from tickwork.core.dag.graph import Graph, Step, steps_in
-from tickwork.core.dag.join import StepEnd, judge
+from tickwork.core.dag.graph import Graph, RunIf, Step, steps_in
 from tickwork.core.dag.step_inputs import (
     NO_RESULTS,
     StepResults,
@@ -32,6 +36,36 @@ from tickwork.core.dag.step_inputs import (
     wanted_by,
 )
 from tickwork.core.job import JobState, NewJob
+
+
+class StepEnd(StrEnum):
+    """How the end of a step counts for its children."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+def judge(run_if: RunIf, succeeded: int, failed: int, skipped: int) -> StepEnd | None:
+    """Return None if a step may run, else how its skip counts for its children.
+
+    `succeeded`, `failed` and `skipped` are the numbers of its parents that ended in that way.
+    """
+    match run_if:
+        case "all_done" | "always":
+            return None
+        case "any_failed":
+            return None if failed else StepEnd.SKIPPED
+        case "any_succeeded":
+            may_run = succeeded > 0
+        case "none_failed":
+            may_run = failed == 0
+        case "all_succeeded":
+            may_run = failed == 0 and skipped == 0
+    if may_run:
+        return None
+    return StepEnd.FAILED if failed else StepEnd.SKIPPED
+
 
 WAITING, OPEN, SKIPPED = "waiting", "open", "skipped"
 

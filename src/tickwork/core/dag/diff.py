@@ -12,10 +12,10 @@ import msgspec
 from tickwork.core.blob_ref import Path
 from tickwork.core.dag.graph import Graph, JsonTemplate, Map, Placeholder, Step, Template
 from tickwork.core.dag.graph_view import condition_text, expression_text
-from tickwork.core.duration import format_duration
-from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.limits.limits import Shared
+from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.core.retry import RetryPolicy
+from tickwork.core.text.duration import format_duration
 
 Facts = dict[str, Any]  # JSON's own types
 

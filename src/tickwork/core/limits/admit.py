@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tickwork.core.ids import JobId
-from tickwork.core.limits import gcra
-from tickwork.core.limits.limits import Bound, Concurrency, LimitKey, LimitUse, Rate
+from tickwork.core.limits import rate_counters
+from tickwork.core.limits.job_limits import LimitKey, LimitUse
+from tickwork.core.limits.limits import Bound, Concurrency, Rate
 
 
 class AdmitRequest(NamedTuple):
     """A candidate: a job that is next in the order of its queue."""
 
     id: JobId
-    slots: tuple[LimitUse, ...]
+    uses: tuple[LimitUse, ...]
     run_at_us: int = 0
 
 
@@ -43,7 +44,7 @@ class LimitSnapshot(NamedTuple):
         """Return how much weight may start now; that much parked weight is worth returning to the queue."""
         if isinstance(self.bound, Concurrency):
             return max(0, self.bound.capacity - self.live)
-        return gcra.room(self.arrival_us, self.bound.interval_us, self.bound.burst, now_us)
+        return rate_counters.room(self.arrival_us, self.bound.interval_us, self.bound.burst, now_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def admit(
     `takes` decides whether a candidate that may start is wanted; if not, it is neither admitted nor refused.
     """
     keepers = {name: _LimitAdmission(name, limit_snapshot, now_us) for name, limit_snapshot in limit_snapshots.items()}
-    wants = [(candidate, _wanted(candidate.slots, keepers)) for candidate in candidates]
+    wants = [(candidate, _wanted(candidate.uses, keepers)) for candidate in candidates]
     if any(keeper.is_in_order for keeper in keepers.values()):
         _line_up(wants)
     admitted: list[JobId] = []
@@ -129,7 +130,9 @@ class _LimitAdmission:
         self._interval_us = 0
         if isinstance(limit_snapshot.bound, Rate):
             self._interval_us = limit_snapshot.bound.interval_us
-            self.arrival_us = gcra.settled(self.arrival_us, self._interval_us, limit_snapshot.bound.burst, now_us)
+            self.arrival_us = rate_counters.settled(
+                self.arrival_us, self._interval_us, limit_snapshot.bound.burst, now_us
+            )
         self.moved = self.arrival_us != limit_snapshot.arrival_us
         self._live = limit_snapshot.live
         self._now_us = now_us
@@ -144,7 +147,7 @@ class _LimitAdmission:
             opens_at_us = None
             fits = self._live + weight <= self._bound.capacity and self._is_first(candidate)
         else:
-            opens_at_us = gcra.opens_at_us(self.arrival_us, weight, self._interval_us, self._bound.burst)
+            opens_at_us = rate_counters.opens_at_us(self.arrival_us, weight, self._interval_us, self._bound.burst)
             opens_at_us = max(opens_at_us, self._closed_until_us)
             fits = opens_at_us <= self._now_us
         return None if fits and not self._is_closed else Refusal(candidate.id, self.name, opens_at_us)
@@ -159,7 +162,7 @@ class _LimitAdmission:
         if isinstance(self._bound, Concurrency):
             self._live += weight
         else:
-            self.arrival_us = gcra.arrival_after(self.arrival_us, weight, self._interval_us, self._now_us)
+            self.arrival_us = rate_counters.arrival_after(self.arrival_us, weight, self._interval_us, self._now_us)
             self.moved = True
 
     def _is_first(self, candidate: AdmitRequest) -> bool:
@@ -171,14 +174,14 @@ class _LimitAdmission:
 _Wanted = list[tuple[_LimitAdmission, int]]
 
 
-def _wanted(slots: Sequence[LimitUse], keepers: Mapping[LimitKey, _LimitAdmission]) -> _Wanted:
+def _wanted(uses: Sequence[LimitUse], keepers: Mapping[LimitKey, _LimitAdmission]) -> _Wanted:
     """Return each limit once, with the total weight that a candidate uses of it."""
-    if len(slots) == 1:
-        keeper = keepers.get(slots[0].limit_key)
-        return [] if keeper is None else [(keeper, slots[0].weight)]
+    if len(uses) == 1:
+        keeper = keepers.get(uses[0].limit_key)
+        return [] if keeper is None else [(keeper, uses[0].weight)]
     weights: dict[LimitKey, int] = {}
-    for slot in slots:
-        weights[slot.limit_key] = weights.get(slot.limit_key, 0) + slot.weight
+    for use in uses:
+        weights[use.limit_key] = weights.get(use.limit_key, 0) + use.weight
     return [(keepers[name], weight) for name, weight in weights.items() if name in keepers]
 
 

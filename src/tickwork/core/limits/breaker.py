@@ -13,13 +13,12 @@ from typing import Literal
 
 import msgspec
 
-from tickwork.core.duration import format_duration
 from tickwork.core.ids import JobId
 from tickwork.core.limits.limit_keys import read_key
 from tickwork.core.limits.limits import Bound
-from tickwork.core.limits.sliding_counter import SlidingCounter
+from tickwork.core.limits.rate_counters import SlidingCounter
 from tickwork.core.option_parsing import LARGEST, read_span, read_whole, to_us
-from tickwork.core.versioned_json import VersionedJson
+from tickwork.core.text.duration import format_duration
 
 _SHORTEST = timedelta(seconds=1)
 _LONGEST = timedelta(days=1)
@@ -81,10 +80,6 @@ class BreakerState(msgspec.Struct, frozen=True, array_like=True):
             return None
         until_us = self.open_until_us if self.probe is None else self.probe_until_us
         return until_us if now_us < until_us else None
-
-
-BREAKERS = VersionedJson("breaker", msgspec.json.Decoder(Breaker))
-BREAKER_STATES = VersionedJson("breaker_state", msgspec.json.Decoder(BreakerState))
 
 
 def start(rule: Breaker, state: BreakerState, job: JobId, now_us: int) -> BreakerState | None:

@@ -20,7 +20,6 @@ import msgspec
 from tickwork.core.limits.limit_keys import key_text, read_key, shortened
 from tickwork.core.limits.limits import Bound, Concurrency, Rate
 from tickwork.core.option_parsing import read_span
-from tickwork.core.versioned_json import VersionedJson
 
 _SHORTEST = timedelta(milliseconds=1)
 _LONGEST = timedelta(days=365)
@@ -67,11 +66,8 @@ class Throttle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
         _check_key(self.key)
 
 
-HABITS = VersionedJson("habit", msgspec.json.Decoder(Debounce | Throttle))
-
-
 def options_of(
-    habit: Debounce | Throttle,
+    merging: Debounce | Throttle,
     task: str,
     arguments: Mapping[str, Any],
     tenant: str | None = None,
@@ -81,23 +77,23 @@ def options_of(
 
     Raises InvalidArguments if the value of the key cannot be a key.
     """
-    text = key_text(habit.key, arguments, tenant, labels)
-    if isinstance(habit, Debounce):
-        return {"key": shortened(f"debounce:{task}:{text}"), "if_exists": "follow", "delay": habit.wait}
-    if habit.trailing:
+    text = key_text(merging.key, arguments, tenant, labels)
+    if isinstance(merging, Debounce):
+        return {"key": shortened(f"debounce:{task}:{text}"), "if_exists": "follow", "delay": merging.wait}
+    if merging.trailing:
         return {"key": shortened(f"throttle:{task}:{text}"), "if_exists": "follow"}
-    return {"key": shortened(f"throttle:{task}:{text}"), "key_for": habit.period}
+    return {"key": shortened(f"throttle:{task}:{text}"), "key_for": merging.period}
 
 
-def limits_of(habit: Debounce | Throttle | None, task: str) -> tuple[Bound, ...]:
+def limits_of(merging: Debounce | Throttle | None, task: str) -> tuple[Bound, ...]:
     """Return the limits that implement a debounce or throttle: following jobs run one at a time, in order."""
-    if habit is None or (isinstance(habit, Throttle) and not habit.trailing):
+    if merging is None or (isinstance(merging, Throttle) and not merging.trailing):
         return ()
-    kind = "debounce" if isinstance(habit, Debounce) else "throttle"
-    line = Concurrency(name=f"task:{task}#{kind}", key=habit.key, capacity=1, in_order=True)
-    if isinstance(habit, Debounce):
+    kind = "debounce" if isinstance(merging, Debounce) else "throttle"
+    line = Concurrency(name=f"task:{task}#{kind}", key=merging.key, capacity=1, in_order=True)
+    if isinstance(merging, Debounce):
         return (line,)
-    pace = Rate(name=f"task:{task}#throttle-rate", key=habit.key, count=1, period=habit.period, burst=0)
+    pace = Rate(name=f"task:{task}#throttle-rate", key=merging.key, count=1, period=merging.period, burst=0)
     return line, pace
 
 

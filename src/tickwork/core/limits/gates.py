@@ -2,7 +2,7 @@
 
 A gate selects jobs by task, queue, tenant, collection and label; if it names several, all of them must match. If
 several gates match a job, drop comes before pause, then divert, then slow. A gate ends by itself at `until`; no process
-has to lift it.
+has to lift it. A *hold* is the reason why a waiting job is held: a limit key with its rule, or a gate.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from tickwork.core.ids import JobId
+from tickwork.core.limits.breaker import Rule
+from tickwork.core.limits.job_limits import LimitKey
 from tickwork.core.limits.limits import Rate, rate
-from tickwork.core.option_parsing import nearest, read_span, read_text, shown, to_us
+from tickwork.core.option_parsing import VersionedJson, nearest, read_span, read_text, shown, to_us
 from tickwork.core.recurrence.rule import read_instant
-from tickwork.core.recurrence.zones.zone import EPOCH
-from tickwork.core.versioned_json import VersionedJson
+from tickwork.core.recurrence.zones import EPOCH
 from tickwork.errors import InvalidOption
 
 Kind = Literal["drop", "pause", "divert", "slow"]  # in order of precedence: the first kind with a matching gate decides
@@ -196,3 +198,23 @@ _READERS: dict[str, Callable[[str, Any, int], Any]] = {
     "rate": _pace,
     "to": _text,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A hold on a waiting job: the limit key, its rule, when it opens by itself, and its current holders.
+
+    `live` is the weight of the live leases, and `holders` are some of their jobs. `ahead` is the number of jobs that
+    wait before this one. `head` is the job of a sequence that goes before it, has started, and waits for its next
+    attempt, due at `head_due`.
+    """
+
+    held_by: LimitKey
+    rule: Rule | None
+    gate: Gate | None
+    opens_at: datetime | None
+    live: int
+    holders: tuple[JobId, ...]
+    ahead: int
+    head: JobId | None = None
+    head_due: datetime | None = None

@@ -1,4 +1,4 @@
-"""Lanes: the parts of a queue's order, and the flow-control data that a job carries.
+"""Lanes: the parts of a queue's order.
 
 A *lane* is a section of the queue's order, stored by name. A plain job is in the lane that has its queue's name. A job
 that has JobLimits is in a lane by its queue, needs, sticky group and tenant, so that claims can choose between these. A
@@ -11,41 +11,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, limit_key_of, limit_key_text
+from tickwork.core.placement import group_of
 
-from tickwork.core.limits.limits import LimitKey, LimitUse
-from tickwork.core.placement.sticky import group_of
-
-_KEY_SIGN = "\x1e"
 _HOME_SIGN = "\x1f"
 _ORDER_SIGN = "!"
 _GROUP_SIGN = "@"
 SEQUENCE_PRIORITY = 5
 _RETURNED_PRIORITY = 4
-
-
-class Broadcast(msgspec.Struct, frozen=True, array_like=True):
-    """The number of a job within a broadcast: `index` is from 0 to `total` - 1."""
-
-    index: int
-    total: int
-
-
-class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The flow-control data of a job: its limit uses, its tenant, and its needs (see placement).
-
-    `sequence`: one of the limits runs its jobs in order. `diverted`: a gate has moved it to another queue, which
-    happens once. `broadcast`: it is one job of a broadcast. `spot`: the spot of its sticky key, if it has one (see
-    sticky).
-    """
-
-    slots: tuple[LimitUse, ...] = ()
-    tenant: str | None = None
-    needs: str = ""
-    sequence: bool = False
-    diverted: bool = False
-    broadcast: Broadcast | None = None
-    spot: int | None = None
 
 
 class Lane(NamedTuple):
@@ -106,17 +79,6 @@ def held_lane(held_by: LimitKey, home: str) -> str:
 def held_prefix(held_by: LimitKey) -> str:
     """Return the prefix of all lanes of a limit key."""
     return f":{limit_key_text(held_by)}{_HOME_SIGN}"
-
-
-def limit_key_text(limit_key: LimitKey) -> str:
-    """Return the text under which a limit key is stored."""
-    return f"{limit_key.limit}{_KEY_SIGN}{limit_key.key}"
-
-
-def limit_key_of(name: str) -> LimitKey:
-    """Return the limit key that is stored under this text."""
-    limit, _, key = name.rpartition(_KEY_SIGN)
-    return LimitKey(limit, key)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,7 +1,7 @@
 """Concurrency and rate limits: how many jobs may run at once or start within a period, for each key.
 
 A limit is a value that is declared with a task or a queue and stored, so that it can be changed while jobs wait. At
-enqueue, a job gets its *limit uses* (`slots`): the limits that apply to it, its key under each, and its weight there.
+enqueue, a job gets its *limit uses*: the limits that apply to it, its key under each, and its weight there.
 Usage is derived from live leases and never kept in a counter that could drift.
 
 A limit without a name belongs to its owner, as `task:sync_account#1`; limits with the same name are one limit, which
@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from tickwork.core.duration import format_duration, parse_duration
+from tickwork.core.limits.job_limits import LimitUse
 from tickwork.core.limits.limit_keys import bound_key, key_text, parameter_of, read_key, weight_of
 from tickwork.core.option_parsing import LARGEST, read_text, read_whole, shown, to_us
-from tickwork.core.versioned_json import VersionedJson
+from tickwork.core.text.duration import format_duration, parse_duration
 from tickwork.errors import InvalidArguments, InvalidInput, InvalidOption
 
 _SHORTEST_INTERVAL_US = 100
@@ -155,32 +154,6 @@ class Shared(LimitValue, frozen=True, tag="shared", kw_only=True):
 
 Bound = Concurrency | Rate
 AnyLimit = Concurrency | Rate | Shared
-LIMITS = VersionedJson("limits", msgspec.json.Decoder(tuple[AnyLimit, ...]))
-
-
-class LimitKey(NamedTuple):
-    """A limit and one key under it: the unit in which limits are locked and jobs are held."""
-
-    limit: str
-    key: str
-
-
-class LimitUse(NamedTuple):
-    """The weight that a job takes under a limit key while it runs; under a rate, when it starts."""
-
-    limit: str
-    key: str
-    weight: int
-
-    @property
-    def limit_key(self) -> LimitKey:
-        return _passage(self.limit, self.key)
-
-
-@lru_cache(maxsize=16_384)
-def _passage(limit: str, key: str) -> LimitKey:
-    """Cached, because claims call it very often."""
-    return LimitKey(limit, key)
 
 
 def read_limits(owner: str, given: Any, parameters: Collection[str] | None = None) -> tuple[AnyLimit, ...]:
@@ -199,7 +172,7 @@ def read_limits(owner: str, given: Any, parameters: Collection[str] | None = Non
     return limits
 
 
-def slots_of(
+def limit_uses(
     limits: Iterable[AnyLimit], arguments: Mapping[str, Any], tenant: str | None = None, labels: Sequence[str] = ()
 ) -> tuple[LimitUse, ...]:
     """Return the limit uses of a job under limits that `read_limits` has named.
@@ -207,10 +180,10 @@ def slots_of(
     `arguments` is the JSON of its arguments by parameter name, defaults included. Raises InvalidArguments for an
     invalid key or weight, and for a job that is too heavy ever to start.
     """
-    return tuple(_slot(limit, arguments, tenant, labels) for limit in limits)
+    return tuple(_limit_use(limit, arguments, tenant, labels) for limit in limits)
 
 
-def _slot(limit: AnyLimit, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> LimitUse:
+def _limit_use(limit: AnyLimit, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> LimitUse:
     weight = weight_of(limit.weight, arguments)
     if weight > limit.heaviest:
         raise InvalidArguments(f"{_too_heavy(limit, weight)} The job could never start, and was not stored.")

@@ -11,8 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from tickwork.core.notify.matching import AlertCase
-from tickwork.core.notify.rule import Notification
+from tickwork.core.notify.rule import AlertCase, Notification
 
 EXAMPLES = 5
 KNOWN_LIMIT = 1000

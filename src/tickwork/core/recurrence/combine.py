@@ -12,12 +12,12 @@ from typing import cast
 
 import msgspec
 
-from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.recurrence.interval import After, At, Every
 from tickwork.core.recurrence.rrule import Rrule
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
-from tickwork.core.recurrence.zones.zone import EPOCH, TICK
+from tickwork.core.recurrence.zones import EPOCH, TICK
 from tickwork.errors import InvalidOption
 
 _PARTS_LIMIT = 50

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, NamedTuple, NoReturn, get_args
 
-from tickwork.core.recurrence.hash_spread import spread
+from tickwork.core.recurrence.rule import spread
 from tickwork.errors import InvalidOption
 
 Dialect = Literal["standard", "quartz", "aws"]

@@ -1,20 +1,90 @@
-"""`rrule(...)`: recurrence rules of RFC 5545 (iCalendar) in a time zone, with the DST rules of cron."""
+"""`rrule(...)`: recurrence rules of RFC 5545 (iCalendar) in a time zone, with the DST rules of cron.
+
+A rule describes itself in words: "Every month on the last Friday at 17:00".
+"""
 
 from __future__ import annotations
 
+from calendar import day_name, month_name
+from collections.abc import Iterable
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
 import msgspec
+from cronsim.explain import join, ordinal
 
-from tickwork.core.recurrence.rrule_describe import rrule_in_words
-from tickwork.core.recurrence.rrule_parser import read_recurrence, read_rrule
-from tickwork.core.recurrence.rrule_search import RruleSearch, rrule_walls
+from tickwork.core.recurrence import zones
+from tickwork.core.recurrence.rrule_parser import RruleText, Weekday, read_recurrence, read_rrule
+from tickwork.core.recurrence.rrule_search import RruleSearch, completed, rrule_walls, times_in
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, read_instant
-from tickwork.core.recurrence.zones import wall_time
-from tickwork.core.recurrence.zones.wall_time import Dst, check_dst
-from tickwork.core.recurrence.zones.zone import EPOCH, stretch_at, zone_name
+from tickwork.core.recurrence.zones import EPOCH, Dst, check_dst, stretch_at, zone_name
 from tickwork.errors import InvalidOption
+
+_PERIODS = {
+    "YEARLY": "year",
+    "MONTHLY": "month",
+    "WEEKLY": "week",
+    "DAILY": "day",
+    "HOURLY": "hour",
+    "MINUTELY": "minute",
+    "SECONDLY": "second",
+}
+_TIMES_SHOWN = 6
+
+
+def rrule_in_words(rule: RruleText, start: datetime) -> str:
+    """Describe when a rule that begins at `start` is due."""
+    whole = completed(rule, start)
+    period = _PERIODS[rule.freq]
+    parts = [
+        f"Every {period}" if rule.interval == 1 else f"Every {rule.interval} {period}s",
+        _said("in", [month_name[month] for month in whole.months]),
+        _said("in week", whole.weeks),
+        _said("on day", whole.year_days, " of the year"),
+        _said("on", [_month_day(day) for day in whole.month_days]),
+        _said("on", [_weekday(weekday) for weekday in whole.weekdays]),
+        _times(whole, start),
+        _said("(of these only the", [_nth(position) for position in whole.positions], ")"),
+    ]
+    return " ".join(filter(None, parts)) + _end(rule)
+
+
+def _said(lead: str, values: Iterable[object], tail: str = "") -> str:
+    """Return a list of values in words; an empty text without values."""
+    shown = [str(value) for value in values]
+    return f"{lead} {join(shown)}{tail}" if shown else ""
+
+
+def _nth(number: int) -> str:
+    if number > 0:
+        return ordinal(number)
+    return "last" if number == -1 else f"{ordinal(-number)} last"
+
+
+def _month_day(day: int) -> str:
+    return f"day {day}" if day > 0 else f"the {_nth(day)} day"
+
+
+def _weekday(weekday: Weekday) -> str:
+    return f"the {_nth(weekday.nth)} {day_name[weekday.day]}" if weekday.nth else day_name[weekday.day]
+
+
+def _times(rule: RruleText, start: datetime) -> str:
+    """Describe the times of day, abbreviated if there are more than _TIMES_SHOWN."""
+    if rule.freq in {"HOURLY", "MINUTELY", "SECONDLY"}:
+        parts = (("at hour", rule.hours), ("at minute", rule.minutes), ("at second", rule.seconds))
+        return " ".join(filter(None, (_said(lead, values) for lead, values in parts)))
+    times = times_in(rule, start)
+    if len(times) > _TIMES_SHOWN:
+        return f"at {len(times)} times from {times[0].isoformat()} to {times[-1].isoformat()}"
+    return _said("at", [time.isoformat("seconds" if time.second else "minutes") for time in times])
+
+
+def _end(rule: RruleText) -> str:
+    if rule.count is not None:
+        return f", {rule.count} times"
+    return "" if rule.until is None else f", until {rule.until.isoformat(' ', 'seconds')}"
+
 
 _EPOCH_WALL = EPOCH.replace(tzinfo=None)
 
@@ -67,20 +137,20 @@ class Rrule(RuleValue, frozen=True, tag="rrule", kw_only=True):
         return msgspec.structs.replace(self, start=_wall("start", start, self.tz))
 
     def first_after(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        return wall_time.first_after(_walls(self.rule, self.start, self.tz), self.tz, self.dst, instant)
+        return zones.first_after(_walls(self.rule, self.start, self.tz), self.tz, self.dst, instant)
 
     def last_before(self, instant: datetime, calendars: Calendars = NO_CALENDARS) -> datetime | None:
-        return wall_time.last_before(_walls(self.rule, self.start, self.tz), self.tz, self.dst, instant)
+        return zones.last_before(_walls(self.rule, self.start, self.tz), self.tz, self.dst, instant)
 
     @property
     def idle_dst(self) -> str | None:
-        return wall_time.idle_dst(self.tz, self.dst, _walls(self.rule, self.start, self.tz).follows_real_time)
+        return zones.idle_dst(self.tz, self.dst, _walls(self.rule, self.start, self.tz).follows_real_time)
 
     def explain(self) -> str:
         words = rrule_in_words(read_rrule(self.rule, self.tz), self.start or _EPOCH_WALL)
         since = "" if self.start is None else f", from {self.start.isoformat(' ', 'minutes')}"
         follows_real_time = _walls(self.rule, self.start, self.tz).follows_real_time
-        return f"{words}{since}, {self.tz}{wall_time.dst_in_words(self.tz, self.dst, follows_real_time)}"
+        return f"{words}{since}, {self.tz}{zones.dst_in_words(self.tz, self.dst, follows_real_time)}"
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from tickwork.core.recurrence.zones.zone import EPOCH, HORIZON, stretch_at, zone_name
+from tickwork.core.recurrence.zones import EPOCH, HORIZON, stretch_at, zone_name
 from tickwork.errors import InvalidOption
 
 _TEXT_LIMIT = 2000

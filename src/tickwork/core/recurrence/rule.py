@@ -2,13 +2,14 @@
 
 A rule is a value: immutable, comparable, and stored as JSON. It never reads a clock; callers pass an instant. Named
 calendars are in the store, so that editing a calendar moves the occurrences of every schedule that uses it; they are
-passed in too.
+passed in too. Spreading is deterministic: by a hash, the same key gives the same number on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from tickwork.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from tickwork.core.recurrence.calendars.calendar import Calendar
+    from tickwork.core.recurrence.calendar import Calendar
 
 Calendars = Mapping[str, "Calendar"]
 NO_CALENDARS: Calendars = {}
@@ -92,3 +93,8 @@ def read_instant(what: str, value: Any) -> datetime:
     if not 1970 <= value.year < 8000:
         raise InvalidOption(f"{what} is {value.isoformat()}; it must be in the years 1970 to 7999.")
     return value.astimezone(UTC)
+
+
+def spread(key: str, size: int) -> int:
+    """Return a number from 0 to `size` - 1, spread evenly over keys."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) % size

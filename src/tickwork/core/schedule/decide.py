@@ -17,10 +17,9 @@ from functools import lru_cache
 import msgspec
 
 from tickwork.core.recurrence.combine import all_of, except_on
-from tickwork.core.recurrence.hash_spread import spread
 from tickwork.core.recurrence.interval import After
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
-from tickwork.core.recurrence.zones.zone import TICK
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, spread
+from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.due import due_now, look_from, period
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence

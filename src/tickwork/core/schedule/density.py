@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.combine import AllOf
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.recurrence.interval import After, Every
 from tickwork.core.recurrence.rule import Calendars, RuleValue
-from tickwork.core.recurrence.zones.zone import TICK, stretch_at
+from tickwork.core.recurrence.zones import TICK, stretch_at
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.core.schedule.state import ScheduleState

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
-from tickwork.core.recurrence.zones.zone import TICK
+from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.state import ScheduleState
 

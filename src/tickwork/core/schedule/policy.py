@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tickwork.core.duration import parse_duration
-from tickwork.core.recurrence.calendars.calendar import Calendar
+from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.combine import ExceptOn
 from tickwork.core.recurrence.rule import read_instant
+from tickwork.core.text.duration import parse_duration
 from tickwork.errors import InvalidOption
 
 Catchup = Literal["all", "latest", "none"]

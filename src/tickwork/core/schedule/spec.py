@@ -1,8 +1,12 @@
-"""Schedule specs: the complete definition of a schedule as one value.
+"""Schedule specs: the complete definition of a schedule as one value, and the merge of a declaration with edits.
 
 Decorators, `app.schedule(...)`, YAML files and importers all produce specs, and stores keep them as JSON. The options
 of the schedule's jobs include only those that differ from their task; all others are taken from the task, which may
 change, when a job is made.
+
+A schedule that code declares is merged three ways: edits made at run time are kept, changes made in code are applied.
+Each field has three values: the last declaration, the stored value, and the new declaration. A field that code changed
+takes the new value; a field that was edited at run time, and that code did not change, keeps the stored value.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.job_limits import decode_task_limits
 from tickwork.core.job_options import Options, read_option, schedule_name
+from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.core.recurrence.combine import AnyRule, named
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.decide import rule_of
@@ -148,7 +152,7 @@ def job_template(target: str, args: str, said: ScheduledJobOptions, definition: 
     options = replace(Options.of_task(target, definition), **over)
     task_limits = decode_task_limits(None if definition is None else definition.task_limits)
     stamp = options.stamp(
-        target, msgspec.structs.replace(task_limits, habit=None)
+        target, msgspec.structs.replace(task_limits, merging=None)
     )  # debounce and throttle are keys, too
     (job,) = options.new_jobs(target, [(JobId(""), args.encode())], stamp)
     if definition is None:
@@ -201,3 +205,34 @@ def decode_spec(text: str) -> ScheduleSpec:
             f"a stored schedule has version {stored.version}; this Tickwork reads {_VERSION}. Update it."
         )
     return stored.spec
+
+
+_NESTED = ("policies", "options")  # structs, whose fields are merged one by one
+
+
+def merge(base: ScheduleSpec | None, current: ScheduleSpec, declared: ScheduleSpec) -> ScheduleSpec:
+    """Return a stored schedule merged with its new declaration. Without a base, it is the first declaration.
+
+    If an edit and the declaration are not valid together, such as a jitter and a window, the declaration wins.
+    """
+    if base is None:
+        return declared
+    before, stored, said = (msgspec.structs.asdict(spec) for spec in (base, current, declared))
+    try:
+        merged = {name: _merge(before[name], stored[name], said[name], nested=name in _NESTED) for name in said}
+        if merged["target"] != current.target:
+            merged["args"] = declared.args  # arguments belong to their target
+        return ScheduleSpec(**merged)
+    except InvalidOption:
+        return declared
+
+
+def _merge(before: Any, stored: Any, said: Any, *, nested: bool) -> Any:
+    """Merge one value; with `nested`, merge each field of a struct."""
+    if not nested:
+        return stored if said == before else said
+    fields = {
+        name: _merge(getattr(before, name), getattr(stored, name), getattr(said, name), nested=False)
+        for name in said.__struct_fields__
+    }
+    return type(said)(**fields)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from tickwork.core.recurrence.zones.zone import TICK
+from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.policy import SchedulePolicies
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from tickwork.core.duration import format_duration
 from tickwork.core.job import QueueView, WorkerView
 from tickwork.core.stats.error_groups import FailedEnd, last_line
+from tickwork.core.text.duration import format_duration
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

@@ -3,18 +3,67 @@
 The counts of one minute are added to every span that contains it, and to every total, so a chart of any range reads as
 many rows as it has points. Finer spans are kept for a shorter time. Runs of dags have a queue of their own here,
 `@dag`: they are not part of the totals of all jobs, which would count their steps twice.
+
+Histograms of durations have buckets that grow by about an eighth, from a microsecond to centuries. A bucket is
+identified by the number of decimal digits of a duration in microseconds and by the first two of them. Every database
+can compute both from a row, so rows are counted where they are stored. Histograms are added bucket by bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
 from tickwork.core.job import RUN
-from tickwork.core.stats.histogram import Spread, merge, step_of
+
+Spread = dict[int, int]
+"""How many durations fell into each bucket."""
+
+_LEADS = (10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32, 36, 40, 45, 50, 56, 63, 71, 80, 90)
+
+
+def step_of(digits: int, lead: int) -> int:
+    """Return the bucket of durations with this many digits and these first two digits."""
+    two = lead * 10 if digits < 2 else lead
+    return digits * len(_LEADS) + max(0, bisect_right(_LEADS, two) - 1)
+
+
+def step_of_us(duration_us: int) -> int:
+    """Return the bucket of a duration in microseconds."""
+    text = str(max(0, duration_us))
+    return step_of(len(text), int(text[:2]))
+
+
+def merge(into: Spread, other: Mapping[int, int]) -> None:
+    """Add a histogram to another."""
+    for step, count in other.items():
+        into[step] = into.get(step, 0) + count
+
+
+def quantile(spread: Mapping[int, int], share: float) -> float | None:
+    """Return the quantile `share` in seconds, accurate to a few percent; None for an empty histogram."""
+    rank = share * sum(spread.values())
+    for step in sorted(spread):
+        if rank <= spread[step]:
+            low, high = _bounds_us(step)
+            return (low + (high - low) * max(rank, 0.0) / spread[step]) / 1e6
+        rank -= spread[step]
+    return _bounds_us(max(spread))[1] / 1e6 if spread else None
+
+
+def _bounds_us(step: int) -> tuple[float, float]:
+    """Return the lower and upper bound of a bucket in microseconds."""
+    digits, place = divmod(step, len(_LEADS))
+    if (digits, place) == (1, 0):
+        return 0.0, 1.1  # the lowest bucket, which includes a duration of 0
+    leads = (*_LEADS, 100)
+    scale = 10.0 ** (digits - 2)
+    return leads[place] * scale, leads[place + 1] * scale
+
 
 ALL = ""  # the queue, or task, of counts over all of them
 EVER = 0  # the span of counts since the store was created
@@ -77,7 +126,7 @@ class RollupKey(NamedTuple):
 class CountedRows(NamedTuple):
     """A number of rows that are alike. `what` is a count, or `run`: how long attempts took.
 
-    `digits` and `lead` are a duration (see core/stats/histogram.py): for attempts that started, the wait of their jobs.
+    `digits` and `lead` are a duration (see core/stats/rollups.py): for attempts that started, the wait of their jobs.
     """
 
     what: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from tickwork.core.hooks.hook import Delivery
+from tickwork.core.hooks import Delivery
 from tickwork.store.base import Store
 
 _log = logging.getLogger("tickwork.http")

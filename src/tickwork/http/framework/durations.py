@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from tickwork.core.duration import format_duration, parse_duration, parse_spacing
+from tickwork.core.text.duration import format_duration, parse_duration, parse_spacing
 from tickwork.errors import InvalidOption
 
 Span = str | float

@@ -11,7 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from tickwork import errors
-from tickwork.declare.problems import meant
+from tickwork.declare.reader import meant
 
 TYPE = "application/problem+json"
 _PREFIX = "urn:tickwork:problem:"

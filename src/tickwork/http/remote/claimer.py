@@ -17,7 +17,7 @@ from tickwork.core.access.scopes import BUILT_IN
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN, Claimed
 from tickwork.core.outcome import Failed, Released
-from tickwork.core.placement.needs import NOTHING, Offer
+from tickwork.core.placement import NOTHING, Offer
 from tickwork.errors import LeaseLost
 from tickwork.http.remote.finish import RemoteFinisher
 from tickwork.store.base import LEASE, Store, WorkerRegistration

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
-from tickwork.core.hooks.hook import Delivery, Hook
+from tickwork.core.hooks import Delivery, Hook
 
 DELIVERIES_KEPT = 50  # For each hook: genuine deliveries, and as many that were not genuine.
 Kind = Literal["dag", "schedule", "calendar", "hook"]

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from tickwork.core.job import NewJob
 from tickwork.core.notify.channels import Channel
-from tickwork.core.notify.matching import JobEvent
-from tickwork.core.notify.rule import Notification
+from tickwork.core.notify.rule import JobEvent, Notification
 from tickwork.core.notify.state import AlertState, EndedMark
 from tickwork.errors import InvalidInput
 

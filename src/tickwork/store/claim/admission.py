@@ -11,9 +11,10 @@ from tickwork.core.limits.admit import AdmitRequest, admit
 from tickwork.core.limits.breaker import Breaker, BreakerState
 from tickwork.core.limits.breaker import start as start_breaker
 from tickwork.core.limits.gates import Gate, JobFacts, gate_for
-from tickwork.core.limits.lanes import JobLimits, Lane, held_lane, read_lane
-from tickwork.core.limits.limits import Concurrency, LimitKey, LimitUse
-from tickwork.core.placement.needs import take_in_order
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
+from tickwork.core.limits.lanes import Lane, held_lane, read_lane
+from tickwork.core.limits.limits import Concurrency
+from tickwork.core.placement import take_in_order
 from tickwork.store.claim.types import (
     Candidate,
     ClaimPlan,
@@ -43,7 +44,7 @@ def admit_candidates(
     picked.update(dict.fromkeys(snapshot.empty, 0))
     # Jobs of a sequence that a gate takes out of the order: `_mark` stores a marker in their limits.
     out_of_order = [one for one in gated.aside if one.job_limits and one.job_limits.sequence]
-    used = [slot for one in out_of_order if one.job_limits for slot in one.job_limits.slots]
+    used = [slot for one in out_of_order if one.job_limits for slot in one.job_limits.uses]
     used += [slot for _, slots in gated.starts for slot in slots]
     locked_limits = claim_tx.lock({*(slot.limit_key for slot in used), *picked, *gated.gates}, picked, gated.gates)
     for candidate, gate in gated.paused:
@@ -79,7 +80,7 @@ def _pass_gates(plan: ClaimPlan, snapshot: Snapshot, candidates: Sequence[Candid
     gated = _Gated([], [], [], {})
     for candidate in candidates:
         gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us) if snapshot.gates else None
-        slots = candidate.job_limits.slots if candidate.job_limits else ()
+        slots = candidate.job_limits.uses if candidate.job_limits else ()
         if gate is None:
             gated.starts.append((candidate, slots))
         elif gate.kind in ("drop", "divert"):
@@ -120,7 +121,7 @@ def _start(plan: ClaimPlan, now_us: int, capacity: _WorkerCapacity, locked_limit
     for job_id in admission.admitted:
         candidate, _ = by_id[job_id]
         # A job uses a key also where no limit exists now, because one may be declared before the job ends.
-        plan.starts.append((candidate, _once(candidate.job_limits.slots) if candidate.job_limits else ()))
+        plan.starts.append((candidate, _once(candidate.job_limits.uses) if candidate.job_limits else ()))
     plan.on_retry = {
         name: how for name, locked_limit in locked_limits.items() if (how := locked_limit.on_retry) is not None
     }
@@ -212,7 +213,7 @@ class _WorkerCapacity:
         """Return whether a limited job may be taken although no slot is free."""
         if job_limits.needs or (job_limits.tenant is not None and self._slots + self._prefetch <= 0):
             return False
-        if self._prefetch and job_limits.slots and self._slots + self._limited_prefetch <= 0:
+        if self._prefetch and job_limits.uses and self._slots + self._limited_prefetch <= 0:
             return False
         return self._leaves_half(slots, self._taken)
 
@@ -241,7 +242,7 @@ class _WorkerCapacity:
         startable = others
         taken: dict[LimitKey, int] = {}
         for candidate, slots in self.by_id.values():
-            if candidate.job_limits is not None and candidate.job_limits.slots and self._leaves_half(slots, taken):
+            if candidate.job_limits is not None and candidate.job_limits.uses and self._leaves_half(slots, taken):
                 startable += 1
                 for slot in slots:
                     taken[slot.limit_key] = taken.get(slot.limit_key, 0) + slot.weight
@@ -326,7 +327,7 @@ def _mark(
     it.
     """
     place = (candidate.run_at_us, candidate.job_id)
-    for slot in candidate.job_limits.slots if candidate.job_limits is not None else ():
+    for slot in candidate.job_limits.uses if candidate.job_limits is not None else ():
         locked_limit = locked_limits.get(slot.limit_key)
         if slot.limit_key == held_by or locked_limit is None or not locked_limit.is_in_order:
             continue

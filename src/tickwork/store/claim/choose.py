@@ -10,12 +10,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tickwork.core.fairness.fair_turns import TenantTurns, take_turns
-from tickwork.core.fairness.starvation import AGE, aged_before_us
+from tickwork.core.fairness import AGE, TenantTurns, aged_before_us, take_turns
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.lanes import read_lane
-from tickwork.core.placement.needs import servable
-from tickwork.core.placement.sticky import PATIENCE_US
+from tickwork.core.placement import PATIENCE_US, servable
 from tickwork.store.claim.bulk_park import MANY, BulkPark
 from tickwork.store.claim.memory import PLACE_MOST, ClaimMemory
 from tickwork.store.claim.sparse_scan import SparseScan

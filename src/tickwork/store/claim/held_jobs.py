@@ -9,9 +9,9 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.limits.gates import Gate, JobFacts, gate_for
-from tickwork.core.limits.lanes import JobLimits, read_lane
-from tickwork.core.limits.limits import LimitKey
-from tickwork.core.placement.needs import Offer, needs_of
+from tickwork.core.limits.job_limits import JobLimits, LimitKey
+from tickwork.core.limits.lanes import read_lane
+from tickwork.core.placement import Offer, needs_of
 from tickwork.store.claim.admission import admit_candidates, job_facts
 from tickwork.store.claim.choose import PickBounds, in_turn, plan_picks
 from tickwork.store.claim.memory import ClaimMemory

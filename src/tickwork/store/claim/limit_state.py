@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.limits.breaker import Breaker, BreakerState, Rule
-from tickwork.core.limits.lanes import limit_key_of
+from tickwork.core.limits.job_limits import limit_key_of
 from tickwork.core.limits.limits import Rate
 from tickwork.store.claim.types import LimitState, State
 from tickwork.store.limits import LimitKeyView

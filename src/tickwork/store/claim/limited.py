@@ -23,10 +23,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tickwork.core.ids import JobId
+from tickwork.core.limits.job_limits import LimitKey
 from tickwork.core.limits.lanes import Lane, read_lane
-from tickwork.core.limits.limits import LimitKey
-from tickwork.core.placement.needs import needs_of, taken_of
-from tickwork.core.placement.sticky import GRACE_US, ClaimingWorkers
+from tickwork.core.placement import GRACE_US, ClaimingWorkers, needs_of, taken_of
 from tickwork.store.claim.admission import admit_candidates
 from tickwork.store.claim.choose import Choice, choose
 from tickwork.store.claim.memory import ClaimMemory

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tickwork.core.fairness.fair_turns import TenantTurns, take_turns
+from tickwork.core.fairness import TenantTurns, take_turns
 from tickwork.core.limits.lanes import read_lane
-from tickwork.core.placement.sticky import ClaimingWorkers
+from tickwork.core.placement import ClaimingWorkers
 from tickwork.store.claim.bulk_park import BulkPark
 from tickwork.store.claim.sparse_scan import PLACES, SparseScan
 from tickwork.store.claim.types import Candidate, ClaimRequest, ClaimTx

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from tickwork.core.autoscale import WaitingKind
 from tickwork.core.job import LOWEST_PRIORITY
 from tickwork.core.limits.lanes import lane_range, read_lane
+from tickwork.core.workers.autoscale import WaitingKind
 
 
 class Backlog(msgspec.Struct, frozen=True):

@@ -13,10 +13,10 @@ from tickwork.core.job import Claimed
 from tickwork.core.limits.admit import LimitSnapshot
 from tickwork.core.limits.breaker import Breaker, BreakerState
 from tickwork.core.limits.gates import Gate
-from tickwork.core.limits.lanes import JobLimits, home_lane
-from tickwork.core.limits.limits import Concurrency, LimitKey, LimitUse, OnRetry
-from tickwork.core.placement.needs import free, needs_of
-from tickwork.core.placement.sticky import ClaimingWorker
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
+from tickwork.core.limits.lanes import home_lane
+from tickwork.core.limits.limits import Concurrency, OnRetry
+from tickwork.core.placement import ClaimingWorker, free, needs_of
 from tickwork.store.limits import LimitedCapacity, Rule
 from tickwork.store.rows.jobs import decode_job_limits, decode_labels, decode_policy
 

@@ -12,7 +12,7 @@ from typing import Any
 from psycopg.rows import dict_row
 
 from tickwork.clock import Clock
-from tickwork.core.duration import format_duration
+from tickwork.core.text.duration import format_duration
 from tickwork.store.base import StoreHealth
 from tickwork.store.postgres.connection.connector import Connector
 from tickwork.store.postgres.connection.libpq_connection import PgConnection

@@ -15,8 +15,8 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import Claimed
 from tickwork.core.limits.breaker import Breaker, end
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import held_prefix, lane_range, limit_key_text, read_lane
-from tickwork.core.limits.limits import LimitKey
+from tickwork.core.limits.job_limits import LimitKey, limit_key_text
+from tickwork.core.limits.lanes import held_prefix, lane_range, read_lane
 from tickwork.errors import LeaseLost
 from tickwork.store.claim import held_jobs, limit_state, limited
 from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tickwork.core.ids import JobId
-from tickwork.core.recurrence.calendars.calendar import Calendar
-from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
+from tickwork.core.recurrence.calendar import Calendar
+from tickwork.core.recurrence.read_rule import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
 from tickwork.store.postgres import params

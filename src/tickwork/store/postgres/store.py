@@ -24,8 +24,7 @@ from psycopg.pq import TransactionStatus
 
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
-from tickwork.core.autoscale import WaitingKind
-from tickwork.core.fairness.starvation import AGE, StarvationGuard
+from tickwork.core.fairness import AGE, StarvationGuard
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import (
     AttemptState,
@@ -39,6 +38,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.retention import Retention
+from tickwork.core.workers.autoscale import WaitingKind
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store.admin.access import AccessVerbs
 from tickwork.store.admin.audit import AuditVerbs

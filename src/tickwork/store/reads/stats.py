@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tickwork.core.ids import created_at, first_id
-from tickwork.core.stats.histogram import Spread
-from tickwork.core.stats.rollups import COUNTS, CountedRows, RollupCounts, RollupKey
+from tickwork.core.stats.rollups import COUNTS, CountedRows, RollupCounts, RollupKey, Spread
 
 SETTLED = timedelta(seconds=5)  # Younger rows are left for the next time, because their transactions may still be open.
 DEAD_COUNTED = 1000

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from tickwork.core.autoscale import WaitingKind
 from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import AttemptView, JobFilter, JobPage, JobView, LogChunk, QueueView, TaskDefinition, WorkerView
 from tickwork.core.stats.error_groups import FailedEnd, FailurePage
+from tickwork.core.workers.autoscale import WaitingKind
 from tickwork.store.claim.positions import Backlog
 from tickwork.store.dags import DagView
 from tickwork.store.reads.change_feed import Changes

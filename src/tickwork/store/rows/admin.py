@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.bulk_operation import BulkChange, BulkOperation, OperationState
-from tickwork.core.hooks.hook import Delivery
+from tickwork.core.hooks import Delivery
 from tickwork.core.notify.rule import decode_notification
 from tickwork.core.notify.state import decode_watch
 from tickwork.store.admin.notifications import NotificationView

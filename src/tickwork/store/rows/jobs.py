@@ -16,8 +16,8 @@ import msgspec
 from tickwork.core.blob_ref import MARK, owner_of, reference_in
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, JobView, Policy, TaskDefinition
-from tickwork.core.limits.lanes import JobLimits, limit_key_text
-from tickwork.core.notify.matching import JobEvent
+from tickwork.core.limits.job_limits import JobLimits, limit_key_text
+from tickwork.core.notify.rule import JobEvent
 from tickwork.core.occurrence import decode_occurrence
 from tickwork.core.stats.error_groups import FailedEnd
 from tickwork.errors import InvalidInput
@@ -62,7 +62,7 @@ def encode_job_limits(job_limits: JobLimits | None) -> str | None:
 def limit_keys_of(text: str | None) -> list[str]:
     """Return the names of the limit keys that a job with this job_limits uses."""
     job_limits = decode_job_limits(text)
-    return [] if job_limits is None else [limit_key_text(slot.limit_key) for slot in job_limits.slots]
+    return [] if job_limits is None else [limit_key_text(slot.limit_key) for slot in job_limits.uses]
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ import msgspec
 
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.limits import Concurrency, Rate
-from tickwork.core.versioned_json import VersionedJson
+from tickwork.core.option_parsing import VersionedJson
 from tickwork.store.limits import Rule
 
 RULES = VersionedJson("rule", msgspec.json.Decoder(Concurrency | Rate | Breaker))

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.ids import JobId
-from tickwork.core.schedule.declared_merge import merge
-from tickwork.core.schedule.spec import ScheduleSpec, decode_spec
+from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, merge
 from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence
 from tickwork.errors import InvalidInput
 from tickwork.store.schedules import DueSchedule, ScheduleView

@@ -6,8 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
-from tickwork.core.placement.needs import Offer
-from tickwork.core.placement.sticky import ClaimingWorker
+from tickwork.core.placement import ClaimingWorker, Offer
 
 
 @lru_cache(maxsize=256)

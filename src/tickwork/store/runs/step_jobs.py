@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from tickwork.core.arguments.run_params import defaults_of
+from tickwork.core.arguments.stored_signature import defaults_of
 from tickwork.core.blob_ref import NULL, Load, Unfillable
 from tickwork.core.dag.advance import RunState, StepJob
 from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.step_inputs import NO_RESULTS, StepResults, decode_holes, fill, run_values, value_of, wanted_by
 from tickwork.core.ids import ClaimId, IdMaker, JobId
 from tickwork.core.job import RUN, Claimed, JobState, NewJob, Policy, StepInstance, TaskDefinition
-from tickwork.core.job_limits import JobStamper, decode_task_limits, rules_of, stamp_of
+from tickwork.core.job_stamper import JobStamper, stamp_of
 from tickwork.core.limits.breaker import Rule
-from tickwork.core.limits.lanes import JobLimits
-from tickwork.core.limits.limits import Concurrency, LimitUse
+from tickwork.core.limits.job_limits import JobLimits, LimitUse
+from tickwork.core.limits.limits import Concurrency
+from tickwork.core.limits.task_limits import decode_task_limits, rules_of
 from tickwork.core.schedule.spec import ScheduledJobOptions, job_template
 from tickwork.store.rows.instants import from_us
 from tickwork.store.rows.jobs import decode_job_limits, decode_labels, decode_policy
@@ -106,9 +107,9 @@ def new_job(going: LiveRun, one: StepJob, id: JobId, filled: Callable[[], bytes]
     if one.step.map is None or one.step.map.max_parallel is None:
         return stamped
     job_limits = stamped.job_limits or JobLimits()
-    slot = LimitUse(_parallel(run.dag, run.version, one.step.name), run.id, 1)
+    use = LimitUse(_parallel(run.dag, run.version, one.step.name), run.id, 1)
     return msgspec.structs.replace(
-        stamped, job_limits=msgspec.structs.replace(job_limits, slots=(*job_limits.slots, slot))
+        stamped, job_limits=msgspec.structs.replace(job_limits, uses=(*job_limits.uses, use))
     )
 
 
@@ -131,7 +132,8 @@ def _parallel(dag: str, version: int, step: str) -> str:
 def _stamp(
     task: str, task_limits: str | None, queue: str, tenant: str | None, labels: tuple[str, ...], needs: str
 ) -> JobStamper | None:
-    return stamp_of(task, decode_task_limits(task_limits), queue, tenant, labels, needs)
+    limits = decode_task_limits(task_limits)
+    return stamp_of(task, limits, queue=queue, tenant=tenant, labels=labels, needs=needs)
 
 
 # -- arguments of claimed steps

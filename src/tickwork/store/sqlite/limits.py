@@ -16,17 +16,9 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.breaker import Breaker, end
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import (
-    JobLimits,
-    held_prefix,
-    home_lane,
-    lane_range,
-    limit_key_of,
-    limit_key_text,
-    read_lane,
-)
-from tickwork.core.limits.limits import LimitKey
-from tickwork.core.placement.sticky import ClaimingWorker
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, limit_key_of, limit_key_text
+from tickwork.core.limits.lanes import held_prefix, home_lane, lane_range, read_lane
+from tickwork.core.placement import ClaimingWorker
 from tickwork.store.attempts import NO_CLAIM
 from tickwork.store.claim import held_jobs, limit_state
 from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from tickwork.core.recurrence.calendars.calendar import Calendar
-from tickwork.core.recurrence.rule_json import decode_calendar, encode_calendar
+from tickwork.core.recurrence.calendar import Calendar
+from tickwork.core.recurrence.read_rule import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
 from tickwork.store.rows.instants import from_us, to_us

@@ -15,8 +15,7 @@ import msgspec
 
 from tickwork.blobs import Blobs, LargeResults
 from tickwork.clock import Clock, SystemClock
-from tickwork.core.autoscale import WaitingKind
-from tickwork.core.fairness.starvation import StarvationGuard
+from tickwork.core.fairness import StarvationGuard
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
     AskingAttempt,
@@ -30,6 +29,7 @@ from tickwork.core.job import (
     WorkerView,
 )
 from tickwork.core.retention import Retention
+from tickwork.core.workers.autoscale import WaitingKind
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store.admin.access import AccessVerbs
 from tickwork.store.admin.audit import AuditVerbs

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.fairness.starvation import StarvationGuard, aged_before_us
+from tickwork.core.fairness import StarvationGuard, aged_before_us
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import RUN, AttemptState, JobState, NewJob, StepInstance, TaskDefinition
 from tickwork.core.key_conflict import KeyOwner, check_holder

@@ -14,11 +14,11 @@ from typing import Literal
 
 import msgspec
 
-from tickwork.core.batch import Batch
 from tickwork.core.job import TaskDefinition
-from tickwork.core.limits.lanes import Broadcast
+from tickwork.core.limits.job_limits import Broadcast
 from tickwork.core.outcome import Cancelled, Ending, Failed, Released, Snoozed, Succeeded, TimedOut
 from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.workers.batch import Batch
 from tickwork.errors import check
 
 FRAME_LIMIT = 1024 * 1024 * 1024  # only a step with many results needs more than FRAME_ENOUGH

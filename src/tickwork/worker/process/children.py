@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
-from tickwork.core.placement.sticky import home_of, score
+from tickwork.core.placement import home_of, score
 from tickwork.errors import InvariantBroken, WorkerError
 from tickwork.observe.json_log import wants_json
 from tickwork.worker.handler_pools import AttemptRunner

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 from weakref import WeakKeyDictionary
 
-from tickwork.core.terminal_escape import clean_log
+from tickwork.core.text.terminal_escape import clean_log
 from tickwork.observe.json_log import output_line
 from tickwork.worker.run.capture import LOG_LIMIT, OutputSink, current_sink, is_forked
 

@@ -26,7 +26,7 @@ from functools import partial
 from typing import NoReturn
 
 from tickwork.clock import SystemClock
-from tickwork.core.command_env import OF_VAULT
+from tickwork.core.access.secret_policy import OF_VAULT
 from tickwork.worker.ipc.protocol import FrameReader, frame
 from tickwork.worker.process.after_fork import forget_parent
 from tickwork.worker.process.child import ChildOptions

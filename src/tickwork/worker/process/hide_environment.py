@@ -10,7 +10,7 @@ import ctypes
 import os
 from collections.abc import Iterable, Iterator
 
-from tickwork.core.command_env import is_passed
+from tickwork.core.access.secret_policy import is_passed
 
 _ENV_START, _ENV_END = 47, 48  # indexes of fields in /proc/PID/stat after the name of the program
 

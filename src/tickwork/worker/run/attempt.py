@@ -17,7 +17,7 @@ from tickwork.context import NOTE_LIMIT, CurrentJob
 from tickwork.core.access.secret_policy import secret_variables
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import MapIndex
-from tickwork.core.limits.lanes import Broadcast
+from tickwork.core.limits.job_limits import Broadcast
 from tickwork.core.occurrence import Occurrence, decode_occurrence
 from tickwork.observe.json_log import about_job
 from tickwork.otel import AttemptSpan

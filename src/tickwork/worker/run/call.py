@@ -20,11 +20,11 @@ from tickwork.blobs import LargeResults
 from tickwork.context import CurrentJob, LazyTransaction, set_current, set_current_batch
 from tickwork.core.arguments.payload import RESULT_LIMIT, storable
 from tickwork.core.blob_ref import MARK
-from tickwork.core.duration import parse_duration
 from tickwork.core.ids import JobId
 from tickwork.core.job import Policy
 from tickwork.core.job_options import matches
 from tickwork.core.outcome import Succeeded, clip, decide
+from tickwork.core.text.duration import parse_duration
 from tickwork.store.attempts import Finish
 from tickwork.store.base import Store
 from tickwork.task import Task

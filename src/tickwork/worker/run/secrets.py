@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tickwork.config import Settings
 from tickwork.core.access.scopes import is_secret_name
-from tickwork.core.command_env import WITHHELD
+from tickwork.core.access.secret_policy import WITHHELD
 from tickwork.errors import InvalidArguments
 from tickwork.worker.run.capture import attempt_sink
 from tickwork.worker.run.mask import SecretReader

@@ -22,8 +22,8 @@ from tickwork.clock import Clock, SystemClock
 from tickwork.context import current_job
 from tickwork.core.access.secret_policy import secret_variables
 from tickwork.core.arguments import payload
-from tickwork.core.duration import parse_duration
 from tickwork.core.job_options import REQUEST_TIMEOUT
+from tickwork.core.text.duration import parse_duration
 from tickwork.core.web.addresses import read_allowed
 from tickwork.core.web.answer import SIGNATURE, WORTH_A_RETRY, is_expected, kept_headers, retry_after, signature
 from tickwork.core.web.url import read_url

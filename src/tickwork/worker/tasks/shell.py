@@ -15,9 +15,8 @@ from datetime import UTC
 from typing import NotRequired, TypedDict
 
 from tickwork.context import CurrentJob, current_job
-from tickwork.core.access.secret_policy import secret_variables
+from tickwork.core.access.secret_policy import command_environment, read_passed, secret_variables
 from tickwork.core.arguments.payload import storable
-from tickwork.core.command_env import command_environment, read_passed
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
 from tickwork.task import TaskRegistry
 from tickwork.worker.run.capture import LOG_LIMIT
@@ -64,7 +63,7 @@ def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
     ) -> CommandResult:
         """Run a command: a string with the interpreter, a list of arguments directly.
 
-        Its environment consists of a few variables of the worker (core/command_env.py), variables that describe its
+        Its environment has a few variables of the worker (core/access/secret_policy.py), variables that describe its
         job, `env`, and `secrets`: {"env.TOKEN": "${secret.TOKEN}"}; later ones override earlier ones. Raises
         CommandFailed for an exit code other than 0.
         """

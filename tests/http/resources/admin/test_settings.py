@@ -10,7 +10,7 @@ from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.config import SETTINGS, find_settings
-from tickwork.core.mask_url import masked
+from tickwork.core.text.mask_url import masked
 from tickwork.http.server_context import ServerContext
 from tickwork.services.runner import Runner
 

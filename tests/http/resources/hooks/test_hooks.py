@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from tickwork import Tickwork, debounce
-from tickwork.core.hooks import signature
+from tickwork.core import hooks
 from tickwork.http.connections import bodies, capacity
 from tickwork.http.connections.capacity import CapacityShare
 from tickwork.http.framework.problems import Problem
@@ -451,7 +451,7 @@ def watch_calls(app: Tickwork, monkeypatch: pytest.MonkeyPatch, done: list[str])
         monkeypatch.setattr(group, verb, noting(getattr(group, verb), verb, done))
     for verb in ("_sealed", "_opened"):
         monkeypatch.setattr(vault, verb, noting(getattr(vault, verb), "AES-GCM", done))
-    monkeypatch.setattr(signature, "_digest", noting(signature._digest, "HMAC", done))
+    monkeypatch.setattr(hooks, "_digest", noting(hooks._digest, "HMAC", done))
 
 
 def noting(function: Any, name: str, done: list[str]) -> Any:
@@ -479,7 +479,7 @@ def test_a_name_that_is_not_there_takes_the_work_of_a_signature_that_does_not_ho
         digested.append((len(key), len(message)))
         return new(key, message, digest)
 
-    monkeypatch.setattr(signature.hmac, "new", watched)
+    monkeypatch.setattr(hooks.hmac, "new", watched)
     for headers in ({}, {"X-Hub-Signature-256": f"sha256={'0' * 64}"}):
         for name in ("h", "unknown"):
             assert send(anybody, DATA, headers, name).status_code == 404

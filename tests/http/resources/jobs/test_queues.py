@@ -11,8 +11,8 @@ from tests.waiting import eventually
 from tickwork import Tickwork, breaker, concurrency, every
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.core.limits.limits import LimitKey
-from tickwork.core.placement.needs import Offer
+from tickwork.core.limits.job_limits import LimitKey
+from tickwork.core.placement import Offer
 from tickwork.store.attempts import Progress
 from tickwork.store.base import WorkerRegistration
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.http.work import claimed, succeed
 from tests.waiting import eventually
 from tickwork import Tickwork, calendar, current_job, every
-from tickwork.core.yaml_loader import write_yaml
+from tickwork.core.text.yaml_loader import write_yaml
 from tickwork.declare.documents import read_declared
 from tickwork.store.admin.hooks import DeclaredThing
 

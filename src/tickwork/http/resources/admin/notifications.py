@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.core.duration import format_duration
 from tickwork.core.notify.channels import Channel
 from tickwork.core.notify.rule import FILTERS, Kind, Notification
+from tickwork.core.text.duration import format_duration
 from tickwork.errors import NotificationNotFound
 from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call

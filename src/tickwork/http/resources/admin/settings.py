@@ -6,7 +6,7 @@ import platform
 from datetime import datetime, timedelta
 
 from tickwork.config import effective_settings, sqlite_path
-from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.recurrence.zones import EPOCH
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.version import VERSION

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from tickwork.api.apply import ApplyPlan, PlannedChange
 from tickwork.core.dag import graph_view
 from tickwork.core.dag.diff import changes, dag_facts, step_facts
-from tickwork.core.yaml_loader import write_yaml
+from tickwork.core.text.yaml_loader import write_yaml
 from tickwork.declare.documents import DeclaredWork, read_declared
-from tickwork.declare.problems import BadFile
+from tickwork.declare.reader import BadFile
 from tickwork.errors import DagNotFound, InvalidInput
 from tickwork.http.declared_bodies import refused_text
 from tickwork.http.framework.pagination import PageQuery, is_storable_name

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tickwork.core.dag.overview import StepLine
 from tickwork.core.job import JobState
-from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.recurrence.zones import EPOCH
 from tickwork.core.stats.error_groups import last_line
 from tickwork.http.framework.pagination import PageQuery, bad_cursor, is_storable_name
 from tickwork.http.framework.params import Text, instant

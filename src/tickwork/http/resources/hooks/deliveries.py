@@ -18,14 +18,22 @@ import msgspec
 from msgspec import Raw
 from starlette.concurrency import run_in_threadpool
 
-from tickwork.api.creator import creating_as
+from tickwork.context import creating_as
 from tickwork.core.arguments.unstorable import brief
 from tickwork.core.blob_ref import Unfillable
 from tickwork.core.dag.step_inputs import Values
-from tickwork.core.hooks.hook import Delivery, Hook, Outcome
-from tickwork.core.hooks.signature import HEADERS, BadSignature, TooOld, brings_signature, check_signature
+from tickwork.core.hooks import (
+    HEADERS,
+    BadSignature,
+    Delivery,
+    Hook,
+    Outcome,
+    TooOld,
+    brings_signature,
+    check_signature,
+)
 from tickwork.core.ids import JobId
-from tickwork.core.job_limits import decode_task_limits
+from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.declare.hooks import arguments_of, key_of
 from tickwork.errors import InvalidInput, KeyTaken, SecretError
 from tickwork.http.connections.bodies import check_head, read_bytes, skip_bytes
@@ -195,7 +203,7 @@ def _start(message: _Message, values: Values, signature: str) -> ReceivedBody:
     definition = call.app.store.reads.task_definition(hook.target)
     if hook.kind == "dag" and (definition is None or definition.version is None):
         raise message.refused(409, "no-such-dag", f"there is no dag {hook.target!r} in this store")
-    debounced = definition is not None and decode_task_limits(definition.task_limits).habit is not None
+    debounced = definition is not None and decode_task_limits(definition.task_limits).merging is not None
     try:
         key = _key(hook, values, signature)
         options = {} if debounced else {"key": f"hook/{hook.name}/{key}", "key_for": hook.window}

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import msgspec
 
-from tickwork.core.hooks.hook import Delivery, encode_hook
+from tickwork.core.hooks import Delivery, encode_hook
 from tickwork.declare.dag_fields import HookFields
 from tickwork.declare.export import declared_hook
 from tickwork.declare.hooks import hook_of
-from tickwork.declare.problems import BadFile
+from tickwork.declare.reader import BadFile
 from tickwork.errors import HookNotFound
 from tickwork.http.declared_bodies import refused_text
 from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tickwork.api.client import Job
-from tickwork.core.access.audited_jobs import is_sensitive, told_job, told_name
+from tickwork.core.access.scopes import is_sensitive, told_job, told_name
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView, NewJob
 from tickwork.errors import InvalidInput, JobNotFound, KeyTaken

@@ -20,7 +20,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, JobState
 from tickwork.core.job_options import read_option, task_name, worker_name
 from tickwork.core.outcome import Failed, Released, Succeeded, TimedOut, clip
-from tickwork.core.placement.needs import read_offer
+from tickwork.core.placement import read_offer
 from tickwork.errors import InvalidOption, LeaseLost
 from tickwork.http.auth.credential_watch import CHECK_S, WatchedCredential
 from tickwork.http.framework.durations import read_seconds

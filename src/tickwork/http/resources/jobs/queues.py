@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from tickwork.core.autoscale import QueueLoad
 from tickwork.core.job import QueueView, WorkerView
+from tickwork.core.workers.autoscale import QueueLoad
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Routes, Scope, Struct

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.access.audited_jobs import is_sensitive, told_job
+from tickwork.core.access.scopes import is_sensitive, told_job
 from tickwork.core.job import JobView, NewJob
 from tickwork.core.occurrence import encode_occurrence
 from tickwork.http.audit_rows import recorded

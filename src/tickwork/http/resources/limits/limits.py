@@ -12,7 +12,7 @@ from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.gates import SELECTORS, Gate, Kind, read_until
 from tickwork.core.limits.limits import Concurrency, Rate, concurrency, rate
 from tickwork.core.option_parsing import to_us
-from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.recurrence.zones import EPOCH
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import Routes, Scope, Struct

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tickwork.core.recurrence.calendars.calendar import Calendar
-from tickwork.core.recurrence.detect_kind import Kind, kind_of, place_of, read_expression
+from tickwork.core.recurrence.calendar import Calendar
+from tickwork.core.recurrence.read_rule import Kind, kind_of, place_of, read_expression
 from tickwork.core.recurrence.rule import RuleValue
-from tickwork.core.recurrence.zones.zone import zone_name
-from tickwork.core.schedule.preview import preview
+from tickwork.core.recurrence.zones import zone_name
+from tickwork.core.schedule.upcoming import preview
 from tickwork.declare.dag_fields import CalendarFields
 from tickwork.declare.export import declared_calendar
 from tickwork.declare.schedules import read_calendar

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tickwork.core.recurrence.zones.zone import day_start, local_date, zone_name
+from tickwork.core.recurrence.zones import day_start, local_date, zone_name
 from tickwork.core.schedule.density import Counter
 from tickwork.errors import InvalidOption
 from tickwork.http.framework.pagination import PageQuery, bad_cursor

@@ -7,8 +7,17 @@ from datetime import datetime
 from typing import Literal
 
 from tickwork.core.job import RUN
-from tickwork.core.stats.histogram import quantile
-from tickwork.core.stats.rollups import ALL, COUNTS, RollupCounts, RollupKey, begin, fold, instant_of, minute_of
+from tickwork.core.stats.rollups import (
+    ALL,
+    COUNTS,
+    RollupCounts,
+    RollupKey,
+    begin,
+    fold,
+    instant_of,
+    minute_of,
+    quantile,
+)
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from tickwork.core.hooks.hook import Delivery, Hook, decode_hook, encode_hook
+from tickwork.core.hooks import Delivery, Hook, decode_hook, encode_hook
 from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing, HookView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session

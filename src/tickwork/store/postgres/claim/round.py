@@ -16,9 +16,9 @@ import msgspec
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.limits.gates import GATES, Gate
-from tickwork.core.limits.lanes import JobLimits, Lane, home_lane, limit_key_of, limit_key_text, read_lane
-from tickwork.core.limits.limits import LimitKey, LimitUse
-from tickwork.core.placement.sticky import ClaimingWorker
+from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse, limit_key_of, limit_key_text
+from tickwork.core.limits.lanes import Lane, home_lane, read_lane
+from tickwork.core.placement import ClaimingWorker
 from tickwork.errors import LeaseLost
 from tickwork.store.attempts import NO_CLAIM
 from tickwork.store.claim import limit_state

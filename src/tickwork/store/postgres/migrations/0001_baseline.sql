@@ -563,7 +563,7 @@ CREATE INDEX finished_badly ON tickwork.finished (ended_at, job_id) WHERE state 
 -- Statistics: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
 
 -- `span` is a number of minutes from `minute` on, which is counted since the epoch; 0: since the store was created. ''
--- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/histogram.py). The newest rows are
+-- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/rollups.py). The newest rows are
 -- rewritten every few seconds, so vacuum runs promptly.
 CREATE TABLE tickwork.rollups (
     span       integer NOT NULL,

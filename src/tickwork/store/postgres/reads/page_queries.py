@@ -10,7 +10,7 @@ from tickwork.core.dag.graph import decode_graph
 from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import JobView
-from tickwork.core.recurrence.zones.zone import EPOCH
+from tickwork.core.recurrence.zones import EPOCH
 from tickwork.store.dags import DagView
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.connection.verb_pool import VerbPool

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tickwork.core.hooks.hook import Delivery, Hook, decode_hook, encode_hook
+from tickwork.core.hooks import Delivery, Hook, decode_hook, encode_hook
 from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing, HookView
 from tickwork.store.rows.admin import delivery_values, read_delivery
 from tickwork.store.rows.instants import from_us

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tickwork.core.notify.channels import Channel, decode_channel, encode_channel
-from tickwork.core.notify.matching import JobEvent
-from tickwork.core.notify.rule import Notification, encode_notification
+from tickwork.core.notify.rule import JobEvent, Notification, encode_notification
 from tickwork.core.notify.state import EndedMark, encode_watch, new_watch
 from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
 from tickwork.store.rows.admin import notification_view

@@ -19,7 +19,7 @@ from typing import Any
 
 import apsw
 
-from tickwork.core.duration import format_duration
+from tickwork.core.text.duration import format_duration
 from tickwork.errors import InvalidInput, MixedDrivers, StoreNotOurs, StoreUnreachable
 from tickwork.file_modes import create_private, exposed, narrow
 from tickwork.store.base import SchemaStatus, StoreHealth

@@ -552,7 +552,7 @@ CREATE INDEX tickwork_finished_badly ON tickwork_finished (ended_at, job_id) WHE
 -- Statistics: what happened to jobs, counted into spans of time (see core/stats/rollups.py).
 
 -- `span` is a number of minutes from `minute` on, which is counted since the epoch; 0: since the store was created. ''
--- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/histogram.py).
+-- means all queues, or all tasks. `waits` and `runs` are histograms (see core/stats/rollups.py).
 CREATE TABLE tickwork_rollups (
     span       INTEGER NOT NULL,
     task       TEXT NOT NULL,

@@ -1,6 +1,6 @@
 -- The stats rollup: count rows by the primary key and the indexes on ends, from one mark to the next, and add the
 -- counts. A duration is given by the number of its digits in microseconds, and the first two of them (see
--- core/stats/histogram.py).
+-- core/stats/rollups.py).
 
 -- :created_until
 SELECT id FROM tickwork_jobs WHERE id >= :since AND id < :latest ORDER BY id LIMIT 1 OFFSET :limit

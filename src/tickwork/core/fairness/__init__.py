@@ -1,1 +1,0 @@
-"""Fairness between jobs that may start: fair turns of tenants, and protection from starvation."""

@@ -1,1 +1,0 @@
-"""Webhooks: signed messages of other services that become jobs, and the verification of their signatures."""

@@ -1,1 +1,0 @@
-"""Placement: which workers may run a job, by its needs and by its sticky key."""

@@ -1,1 +1,0 @@
-"""Calendars: days that schedules leave out."""

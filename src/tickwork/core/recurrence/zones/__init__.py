@@ -1,1 +1,0 @@
-"""Time zones and daylight saving time."""

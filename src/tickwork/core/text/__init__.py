@@ -1,0 +1,1 @@
+"""Text for people: durations, YAML, passwords in addresses, and output on a terminal."""
