@@ -164,8 +164,8 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
     "api.schedule_rules:_REPEATING": (Pump("1", "R"), Pump("R")),
     "otel:_TRACEPARENT": (Pump("0"), Pump("00-"), Pump("0", "00-")),
     "services.runner:_name_of": (Pump("a"), Pump("A"), Pump("aA")),
-    "store.postgres.connection.steps:PLACE": (Pump("%("), Pump("%(a"), Pump("a", "%("), Pump("%(a)")),
-    "store.postgres.sql_statements:_NAME": (Pump("a"),),
+    "store.postgres.connection.libpq_connection:PLACE": (Pump("%("), Pump("%(a"), Pump("a", "%("), Pump("%(a)")),
+    "store.postgres.schema:_NAME": (Pump("a"),),
     "store.runs.run_lifecycle:_INSTANCE": (Pump("["), Pump("[1"), Pump("[1]"), Pump("1", "[")),
     "store.sql_files:_SECTION": (
         Pump("-- :"),

@@ -18,7 +18,7 @@ from tests.store.stepping import Make, SteppedStore, Stepper, meet
 from tickwork.store.base import Store
 from tickwork.store.claim import bulk_park, choose, sparse_scan
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.claim import round as postgres_ground
+from tickwork.store.postgres.claim import plan_values as postgres_ground
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite import limits as sqlite_ground
 from tickwork.testing import VirtualClock

@@ -17,8 +17,7 @@ import pytest
 from psycopg import sql
 from psycopg.pq.abc import PGresult
 
-from tickwork.store.postgres.connection.libpq_connection import PgConnection
-from tickwork.store.postgres.connection.steps import PLACE, Statement
+from tickwork.store.postgres.connection.libpq_connection import PLACE, PgConnection, Statement
 
 Verb = Callable[[], object]
 Plan = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.store import Session
+from tickwork.store.postgres.connection.session import Session
 
 LIMIT_S = 10.0
 _LOOK_S = 0.002
@@ -36,15 +36,17 @@ class HeldStore(PostgresStore):
     """A store whose verbs happen in one transaction, until it is told how that ends."""
 
     def begin(self) -> None:
-        with self._pool.lend() as connection:
-            self._check_schema(connection)
-        self.connection = self.server.connect()
-        self.connection.execute("BEGIN")
-        self._pool = self._reserved = HeldPool(self.connection)  # type: ignore[assignment]
+        transactions = self.transactions
+        with transactions.pool.lend() as connection:
+            transactions.check_schema(connection)
+        self.held = self.server.connect()
+        self.held.execute("BEGIN")
+        transactions.pool = transactions.reserved = HeldPool(self.held)  # type: ignore[assignment]
+        transactions.run_once = self._run_once  # type: ignore[method-assign]
 
-    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, begin: tuple[str, ...]) -> Any:
+    def _run_once(self, connection: Any, work: Callable[[Session], Any], again: bool, begin: tuple[str, ...]) -> Any:
         with connection.transaction():  # a savepoint: what is tried again begins anew
-            return work(Session(connection, self._sql, self._now(), again))
+            return work(Session(connection, self.transactions.sql, self.transactions.test_time(), again))
 
 
 Step = Callable[[HeldStore], Any]
@@ -78,7 +80,7 @@ class Actor:
         self.answers.append(_answer(lambda: step(self.store)))
 
     def _end(self) -> None:
-        self.store.connection.execute("COMMIT" if self.commits else "ROLLBACK")
+        self.store.held.execute("COMMIT" if self.commits else "ROLLBACK")
 
 
 def _answer(call: Callable[[], Any]) -> Any:
@@ -108,7 +110,7 @@ def run_round(open_held: Callable[[], HeldStore], actors: Sequence[Actor], order
         for future in waiting.values():
             future.result(LIMIT_S)
     for actor in actors:
-        actor.store.connection.close()
+        actor.store.held.close()
 
 
 def _feasible(order: Sequence[int], waiting: dict[int, Future[None]]) -> Iterator[int]:
@@ -128,7 +130,7 @@ def _until_done_or_blocked(step: "Future[None]", store: HeldStore) -> None:
     with psycopg.connect(store.url, autocommit=True) as observer:
         while not step.done():
             found = observer.execute(
-                "SELECT wait_event_type FROM pg_stat_activity WHERE pid = %s", (store.connection.info.backend_pid,)
+                "SELECT wait_event_type FROM pg_stat_activity WHERE pid = %s", (store.held.info.backend_pid,)
             ).fetchone()
             if found == ("Lock",):
                 return

@@ -29,6 +29,10 @@ class SteppedStore(PostgresStore):
     pause: Callable[[int], None] = staticmethod(lambda pid: None)
     repeats = 0
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.transactions.run_once = self._run_once  # type: ignore[method-assign]
+
     @cached_property
     def observer(self) -> psycopg.Connection[Any]:
         """Sees what the others wait for."""
@@ -38,7 +42,7 @@ class SteppedStore(PostgresStore):
         super().close()
         self.observer.close()
 
-    def _once(self, connection: Any, work: Callable[[Session], Any], again: bool, begin: tuple[str, ...]) -> Any:
+    def _run_once(self, connection: Any, work: Callable[[Session], Any], again: bool, begin: tuple[str, ...]) -> Any:
         pause, pid = self.pause, connection.info.backend_pid
         self.repeats += again
 
@@ -55,7 +59,7 @@ class SteppedStore(PostgresStore):
                 pause(pid)
                 return super().run_last(statements)
 
-        session = Stepped(connection, self._sql, self._now(), again)
+        session = Stepped(connection, self.transactions.sql, self.transactions.test_time(), again)
         if not begin:
             return work(session)
         with connection.transaction():

@@ -38,7 +38,7 @@ from tickwork.store.base import Store
 from tickwork.store.claim import sparse_scan
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.reads import job_search as postgres_finding
+from tickwork.store.postgres.reads import reads as postgres_finding
 from tickwork.store.reads import job_search, stats
 from tickwork.store.schedules import Fired, ScheduleMove
 from tickwork.store.sqlite import SqliteStore

@@ -20,7 +20,7 @@ from tickwork.core.outcome import Succeeded, decide
 from tickwork.store.attempts import Finish
 from tickwork.store.base import WorkerRegistration
 from tickwork.store.migrate import migrations
-from tickwork.store.postgres.reads import job_search as postgres_finding
+from tickwork.store.postgres.reads import reads as postgres_finding
 from tickwork.store.reads import queue_counts
 from tickwork.store.sqlite.reads import job_search as sqlite_finding
 

@@ -94,7 +94,7 @@ def test_of_many_that_look_at_once_one_is_counted(open_store: OpensStore, clock:
     made = [a_job() for _ in stores]
     moves = [NotificationMove("night", 1, AlertState(EndedMark(clock.now())), clock.now(), (job,)) for job in made]
     pairs = list(zip(stores, moves, strict=True))
-    done = at_once(*[lambda pair=pair: pair[0].move_notification(pair[1]) for pair in pairs])
+    done = at_once(*[lambda pair=pair: pair[0].notifications.move_notification(pair[1]) for pair in pairs])
     assert sorted(done) == [False, False, False, True]
     assert len(stores[0].reads.get_jobs([job.id for job in made])) == 1
 

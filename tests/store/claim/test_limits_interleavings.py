@@ -23,7 +23,6 @@ from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
 from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
 from tickwork.store.attempts import Exchange
-from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 
@@ -58,7 +57,7 @@ def ends_in_a_round(holder: Claimed) -> Verb:
 
 def exchange_in_a_round(store: PostgresStore, worker: WorkerId, holder: Claimed, queue: str = "default") -> Exchange:
     """As a worker does whose last claim had to be guarded."""
-    store._turns[worker] = ClaimMemory(is_guarded=True)
+    store.claims.rounds.memory_of(worker).is_guarded = True
     return store.exchange(worker, [succeeded(holder)], (), [queue], ["t"], 100)
 
 

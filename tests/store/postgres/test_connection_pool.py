@@ -30,12 +30,12 @@ def small(postgres: PostgresStore) -> Iterator[PostgresStore]:
 
 
 def test_connections_that_are_not_used_are_closed(small: PostgresStore) -> None:
-    with small._pool.lend(), small._pool.lend():
+    with small.transactions.pool.lend(), small.transactions.pool.lend():
         assert small.connections().open == 2
     with small.connection() as tx:
         tx.execute("SELECT 1")
     eventually(lambda: small.connections().open == 0)
-    assert small._stock.idle == []
+    assert small.transactions.connections.idle == []
     small.now()
 
 
@@ -55,10 +55,10 @@ def test_a_call_waits_a_moment_for_a_connection_that_is_in_use(
 ) -> None:
     monkeypatch.setattr(connection_pool, "PATIENCE_S", 30)
     small.now()
-    with small._pool.lend() as connection:
+    with small.transactions.pool.lend() as connection:
         waiting = threading.Thread(target=small.now)
         waiting.start()
-        eventually(lambda: small._stock._waiting)
+        eventually(lambda: small.transactions.connections._waiting)
         assert connection.is_idle()
     waiting.join(20)
     assert small.connections().open <= 1
@@ -68,14 +68,14 @@ def test_calls_that_would_wait_often_get_connections_of_their_own(
     small: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_pool, "PATIENT_CALLS", 0)
-    with small._pool.lend():
+    with small.transactions.pool.lend():
         small.now()
         assert small.connections().open == 2
 
 
 def test_what_must_not_wait_gets_a_connection_though_all_others_are_in_use(small: PostgresStore) -> None:
     worker = register(small)
-    with small._pool.lend(), small._pool.lend():
+    with small.transactions.pool.lend(), small.transactions.pool.lend():
         assert small.renew_lease(worker, MINUTE)
         assert small.expired_attempts(10) == []
 
@@ -97,7 +97,7 @@ def test_callers_that_begin_together_look_at_the_schema_once(
         caller.start()
     for caller in callers:
         caller.join(20)
-    assert store._stock.open == 1
+    assert store.transactions.connections.open == 1
     store.close()
 
 
@@ -150,7 +150,7 @@ def test_one_that_comes_back_serves_who_was_refused(
     monkeypatch.setattr(connection_pool, "PATIENT_CALLS", 0)
     full.grants = 1
     answered: list[object] = []
-    with small._pool.lend():
+    with small.transactions.pool.lend():
         call = threading.Thread(target=lambda: answered.append(small.now()))
         call.start()
         eventually(lambda: full.asked > 2)

@@ -26,7 +26,7 @@ from tickwork.errors import (
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.connection import connector
 from tickwork.store.postgres.connection.error_mapping import translate
-from tickwork.store.postgres.store import Session
+from tickwork.store.postgres.connection.session import Session
 
 TOP = Path(__file__).parents[3]
 PASSWORD = "s3cret-pa55"
@@ -98,8 +98,9 @@ class TestLost:
 
     def test_one_that_is_cut_in_the_middle_is_said_to_be_unknown(self, postgres: PostgresStore) -> None:
         insert_one(postgres)
+        end = "SELECT pg_terminate_backend(pg_backend_pid())"
         with pytest.raises(StoreUnreachable, match=r"not known; repeating it is safe"):
-            postgres._perform(lambda session: session.run_sql("SELECT pg_terminate_backend(pg_backend_pid())", {}))
+            postgres.transactions.perform(lambda session: session.run_sql(end, {}))
         insert_one(postgres)
 
     def test_a_transaction_that_is_cut_is_rolled_back_and_said_to_be_unknown(self, postgres: PostgresStore) -> None:
@@ -132,7 +133,7 @@ class TestLost:
 def cut_others(store: PostgresStore) -> None:
     """End the idle sessions of a store, from outside."""
     with psycopg.connect(store.url) as connection:
-        for idle in store._stock.idle:
+        for idle in store.transactions.connections.idle:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (idle.info.backend_pid,))
 
 
@@ -199,7 +200,7 @@ class TestAgain:
                 raise psycopg.errors.lookup(code)("again, please")
             return "done"
 
-        assert postgres._perform(work, single=False) == "done"
+        assert postgres.transactions.perform(work, single=False) == "done"
         assert len(runs) == 3
 
     def test_but_not_for_ever(self, postgres: PostgresStore) -> None:
@@ -210,7 +211,7 @@ class TestAgain:
             raise psycopg.errors.DeadlockDetected("again, please")
 
         with pytest.raises(StoreError, match="again, please"):
-            postgres._perform(work, single=False)
+            postgres.transactions.perform(work, single=False)
         assert 1 < len(runs) < 10
 
 
@@ -218,7 +219,7 @@ class TestLimits:
     """Nothing of ours waits for as long as a lease."""
 
     def test_every_connection_has_limits_well_below_a_lease(self, postgres: PostgresStore) -> None:
-        with postgres._pool.lend() as connection:
+        with postgres.transactions.pool.lend() as connection:
             shown = {
                 name: connection.execute(f"SHOW {name}".encode()).fetchone()
                 for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "jit")
@@ -255,7 +256,7 @@ class TestLimits:
         postgres.server.wait_s = 0.1
         worker = register(postgres)
         running(postgres, worker)
-        stack = [postgres._pool.lend() for _ in range(8)]
+        stack = [postgres.transactions.pool.lend() for _ in range(8)]
         for lent in stack:
             lent.__enter__()
         with pytest.raises(StoreUnreachable, match="all 8 connections"):
@@ -278,7 +279,7 @@ class TestLimits:
     def test_no_more_connections_are_opened_than_are_needed(self, postgres: PostgresStore) -> None:
         for _ in range(20):
             insert_one(postgres)
-        assert len(postgres._stock.idle) <= 3, "one for the jobs, and one or two for late calls"
+        assert len(postgres.transactions.connections.idle) <= 3, "one for the jobs, and one or two for late calls"
 
 
 class TestPooler:
@@ -301,7 +302,7 @@ class TestPooler:
 
     def test_transactions_through_a_pooler_have_their_limits(self, open_pooled_postgres: OpensPostgres) -> None:
         store = open_pooled_postgres()
-        rows = store._perform(lambda session: session.run_sql("SHOW lock_timeout", {}))
+        rows = store.transactions.perform(lambda session: session.run_sql("SHOW lock_timeout", {}))
         assert rows == [("5s",)]
         store.close()
 
@@ -338,6 +339,6 @@ insert_one(store)
 insert_one(store)
 """
     with psycopg.connect(postgres.url, autocommit=True) as listening:
-        listening.execute(f'LISTEN "{postgres._channel}"'.encode())
+        listening.execute(f'LISTEN "{postgres.transactions.channel}"'.encode())
         subprocess.run([sys.executable, "-c", program], cwd=TOP, check=True, timeout=30)
         assert len(list(listening.notifies(timeout=5, stop_after=2))) == 2

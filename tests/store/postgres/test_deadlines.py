@@ -15,7 +15,7 @@ from tests.waiting import eventually
 from tickwork.core.job import JobState
 from tickwork.errors import StoreUnreachable
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres import store as store_module
+from tickwork.store.postgres.caller_tx import app_connection
 from tickwork.store.postgres.connection import connector, listener
 from tickwork.store.postgres.connection.libpq_connection import PgConnection
 from tickwork.testing import VirtualClock
@@ -46,7 +46,7 @@ class Distant(PostgresStore):
 
     def lose_answers(self) -> None:
         """Have requests carried out and not answered; also the first of their kind, which is not prepared here."""
-        for connection in self._stock.idle:
+        for connection in self.transactions.connections.idle:
             connection.prepares = False
         self.silence("deaf")
 
@@ -68,7 +68,7 @@ def test_a_verb_gives_up_at_its_deadline_and_works_again_with_a_new_connection(d
     distant.silence(mode)
     with pytest.raises(StoreUnreachable, match=r"no answer within 0\.1 s.*not known; repeating it is safe"):
         distant.now()
-    assert distant._stock.idle == [], "the connection is not lent again"
+    assert distant.transactions.connections.idle == [], "the connection is not lent again"
     distant.heal()
     distant.now()
 
@@ -117,7 +117,7 @@ def test_a_callers_commit_has_a_deadline_and_its_statements_have_none(
     with distant.connection() as tx:
         tx.execute("SELECT pg_sleep(0.2)")
 
-    monkeypatch.setattr(store_module, "USER_END_S", SHORT_S)
+    monkeypatch.setattr(app_connection, "USER_END_S", SHORT_S)
 
     def commit() -> None:
         with distant.connection() as tx:
@@ -129,7 +129,7 @@ def test_a_callers_commit_has_a_deadline_and_its_statements_have_none(
 
 
 def test_a_rollback_has_a_deadline(distant: Distant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "USER_END_S", SHORT_S)
+    monkeypatch.setattr(app_connection, "USER_END_S", SHORT_S)
 
     def fail() -> None:
         with distant.connection() as tx:
@@ -173,19 +173,20 @@ def test_a_lock_that_outlasts_the_deadline_ends_on_the_server_too(postgres: Post
     """The statement's own timeout is shorter than the deadline, so that nothing is carried out much later."""
     store = PostgresStore(postgres.url, schema=postgres.schema.name)
     store.answer_within(timedelta(seconds=4))
-    with store._pool.lend() as connection:
+    with store.transactions.pool.lend() as connection:
         assert connection.execute("SHOW statement_timeout").fetchone() == ("3200ms",)
     store.close()
 
 
 def test_pruning_has_a_deadline_of_its_own(postgres: PostgresStore) -> None:
-    shown = postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {}), limit_s=connector.PRUNE_S)
+    perform = postgres.transactions.perform
+    shown = perform(lambda one: one.run_sql("SHOW statement_timeout", {}), limit_s=connector.PRUNE_S)
     assert shown == [("48s",)]
-    assert postgres._perform(lambda one: one.run_sql("SHOW statement_timeout", {})) == [("8s",)]
+    assert perform(lambda one: one.run_sql("SHOW statement_timeout", {})) == [("8s",)]
 
 
 def test_a_migration_may_take_longer_than_a_transaction(postgres: PostgresStore) -> None:
-    with postgres._pool.lend() as connection:
+    with postgres.transactions.pool.lend() as connection:
         connection.answer_within(SHORT_S)
         with connection.within(connector.UPGRADE_S):
             connection.execute("SELECT pg_sleep(0.2)")

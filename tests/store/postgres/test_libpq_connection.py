@@ -8,8 +8,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.connection.libpq_connection import PgConnection
-from tickwork.store.postgres.connection.steps import Statement
+from tickwork.store.postgres.connection.libpq_connection import PgConnection, Statement
 from tickwork.store.postgres.params import text_array
 
 ECHO = "SELECT %(text)s::text, %(number)s::text::bigint, %(nothing)s::text"

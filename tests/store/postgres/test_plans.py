@@ -16,7 +16,7 @@ from tickwork.store.postgres import PostgresStore, params
 from tickwork.store.postgres.claim.cursor import FRONT
 from tickwork.store.postgres.claim.positions import guards
 from tickwork.store.postgres.connection import connector
-from tickwork.store.postgres.sql_statements import statements
+from tickwork.store.postgres.schema import statements
 
 Plan = dict[str, Any]
 
@@ -33,7 +33,7 @@ def worker(postgres: PostgresStore) -> WorkerId:
 
 def claim_values(store: PostgresStore, worker: WorkerId, limit: int = 10) -> dict[str, Any]:
     return {
-        "now": store._now(),
+        "now": store.transactions.test_time(),
         "worker": worker,
         "claim": 1,
         "places": params.text_array(["default"] * 10),
@@ -89,7 +89,7 @@ class TestClaim:
     ) -> None:
         postgres.insert_jobs(jobs(size))
         statement = statements(postgres.schema.name)["claim_jobs"]
-        with postgres._pool.lend() as connection:
+        with postgres.transactions.pool.lend() as connection:
             if analysed:
                 connection.execute(f'ANALYZE "{postgres.schema.name}".queue, "{postgres.schema.name}".jobs'.encode())
             nodes = explain(connection, statement, claim_values(postgres, worker))
@@ -103,7 +103,7 @@ class TestClaim:
     def test_behind_a_pooler_a_long_queue_is_read_by_index_too(self, postgres: PostgresStore, worker: WorkerId) -> None:
         postgres.insert_jobs(jobs(5000))
         statement = statements(postgres.schema.name)["claim_jobs"]
-        with postgres._user_pool.lend() as connection:  # as it was configured by its administrator
+        with postgres.transactions.user_pool.lend() as connection:  # as it was configured by its administrator
             connection.execute(f'ANALYZE "{postgres.schema.name}".queue'.encode())
             nodes = explain(connection, statement, claim_values(postgres, worker))
         assert "Seq Scan" not in {node["Node Type"] for node in on("queue", nodes)}
@@ -114,7 +114,7 @@ class TestClaim:
         for _ in range(10):
             assert claim(postgres, 10, worker) == []
         postgres.insert_jobs(jobs(20_000))
-        with postgres._pool.lend() as connection:
+        with postgres.transactions.pool.lend() as connection:
             nodes = explain_prepared(connection, claim_values(postgres, worker))
         assert nodes[0]["Actual Rows"] == 10
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)) < 100
@@ -127,7 +127,7 @@ class TestClaim:
             postgres.insert_jobs(jobs(10_000, priority=priority, delay=HOUR))
         insert_one(postgres, priority=9)
         statement = statements(postgres.schema.name)["claim_jobs"]
-        with postgres._pool.lend() as connection:
+        with postgres.transactions.pool.lend() as connection:
             nodes = explain(connection, statement, claim_values(postgres, worker), run=True)
         assert nodes[0]["Actual Rows"] == 1
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)) < 20
@@ -144,14 +144,14 @@ class TestClaim:
             for table in ("queue", "running"):
                 connection.execute(f'ANALYZE "{postgres.schema.name}".{table}'.encode())
         postgres.insert_jobs(jobs(20_000))
-        with postgres._pool.lend() as connection:
+        with postgres.transactions.pool.lend() as connection:
             nodes = explain_prepared(connection, claim_values(postgres, worker))
         assert nodes[0]["Actual Rows"] == 10
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)) < 100
         claimed = claim(postgres, 500, worker)
         claim(postgres, 5000, worker)
-        values = {"now": postgres._now(), **params.endings([succeeded(one) for one in claimed[:10]])}
-        with postgres._pool.lend() as connection:
+        values = {"now": postgres.transactions.test_time(), **params.endings([succeeded(one) for one in claimed[:10]])}
+        with postgres.transactions.pool.lend() as connection:
             ending = explain(connection, statements(postgres.schema.name)["finish_attempts"], values, run=True)
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in on("running", ending)) < 100
 
@@ -163,7 +163,7 @@ class TestClaim:
         count = (
             f'SELECT count(*) FROM (SELECT FROM "{postgres.schema.name}".queue FOR UPDATE SKIP LOCKED) free'.encode()
         )
-        with postgres._pool.lend() as connection, connection.transaction(force_rollback=True):
+        with postgres.transactions.pool.lend() as connection, connection.transaction(force_rollback=True):
             connection.execute(statement.encode(), claim_values(postgres, worker, limit))
             with psycopg.connect(postgres.url) as other:
                 assert other.execute(count).fetchone() == (12 - limit,)
@@ -175,12 +175,12 @@ class TestClaim:
         """A planner that runs a limited sub-query several times would claim more than the limit."""
         postgres.insert_jobs(jobs(50))
         plans = ["seqscan", "indexscan", "bitmapscan", "hashjoin", "mergejoin", "nestloop", "material", "sort"]
-        with postgres._pool.lend() as connection, connection.transaction():
+        with postgres.transactions.pool.lend() as connection, connection.transaction():
             for plan in plans:
                 allowed = "on" if plan == forced or (forced == "nestloop") == (plan == "seqscan") else "off"
                 connection.execute(f"SET LOCAL enable_{plan} = {allowed}".encode())
             rows = connection.execute(
-                postgres._sql["claim_jobs"].encode(), claim_values(postgres, worker, 1)
+                postgres.transactions.sql["claim_jobs"].encode(), claim_values(postgres, worker, 1)
             ).fetchall()
         assert len(rows) == 1
         (queue,) = postgres.reads.queues()
@@ -189,9 +189,9 @@ class TestClaim:
 
 def test_finishing_goes_by_indexes(postgres: PostgresStore) -> None:
     claimed = running(postgres, key="k")
-    values = {"now": postgres._now(), **params.endings([succeeded(claimed)])}
+    values = {"now": postgres.transactions.test_time(), **params.endings([succeeded(claimed)])}
     for verb in ("finish_attempts", "reclaim_attempts"):
-        with postgres._pool.lend() as connection:
+        with postgres.transactions.pool.lend() as connection:
             nodes = explain(connection, statements(postgres.schema.name)[verb], values)
         for table in ("running", "keys", "jobs", "workers"):
             assert "Seq Scan" not in {node["Node Type"] for node in on(table, nodes)}, (verb, table)
@@ -200,7 +200,7 @@ def test_finishing_goes_by_indexes(postgres: PostgresStore) -> None:
 def test_a_claim_reads_about_as_many_rows_as_it_claims(postgres: PostgresStore, worker: WorkerId) -> None:
     postgres.insert_jobs([a_job() for _ in range(300)])
     statement = statements(postgres.schema.name)["claim_jobs"]
-    with postgres._pool.lend() as connection:
+    with postgres.transactions.pool.lend() as connection:
         nodes = explain(connection, statement, claim_values(postgres, worker, 100), run=True)
     read = [node["Actual Rows"] * node["Actual Loops"] for node in on("queue", nodes)]
     assert sum(read) < 220, "each is read once to be picked, and once to be taken out"
@@ -208,7 +208,7 @@ def test_a_claim_reads_about_as_many_rows_as_it_claims(postgres: PostgresStore, 
 
 def test_statements_are_short_enough_for_the_drivers_cache(postgres: PostgresStore) -> None:
     ours_alone = {"claim_jobs", "reclaim_attempts"}  # never run on a connection of the user's
-    assert {name for name, sql in postgres._sql.items() if len(sql) > 4096} <= ours_alone
+    assert {name for name, sql in postgres.transactions.sql.items() if len(sql) > 4096} <= ours_alone
 
 
 def _finish(store: PostgresStore, n: int) -> None:

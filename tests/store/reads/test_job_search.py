@@ -26,7 +26,7 @@ from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import InvalidInput
 from tickwork.store.base import Store
-from tickwork.store.postgres.reads import job_search as postgres_finding
+from tickwork.store.postgres.reads import reads as postgres_finding
 from tickwork.store.reads import job_search, queue_counts
 from tickwork.store.reads.job_search import StateCount
 from tickwork.store.sqlite.reads import job_search as sqlite_finding

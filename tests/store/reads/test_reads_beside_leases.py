@@ -170,7 +170,7 @@ def test_beyond_so_many_names_workers_over_rest_are_counted_together(
 ) -> None:
     a_claimer(store)
     grants_of(store, 9, MINUTE, 5)
-    module = type(store).__module__
+    module = type(store.reads).__module__
     monkeypatch.setattr(f"{module}.REMOTE_SHOWN", 3)
     assert REMOTE_SHOWN > 3
     found = sorted((view.host, view.running) for view in store.reads.workers())

@@ -6,19 +6,14 @@ behind. The row is written when it is old, not at every check, which would seria
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
 
 from tickwork.core.ids import first_id
 from tickwork.store.base import CLOCK_STEP
-from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import VerbPool
-from tickwork.store.postgres.connection.wake_notify import WakeNotifier
-from tickwork.store.postgres.rows import utc
+from tickwork.store.postgres.connection.session import Session, utc
+from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.instants import duration_us
 
-T = TypeVar("T")
 _OLD = timedelta(seconds=5)
 _REPAIRS = (
     "rewind_schedules",
@@ -35,27 +30,16 @@ _REPAIRS = (
 )
 
 
-class PostgresClock:
-    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
-
-    _notifier: WakeNotifier
-
-    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
-
-    def check_clock(self) -> timedelta | None:
-        """Compare the last recorded reading with the clock, and repair a step back; otherwise renew an old reading."""
-        ((now, reading),) = self._perform(lambda session: session.run("read_clock"))
-        if reading is not None and reading > now + CLOCK_STEP:
-            back = self._perform(_repair, single=False)
-            self._notifier.call()
-            return back
-        if reading is None or reading < now - _OLD:
-            self._perform(lambda session: session.run("record_reading"))
-        return None
-
-    def record_clock_step(self, by: timedelta) -> None:
-        self._perform(lambda session: session.run("record_step", step_us=duration_us(by)))
+def check_clock(transactions: PostgresTransactions) -> timedelta | None:
+    """Compare the last recorded reading with the clock, and repair a step back; otherwise renew an old reading."""
+    ((now, reading),) = transactions.run("read_clock")
+    if reading is not None and reading > now + CLOCK_STEP:
+        back = transactions.perform(_repair, single=False)
+        transactions.notifier.call()
+        return back
+    if reading is None or reading < now - _OLD:
+        transactions.run("record_reading")
+    return None
 
 
 def _repair(session: Session) -> timedelta | None:

@@ -11,38 +11,32 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
-from tickwork.clock import Clock
 from tickwork.core.text.duration import format_duration
 from tickwork.store.base import StoreHealth
-from tickwork.store.postgres.connection.connector import Connector
-from tickwork.store.postgres.connection.libpq_connection import PgConnection
-from tickwork.store.postgres.sql_statements import statements
+from tickwork.store.postgres.connection.session import Session
+from tickwork.store.postgres.transactions import PostgresTransactions
 
 _CLOCK_TROUBLE = timedelta(seconds=5)
 _TRANSACTION_TROUBLE = timedelta(minutes=1)
 _DEAD_TROUBLE = 100_000
 
 
-def examine(
-    connection: PgConnection, schema: str, server: Connector, clock: Clock, now: datetime | None
-) -> StoreHealth:
-    """Return facts and warnings about the server and the tables.
-
-    `clock` is this host's; `now` replaces the server's clock in tests.
-    """
+def examine(transactions: PostgresTransactions, session: Session) -> StoreHealth:
+    """Return facts and warnings about the server and the tables."""
+    clock, server, schema = transactions.host_clock, transactions.server, transactions.schema.name
     asked = clock.wall_us()
-    facts = _read(connection, schema, "health", now)[0]
+    (facts,) = _read(transactions, session, "health")
     ahead = timedelta(microseconds=facts["wall_us"] - (asked + clock.wall_us()) // 2)
     offset = f"{format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's"
-    holders = _read(connection, schema, "oldest_transactions")
-    tables = _read(connection, schema, "table_sizes")
+    holders = _read(transactions, session, "oldest_transactions")
+    tables = _read(transactions, session, "table_sizes")
     return StoreHealth(
         facts={
             "store": f"PostgreSQL {facts['version']}, {server.where}, schema {schema}",
             "durability": _durability(facts),
             "pooler": "yes: statements are not prepared, workers poll" if server.pooled else "none",
             "clock": f"the server's, {offset}",
-            "oldest transaction": _describe(holders[0]) if holders else "none is open",
+            "oldest transaction": next(map(_describe, holders), "none is open"),
             "dead rows": ", ".join(f"{row['name']} {row['dead']:,}" for row in tables if row["hot"]),
             "size": ", ".join(f"{row['name']} {row['size']}" for row in tables),
             "stuck leases": str(facts["stuck"]),
@@ -51,9 +45,10 @@ def examine(
     )
 
 
-def _read(connection: PgConnection, schema: str, statement: str, now: datetime | None = None) -> list[dict[str, Any]]:
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(statements(schema)[statement].encode(), {"schema": schema, "now": now}).fetchall()
+def _read(transactions: PostgresTransactions, session: Session, statement: str) -> list[dict[str, Any]]:
+    with session.connection.cursor(row_factory=dict_row) as cursor:
+        values = {"schema": transactions.schema.name, "now": session.now}
+        return cursor.execute(transactions.sql[statement].encode(), values).fetchall()
 
 
 def _durability(facts: dict[str, Any]) -> str:

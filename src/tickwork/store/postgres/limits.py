@@ -1,47 +1,30 @@
-"""Flow control on PostgreSQL: limited claims, limits, gates, tenants (see `store.limits`). SQL: sql/limits.sql.
-
-Each round of a limited claim is one transaction. It locks limits, then gates, in the order of their names.
-"""
+"""Limits, gates, breakers and tenants on PostgreSQL (see `store.limits`). The SQL is in sql/limits.sql."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
 
-from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
-from tickwork.core.job import Claimed
-from tickwork.core.limits.breaker import Breaker, end
-from tickwork.core.limits.gates import GATES, Gate
+from tickwork.core.ids import JobId, WorkerId, is_id
+from tickwork.core.limits.breaker import Breaker, Rule, end
+from tickwork.core.limits.gates import GATES, Gate, Hold
 from tickwork.core.limits.job_limits import LimitKey, limit_key_text
 from tickwork.core.limits.lanes import held_prefix, lane_range, read_lane
-from tickwork.errors import LeaseLost
-from tickwork.store.claim import held_jobs, limit_state, limited
+from tickwork.store.claim import held_jobs, limit_state
 from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace
-from tickwork.store.claim.limited import RoundResult
-from tickwork.store.claim.memory import ClaimMemory
-from tickwork.store.claim.types import ClaimRequest, gate_key
-from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, LimitView, Rule
+from tickwork.store.claim.types import gate_key
+from tickwork.store.limits import HELD_COUNTED, GateView, LimitKeyView, LimitView
 from tickwork.store.postgres import params
-from tickwork.store.postgres.claim.cursor import ClaimCursor, ReleasedHolds
-from tickwork.store.postgres.claim.round import PostgresClaimTx, named
-from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.steps import Rows, Statement
-from tickwork.store.postgres.connection.verb_pool import VerbPool
-from tickwork.store.postgres.connection.wake_notify import WakeNotifier
-from tickwork.store.postgres.dags import PostgresDags
+from tickwork.store.postgres.claim.plan_values import named
+from tickwork.store.postgres.claim.round import PostgresClaimTx
+from tickwork.store.postgres.connection.session import Session, utc
+from tickwork.store.postgres.holds import ReleasedHolds
+from tickwork.store.postgres.limit_openings import LimitOpenings
 from tickwork.store.postgres.params import array, text_array
-from tickwork.store.postgres.rows import id_document, sooner, utc
-from tickwork.store.rows.instants import from_us, to_us
-from tickwork.store.rows.jobs import limit_keys_of
+from tickwork.store.postgres.runs.run_changes import RunChanges
+from tickwork.store.postgres.transactions import PostgresTransactions
+from tickwork.store.rows.instants import from_us
 from tickwork.store.rows.limits import decode_rule, encode_rule
-from tickwork.store.shared_transaction import ThreadTransaction
-
-T = TypeVar("T")
-Finishing = Callable[[datetime | None], Sequence[Statement]]
-PlayedOn = tuple[PostgresClaimTx, RoundResult]
 
 _HOLDERS = 5
 _FORGOTTEN = 1000
@@ -56,81 +39,21 @@ _FORECAST = {
 }
 
 
-class PostgresLimits(PostgresDags):
-    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
+class PostgresLimits:
+    """Limits, gates, weights of tenants, and why a job is held."""
 
-    _sql: dict[str, str]
-    _notifier: WakeNotifier
-    _turns: dict[WorkerId, ClaimMemory]
-    _overs: ReleasedHolds
-    _here: ThreadTransaction[Session]
-    _new_claim: Callable[[], ClaimId]
-
-    def _bounds_of(self, worker: WorkerId, tasks: tuple[str, ...]) -> ClaimCursor:
-        raise NotImplementedError
-
-    def _now(self) -> datetime | None:
-        raise NotImplementedError
-
-    def _monotonic(self) -> float:
-        raise NotImplementedError
-
-    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
-
-    # -- claims
-
-    def _claim_guarded(self, worker: WorkerId, asked: ClaimRequest, finishing: Finishing | None = None) -> LimitedClaim:
-        """Claim in rounds, each a transaction; the first one stores the finishes before it reads. Raises LeaseLost."""
-        claim = LimitedClaim(self, worker, self._new_claim(), finishing)
-        played = limited.run_rounds(claim.run_round, asked, self._monotonic)
-        claim.is_near = played.is_near
-        claim.again_s = sooner(played.again_s, self._bounds_of(worker, asked.tasks).again_s())
-        return claim
-
-    def _play_inside(self, session: Session, claim: LimitedClaim, asked: ClaimRequest, after_parking: bool) -> PlayedOn:
-        """Run one round inside a transaction; return the transaction's state with the result."""
-        turns = self._turns_of(claim.worker)
-        finishing = claim.finishing(session.now) if claim.finishing else []
-        reached = self._bounds_of(claim.worker, asked.tasks).begin()
-        about = (claim.worker, asked.queues, asked.tasks, self._now, self._overs, reached, finishing)
-        claim_tx = PostgresClaimTx(session, self._sql, *about, claim=claim.claim)
-        return claim_tx, limited.run_round(claim_tx, asked, turns, after_parking=after_parking)
-
-    def _turns_of(self, worker: WorkerId) -> ClaimMemory:
-        return self._turns.setdefault(worker, ClaimMemory())
-
-    def _open_after(self, full: Mapping[LimitKey, int], freed: Sequence[str]) -> bool:
-        """Open limit keys after a round's commit: keys that others freed meanwhile, and keys that its finishes freed.
-
-        A refusal and a finish can race; this is the refusal's second look. True when jobs are held under the keys that
-        the round's own finishes freed.
-        """
-        wanted: list[tuple[str, dict[str, Any]]] = []
-        if full:
-            names = [limit_key_text(limit_key) for limit_key in full]
-            live, afters = array(full.values()), array(self._overs.after(names))
-            wanted.append(("open_emptier", {"names": text_array(names), "live": live, "afters": afters}))
-        if freed:
-            wanted.append(("open_freed", {"names": text_array(freed)}))
-        if not wanted:
-            return False
-        if self._here.together is not None:
-            self._here.after_commit(partial(self._open_after, full, freed))
-            return False
-        sql = self._sql
-        *_, last = self._perform(
-            lambda session: session.run_together([(sql[name], {"now": session.now, **v}) for name, v in wanted])
-        )
-        if freed and last:
-            self._notifier.call()
-        return bool(freed and last)
-
-    def _open_freed(self, names: Sequence[str]) -> bool:
-        return self._open_after({}, names)
+    def __init__(
+        self,
+        transactions: PostgresTransactions,
+        runs: RunChanges,
+        openings: LimitOpenings,
+    ) -> None:
+        self._transactions = transactions
+        self._runs = runs
+        self._openings = openings
 
     def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
-        self._open_freed([limit_key_text(limit_key) for limit_key in limit_keys])
+        self._openings.open_freed([limit_key_text(limit_key) for limit_key in limit_keys])
 
     # -- limits
 
@@ -143,8 +66,8 @@ class PostgresLimits(PostgresDags):
             if changed:
                 _open_bound(session, changed)
 
-        self._perform(declare, single=False)
-        self._notifier.call()
+        self._transactions.perform(declare, single=False)
+        self._transactions.notifier.call()
 
     def set_limit(self, name: str, rule: Rule | None) -> bool:
         def change(session: Session) -> bool:
@@ -155,19 +78,19 @@ class PostgresLimits(PostgresDags):
             _open_bound(session, [name])
             return known
 
-        known = self._perform(change, single=False)
-        self._notifier.call()
+        known = self._transactions.perform(change, single=False)
+        self._transactions.notifier.call()
         return known
 
     def list_limits(self) -> list[LimitView]:
-        rows = self._perform(lambda session: session.run("limits"))
+        rows = self._transactions.run("limits")
         return [
             LimitView(name, decode_rule(declared), decode_rule(override), live, held)
             for name, declared, override, live, held in rows
         ]
 
     def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
-        rows = self._perform(lambda session: session.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED))
+        rows = self._transactions.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED)
         return [
             limit_state.key_view(name, rule, state, live, held, None if opens_at is None else utc(opens_at))
             for name, rule, state, live, held, opens_at in rows
@@ -183,35 +106,19 @@ class PostgresLimits(PostgresDags):
             session.run("put_gate", **values, until_us=gate.until_us)
             _open_bound(session, [gate_key(gate).limit])  # The new gate may end earlier than the one it replaces.
 
-        self._perform(put, single=False)
+        self._transactions.perform(put, single=False)
         if gate.kind == "drop":
             drop = partial(self._drop_for, gate.name)
-            self._here.after_commit(partial(held_jobs.sweep, gate, self._held_page, drop))
-        self._notifier.call()
+            self._transactions.after_commit(partial(held_jobs.sweep, gate, self._held_page, drop))
+        self._transactions.notifier.call()
 
     def _held_page(self, after: HeldPlace) -> HeldPage:
-        place = dict(zip(("lane", "priority", "run_at", "job_id"), after, strict=True))
-        rows = self._perform(lambda session: session.run("held_page", **place, limit=held_jobs.PAGE))
+        rows = self._transactions.run("held_page", **after._asdict(), limit=held_jobs.PAGE)
         return HeldPage.of(rows)
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
-        count = self._drop(ids)
-        self._perform(lambda session: session.run("pass_on", name=name, count=count))
-
-    def _drop(self, ids: Sequence[JobId]) -> int:
-        """End jobs that a gate drops; return how many. Steps of runs also advance their runs."""
-        end = {"state": "dropped", "error": "a gate dropped it"}
-        steps = [one.job_id for one in self._places(ids) if one.run is not None]
-        ended = self._end_steps(steps, **end) if steps else 0
-        rest = id_document([one for one in ids if one not in steps])
-        ((count, limits),) = self._perform(lambda session: session.run("drop_jobs", ids=rest, **end))
-        self._leave_lines(limits)
-        return int(count) + ended
-
-    def _leave_lines(self, texts: Iterable[str | None]) -> None:
-        """Open the sequences that waiting jobs with these limits have left, so that their next jobs may start."""
-        if names := [name for text in texts for name in limit_keys_of(text)]:
-            self._open_freed(names)
+        count = self._runs.drop_jobs(ids)
+        self._transactions.run("pass_on", name=name, count=count)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         """Delete the gates with exactly these selectors, and open the keys that hold their jobs."""
@@ -222,73 +129,82 @@ class PostgresLimits(PostgresDags):
             _open_bound(session, [gate_key(gate).limit for gate in found])
             return found
 
-        lifted = self._perform(lift, single=False)
-        self._notifier.call()
+        lifted = self._transactions.perform(lift, single=False)
+        self._transactions.notifier.call()
         return lifted
 
     def list_gates(self) -> list[GateView]:
-        return self._perform(_gates)
+        return self._transactions.perform(_gates)
 
     # -- tenants
 
     def set_weight(self, tenant: str, weight: int) -> None:
         if weight == 1:
-            self._perform(lambda session: session.run("delete_weight", name=tenant))
+            self._transactions.run("delete_weight", name=tenant)
         else:
-            self._perform(lambda session: session.run("set_weight", name=tenant, weight=weight))
+            self._transactions.run("set_weight", name=tenant, weight=weight)
 
     def weights(self) -> dict[str, int]:
-        return dict(self._perform(lambda session: session.run("weights")))
+        return dict(self._transactions.run("weights"))
 
     # -- what holds a job
 
     def hold(self, job_id: JobId) -> Hold | None:
         """Return why a waiting job is held; the reads take no locks."""
 
-        def read(session: Session) -> Hold | None:
-            rows = session.run("place_of", job_id=job_id)
-            gates = [view.gate for view in _gates(session)] if rows else []
-            fate = self._fate(session, job_id, rows[0], gates) if rows else None
-            if fate is None:
-                return None
-            rules = session.run("rule_of", name=fate.held_by.limit)
-            name = limit_key_text(fate.held_by)
-            holders = session.run("holders", name=name)
-            returned = session.run("returned", names=text_array([name]), afters=array([0]))
-            head_due, head = min(((run_us, job_id) for _, _, run_us, job_id in returned), default=(None, None))
-            lane, until = lane_range(held_prefix(fate.held_by))
-            ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
-            gate = next((one for one in gates if gate_key(one) == fate.held_by), None)
-            return Hold(
-                fate.held_by,
-                decode_rule(rules[0][0] if rules else None) if gate is None else gate.pace,
-                gate,
-                None if fate.opens_at_us is None else from_us(fate.opens_at_us),
-                sum(weight for _, weight in holders),
-                tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
-                ahead,
-                head,
-                None if head_due is None else from_us(head_due),
-            )
+        read = partial(self._read_hold, job_id=job_id)
+        return self._transactions.perform(read, single=False) if is_id(job_id) else None
 
-        return self._perform(read, single=False) if is_id(job_id) else None
+    def _read_hold(self, session: Session, job_id: JobId) -> Hold | None:
+        place = session.find("place_of", job_id=job_id)
+        gates = [view.gate for view in _gates(session)] if place else []
+        forecast = self._forecast(session, job_id, place, gates) if place else None
+        if forecast is None:
+            return None
+        limit_key, name = forecast.held_by, limit_key_text(forecast.held_by)
+        gate = next((one for one in gates if gate_key(one) == limit_key), None)
+        (rule,) = session.find("rule_of", name=limit_key.limit) or (None,)
+        holders = session.run("holders", name=name)
+        returned = session.run("returned", names=text_array([name]), afters=array([0]))
+        head_due, head = min(((run_us, job_id) for _, _, run_us, job_id in returned), default=(None, None))
+        lane, until = lane_range(held_prefix(limit_key))
+        ((ahead,),) = session.run("held_ahead", lane=lane, until=until, job_id=job_id)
+        return Hold(
+            limit_key,
+            decode_rule(rule) if gate is None else gate.pace,
+            gate,
+            None if forecast.opens_at_us is None else from_us(forecast.opens_at_us),
+            sum(weight for _, weight in holders),
+            tuple(JobId(holder) for holder, _ in holders[:_HOLDERS]),
+            ahead,
+            head,
+            None if head_due is None else from_us(head_due),
+        )
 
-    def _fate(self, session: Session, job_id: JobId, place: Any, gates: Sequence[Gate]) -> ClaimForecast | None:
+    def _forecast(
+        self, session: Session, job_id: JobId, place: tuple[str, bool], gates: Sequence[Gate]
+    ) -> ClaimForecast | None:
         """Return what holds a waiting job, or what would hold it at the next claim."""
         lane, is_due = place
         held_by = read_lane(lane).held_by
         if held_by is not None:
-            ((open_us, is_open),) = session.run("opening", name=limit_key_text(held_by)) or [(None, False)]
+            open_us, is_open = session.find("opening", name=limit_key_text(held_by)) or (None, False)
             if not is_open:
                 return ClaimForecast(held_by, open_us)
         elif not is_due or (":" not in lane and not any(gate.kind == "slow" for gate in gates)):
             return None
         standing = session.run("standing")
-        tasks = sorted({task for task, _ in standing})
         queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
-        about = (WorkerId(""), queues, tasks, self._now, ReleasedHolds(self._monotonic))
-        unlocked = self._sql | {name: self._sql[instead] for name, instead in _FORECAST.items()}
-        claim_tx = PostgresClaimTx(session, unlocked, *about)
+        sql = self._transactions.sql
+        claim_tx = PostgresClaimTx(
+            session,
+            sql | {name: sql[instead] for name, instead in _FORECAST.items()},
+            worker=WorkerId(""),
+            queues=queues,
+            tasks=sorted({task for task, _ in standing}),
+            read_now=self._transactions.test_time,
+            released_holds=ReleasedHolds(self._transactions.monotonic),
+        )
         return held_jobs.foresee(claim_tx, queues, job_id, held_by)
 
     # -- breakers
@@ -298,8 +214,8 @@ class PostgresLimits(PostgresDags):
         for limit_key, job_id, failed in ends:
             told.setdefault(limit_key, []).append((job_id, failed))
         for one in told.items():
-            self._perform(partial(_end_probes, told=one), single=False)
-        self._notifier.call()
+            self._transactions.perform(partial(_end_probes, told=one), single=False)
+        self._transactions.notifier.call()
 
     # -- services
 
@@ -311,53 +227,15 @@ class PostgresLimits(PostgresDags):
             session.run("forget_holds")
             opened = session.run("open_forgotten")
             idle = session.run("idle_limit_states", limit=_FORGOTTEN)
-            now_us = to_us(utc(session.run("now")[0][0]))
+            ((now_us,),) = session.run("now_us")
             names = [name for name, state, rule in idle if limit_state.is_idle_state(state, rule, now_us)]
             session.run("forget_limit_states", names=text_array(names))
             return len(opened)
 
-        opened = self._perform(tidy, single=False)
+        opened = self._transactions.perform(tidy, single=False)
         if opened:
-            self._notifier.call()
+            self._transactions.notifier.call()
         return opened
-
-
-class LimitedClaim:
-    """A claim in rounds: the jobs claimed so far, and the finishes that were stored."""
-
-    def __init__(self, limits: PostgresLimits, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
-        self._limits = limits
-        self._is_stored = False
-        self.worker = worker
-        self.claim = claim
-        self.finishing = finishing
-        self.finished: Rows = []
-        self.claimed: list[Claimed] = []
-        self.again_s: float | None = None
-        self.is_near = False
-
-    def run_round(self, asked: ClaimRequest, after_parking: bool) -> RoundResult:
-        """Run one round in a transaction, then act on its commit: update the cursors, open limits, end dropped jobs."""
-        limits = self._limits
-        try:
-            claim_tx, played = limits._perform(
-                lambda one: limits._play_inside(one, self, asked, after_parking), single=False
-            )
-        except LeaseLost:
-            if self._is_stored:
-                return RoundResult()  # The jobs claimed so far stay claimed, until they are reclaimed.
-            raise
-        # The round is committed: finishes are not sent again, and its knowledge about rows is valid.
-        self._is_stored = True
-        self.finishing = None
-        limits._bounds_of(self.worker, asked.tasks).took(claim_tx.read.items(), claimed=bool(claim_tx.claimed))
-        limits._overs.learn(claim_tx.over, claim_tx.counted)
-        self.finished += claim_tx.finished
-        self.claimed += claim_tx.claimed
-        opened = limits._open_after(played.full, claim_tx.freed)
-        if played.dropped:
-            limits._drop(played.dropped)
-        return replace(played, wants_more=True) if opened else played
 
 
 def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bool]]]) -> None:
@@ -368,7 +246,7 @@ def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bo
     session.run("lock_limits", limits=about["bounds"])
     states = dict(session.run("states", names=about["names"]))
     rules = dict(session.run("rules", limits=about["bounds"]))
-    now_us = to_us(utc(session.run("now")[0][0]))
+    ((now_us,),) = session.run("now_us")
     locked_limit = limit_state.read_state(decode_rule(rules.get(limit_key.limit)), 0, states.get(name))
     if not isinstance(locked_limit.rule, Breaker):
         return

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import psycopg
 
+from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, NewJob, TaskDefinition
 from tickwork.core.limits.lanes import home_lane
 from tickwork.errors import check
@@ -29,6 +30,14 @@ _encoder = msgspec.json.Encoder()
 def document(rows: Iterable[Any]) -> str:
     """Return rows, or plain texts, as one JSON array."""
     return _encoder.encode(list(rows)).decode()
+
+
+def id_document(ids: Iterable[JobId]) -> str:
+    """Return ids as a JSON document.
+
+    Texts that are not ids are left out: they name no job, and PostgreSQL refuses them.
+    """
+    return document(job_id for job_id in ids if is_id(job_id))
 
 
 def mapping(values: Mapping[str, int]) -> str:

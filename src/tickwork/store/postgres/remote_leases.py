@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,32 +14,26 @@ from tickwork.store.attempts import NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.claim.positions import asked_for
 from tickwork.store.postgres.claim.round import heads_in
-from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.session import Session, utc
 from tickwork.store.postgres.params import array, text_array
-from tickwork.store.postgres.rows import utc
+from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.remote_counts import DueHeads, due_heads, within
 from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
-from tickwork.store.rows.instants import duration_us, to_us
+from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import decode_job_limits, decode_policy
 from tickwork.store.rows.workers import encode_offer
 
-T = TypeVar("T")
 
+class PostgresRemoteLeases:
+    """Leases of attempts over REST. Their renewals use the connections that are reserved for heartbeats."""
 
-class PostgresRemote:
-    """A part of PostgresStore. It needs from the rest the transactions, and the connections reserved for heartbeats."""
-
-    _sql: dict[str, str]
-    _reserved: VerbPool
-
-    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
+    def __init__(self, transactions: PostgresTransactions) -> None:
+        self._transactions = transactions
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
         """Read the heads of all lanes first; only if a place has due jobs, read the tasks of its first jobs."""
         queues = list(dict.fromkeys(queues))
-        heads = self._perform(lambda session: self._heads(session, queues))
+        heads = self._transactions.perform(lambda session: self._heads(session, queues))
         if not heads.due:
             return DueWork({}, heads.next_s)
         values = {
@@ -48,54 +42,59 @@ class PostgresRemote:
             "first": FIRST,
         }
         found: dict[str, set[str]] = {}
-        for lane, task in self._perform(lambda session: session.run("place_tasks", **values)):
+        for lane, task in self._transactions.run("place_tasks", **values):
             found.setdefault(read_lane(lane).queue, set()).add(task)
         return DueWork(found, heads.next_s)
 
     def _heads(self, session: Session, queues: list[str]) -> DueHeads:
-        asked = {"now": session.now, **asked_for(queues)}
-        wanted = [(self._sql[name], asked) for name in ("now", "surroundings", "heads")]
-        ((now,),), ((_, _, _, _, opens_at_us, _),), heads = session.run_together(wanted)
-        return due_heads(heads_in(heads, queues), to_us(utc(now)), opens_at_us)
+        asked = asked_for(queues)
+        wanted = self._transactions.statements(session.now, ("now_us", {}), ("surroundings", asked), ("heads", asked))
+        ((now_us,),), ((*_, opens_at_us, _),), heads = session.run_together(wanted)
+        return due_heads(heads_in(heads, queues), now_us, opens_at_us)
 
     def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
         given = params.document(_grant(one) for one in grants)
-        rows = self._perform(lambda session: session.run("grant_leases", claimer=claimer, grants=given))
+        rows = self._transactions.run("grant_leases", claimer=claimer, grants=given)
         jobs = {one.worker: one.job_id for one in grants}
         return {jobs[WorkerId(worker)]: utc(until) for worker, until in rows}
 
     def lease_holders(self, names: Sequence[str]) -> set[str]:
-        rows = self._perform(lambda session: session.run("lease_holders", names=text_array(names)))
+        rows = self._transactions.run("lease_holders", names=text_array(names))
         return {name for (name,) in rows}
 
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
-        return self._perform(lambda session: _standing(session, name)) if is_id(name.job_id) else None
+        return self._transactions.perform(lambda session: _standing(session, name)) if is_id(name.job_id) else None
 
     def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
         def renew(session: Session) -> RemoteAttempt | None:
             session.run("renew_attempt", **msgspec.structs.asdict(name), lease_us=duration_us(lease))
             return _standing(session, name)
 
-        return self._perform(renew, pool=self._reserved, single=False) if is_id(name.job_id) else None
+        return (
+            self._transactions.perform(renew, pool=self._transactions.reserved, single=False)
+            if is_id(name.job_id)
+            else None
+        )
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
         """Append lines under a lock on the attempt; an existing chunk is kept, and the total is cut at `limit`."""
 
         def append(session: Session) -> int | None:
-            held = session.run("hold_attempt", **msgspec.structs.asdict(name))
-            if not held:
+            held = session.find("hold_attempt", **msgspec.structs.asdict(name))
+            if held is None:
                 return None
+            (claim,) = held
             ((last, size),) = session.run("logged", job_id=name.job_id, attempt=name.attempt)
             chunk = last + 1 if seq is None else seq
             if kept := within(text, size, limit):
-                log = NewLog(name.job_id, ClaimId(held[0][0]), chunk, kept)
+                log = NewLog(name.job_id, ClaimId(claim), chunk, kept)
                 session.run("append_logs", logs=params.new_logs([log]))
             return int(chunk)
 
-        return self._perform(append, single=False) if is_id(name.job_id) else None
+        return self._transactions.perform(append, single=False) if is_id(name.job_id) else None
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
-        self._perform(lambda session: session.run("end_leases", ids=text_array(workers)))
+        self._transactions.run("end_leases", ids=text_array(workers))
 
 
 def _grant(one: LeaseGrant) -> dict[str, Any]:
@@ -112,14 +111,49 @@ def _grant(one: LeaseGrant) -> dict[str, Any]:
     }
 
 
+class RemoteAttemptRow(NamedTuple):
+    """The columns of `remote_attempt`."""
+
+    job_id: str
+    attempt: int
+    claim: int
+    worker: str
+    task: str
+    queue: str
+    policy: str
+    failures: int
+    crashes: int
+    alone: bool
+    job_limits: str | None
+    run: str | None
+    step: str | None
+    claimed_at: datetime
+    is_cancelled: bool
+    lease_until: datetime
+    losses: int
+
+
 def _standing(session: Session, name: RemoteName) -> RemoteAttempt | None:
-    rows = session.run("remote_attempt", **msgspec.structs.asdict(name))
-    if not rows:
+    found = session.find("remote_attempt", **msgspec.structs.asdict(name))
+    if found is None:
         return None
-    id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, run, step, *rest = rows[0]
-    claimed_at, cancel, until, losses = rest
-    counts = (decode_policy(policy), failures, crashes, alone, decode_job_limits(job_limits))
-    times = (utc(claimed_at), cancel, utc(until))
+    row = RemoteAttemptRow(*found)
     return RemoteAttempt(
-        JobId(id), number, ClaimId(claim), WorkerId(worker), task, queue, *counts, run, step, *times, losses
+        JobId(row.job_id),
+        row.attempt,
+        ClaimId(row.claim),
+        WorkerId(row.worker),
+        row.task,
+        row.queue,
+        decode_policy(row.policy),
+        row.failures,
+        row.crashes,
+        row.alone,
+        decode_job_limits(row.job_limits),
+        row.run,
+        row.step,
+        utc(row.claimed_at),
+        row.is_cancelled,
+        utc(row.lease_until),
+        row.losses,
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,37 +14,29 @@ from tickwork.core.recurrence.read_rule import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
 from tickwork.store.postgres import params
-from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import VerbPool
-from tickwork.store.postgres.connection.wake_notify import WakeNotifier
-from tickwork.store.postgres.rows import instant, utc
-from tickwork.store.postgres.runs import PostgresRuns
+from tickwork.store.postgres.connection.session import Session, utc, utc_or_none
+from tickwork.store.postgres.limit_openings import LimitOpenings
+from tickwork.store.postgres.runs.run_tx import PostgresRunTx
+from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.jobs import decode_labels, read_task_definition, storable_text
 from tickwork.store.rows.schedules import calendar_in_use, due_schedule, merge_declared, schedule_state, schedule_view
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView, ScheduleMove, ScheduleView
 
-T = TypeVar("T")
-
 
 class PostgresSchedules:
-    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
+    """Schedules, their fires and calendars."""
 
-    _sql: dict[str, str]
-    _notifier: WakeNotifier
-    _graphs: GraphCache
-
-    def _open_freed(self, names: Sequence[str]) -> bool:
-        raise NotImplementedError
-
-    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
+    def __init__(self, transactions: PostgresTransactions, openings: LimitOpenings, graphs: GraphCache) -> None:
+        self._transactions = transactions
+        self._openings = openings
+        self._graphs = graphs
 
     # -- callers
 
     def put_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         given = params.document(_spec(spec, None) for spec in _once(specs))
-        self._perform(lambda session: session.run("put_schedules", schedules=given))
+        self._transactions.run("put_schedules", schedules=given)
 
     def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         """Lock the stored schedules, merge each with its declaration, and store the result."""
@@ -57,24 +49,22 @@ class PostgresSchedules:
             given = params.document(_spec(spec, encode_spec(said)) for spec, said in merged)
             session.run("put_schedules", schedules=given)
 
-        self._perform(declare, single=False)
+        self._transactions.perform(declare, single=False)
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
-        return {view.name: view for view in self._schedule_views("schedules_of_these", names=params.document(names))}
+        return {
+            view.name: view
+            for view in schedule_views(self._transactions, "schedules_of_these", names=params.document(names))
+        }
 
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
-        return self._schedule_views("schedules_after", after=after, limit=str(limit))
+        return schedule_views(self._transactions, "schedules_after", after=after, limit=str(limit))
 
     def waking_schedules(self, limit: int) -> list[ScheduleView]:
-        return self._schedule_views("schedules_waking", limit=str(limit))
+        return schedule_views(self._transactions, "schedules_waking", limit=str(limit))
 
     def paused_schedules(self, limit: int) -> list[ScheduleView]:
-        return self._schedule_views("schedules_paused", limit=str(limit))
-
-    def _schedule_views(self, which: str, **values: str) -> list[ScheduleView]:
-        sql = f"{self._sql['schedule_columns']} {self._sql[which]}"
-        rows = self._perform(lambda session: session.connection.run_named(sql, values))
-        return [schedule_view(row, utc) for row in rows]
+        return schedule_views(self._transactions, "schedules_paused", limit=str(limit))
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         given = params.document(names)
@@ -84,7 +74,7 @@ class PostgresSchedules:
             session.run("stored_specs", names=given)
             return {name for (name,) in session.run("delete_schedules", names=given)}
 
-        deleted = self._perform(delete, single=False)
+        deleted = self._transactions.perform(delete, single=False)
         return [name for name in dict.fromkeys(names) if name in deleted]
 
     def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
@@ -92,15 +82,16 @@ class PostgresSchedules:
         given, names = params.document([_spec(spec, None)]), params.document([spec.name])
 
         def replace(session: Session) -> bool:
-            stored = session.run("stored_specs", names=names)
-            if not stored:
+            stored = session.find("stored_specs", names=names)
+            if stored is None:
                 return old is None and bool(session.run("new_schedules", schedules=given))
-            if decode_spec(stored[0][1]) != old:
+            _, text, _ = stored
+            if decode_spec(text) != old:
                 return False
             session.run("put_schedules", schedules=given)
             return True
 
-        return self._perform(replace, single=False)
+        return self._transactions.perform(replace, single=False)
 
     def pause_schedules(
         self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
@@ -113,12 +104,12 @@ class PostgresSchedules:
     def _changed(self, statement: str, names: Sequence[str], **values: Any) -> list[str]:
         """Change schedules; return those that were changed, in the given order."""
         given = params.document(names)
-        changed = {name for (name,) in self._perform(lambda session: session.run(statement, names=given, **values))}
+        changed = {name for (name,) in self._transactions.run(statement, names=given, **values)}
         return [name for name in dict.fromkeys(names) if name in changed]
 
     def fires(self, name: str, limit: int, before: datetime | None = None) -> list[FireView]:
         values = {"name": name, "limit": limit, "before": before}
-        rows = self._perform(lambda session: session.run("fires", **values))
+        rows = self._transactions.run("fires", **values)
         return [
             FireView(utc(due), action, None if job_id is None else JobId(job_id), utc(fired), is_catchup, reason)
             for due, action, job_id, fired, is_catchup, reason in rows
@@ -126,19 +117,18 @@ class PostgresSchedules:
 
     def put_calendar(self, name: str, calendar: Calendar) -> None:
         value = encode_calendar(calendar).decode()
-        self._perform(lambda session: session.run("put_calendar", name=name, value=value))
+        self._transactions.run("put_calendar", name=name, value=value)
 
     def delete_calendar(self, name: str) -> bool:
         def delete(session: Session) -> bool:
-            heeding = session.run("heeds_calendar", name=name)
-            if heeding:
-                raise calendar_in_use(name, heeding[0][0])
+            for (schedule,) in session.run("heeds_calendar", name=name):
+                raise calendar_in_use(name, schedule)
             return bool(session.run("delete_calendar", name=name))
 
-        return self._perform(delete, single=False)
+        return self._transactions.perform(delete, single=False)
 
     def calendars(self) -> dict[str, Calendar]:
-        rows = self._perform(lambda session: session.run("calendars"))
+        rows = self._transactions.run("calendars")
         return {name: decode_calendar(value.encode()) for name, value in rows}
 
     # -- services
@@ -146,20 +136,21 @@ class PostgresSchedules:
     def look_at_schedules(self, limit: int) -> DueSchedules:
         def look(session: Session) -> DueSchedules:
             rows = session.run("look_at_schedules", limit=limit)
-            now, wake_s = utc(rows[0][0]), rows[0][1]
-            due = [row[2:] for row in rows if row[2] is not None]
+            now, wake_s = next((utc(now), wake_s) for now, wake_s, *_ in rows)
+            due = [DueRow(name, *rest) for _, _, name, *rest in rows if name is not None]
             if not due:
                 return DueSchedules(now, [], wake_s)
-            heeded = sorted({name for row in due for name in decode_labels(row[4])})
+            heeded = sorted({name for row in due for name in decode_labels(row.calendars)})
             calendars = session.run("calendars_of", names=params.document(heeded)) if heeded else []
-            targets = params.document(sorted({row[3] for row in due}))
-            definitions = {row[0]: read_task_definition(row) for row in session.run("definitions_of", names=targets)}
-            return DueSchedules(now, [_seen(row) for row in due], wake_s, dict(calendars), definitions)
+            targets = params.document(sorted({row.target for row in due}))
+            found = map(read_task_definition, session.run("definitions_of", names=targets))
+            definitions = {definition.name: definition for definition in found}
+            return DueSchedules(now, [_due_schedule(row) for row in due], wake_s, dict(calendars), definitions)
 
-        return self._perform(look)
+        return self._transactions.perform(look)
 
     def end_pauses(self) -> list[str]:
-        return [name for (name,) in self._perform(lambda session: session.run("end_pauses"))]
+        return [name for (name,) in self._transactions.run("end_pauses")]
 
     def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
         """Move schedules, record fires and insert jobs in one statement; cancel older runs in the same transaction."""
@@ -178,23 +169,23 @@ class PostgresSchedules:
 
         def carry_out(session: Session) -> list[ScheduleMove]:
             rows = session.run("move_schedules", **values)
-            names = {name for name, _ in rows}
-            moved = [move for move in moves if move.name in names]
-            recorded = rows[0][1] if rows else 0
+            recorded_of = dict(rows)  # The count of all recorded fires, for each moved schedule.
+            moved = [move for move in moves if move.name in recorded_of]
+            recorded = max(recorded_of.values(), default=0)
             judged = sum(len(move.fires) for move in moved)
             check(recorded == judged, f"{judged - recorded} occurrences were about to be judged a second time.")
-            run_tx = PostgresRuns(session.run_together, self._sql, self._graphs, session.now)
+            run_tx = PostgresRunTx(session.run_together, self._transactions.sql, self._graphs, session.now)
             run_tx.cancel([job_id for move in moved for job_id in move.cancels])
             run_tx.together()
             freed[:] = run_tx.freed
             return moved
 
         freed: list[str] = []
-        moved = self._perform(carry_out, single=False)
+        moved = self._transactions.perform(carry_out, single=False)
         if freed:
-            self._open_freed(freed)
+            self._openings.open_freed(freed)
         if any(move.jobs or move.cancels for move in moved):
-            self._notifier.call()
+            self._transactions.notifier.call()
         return {move.name for move in moved}
 
 
@@ -217,14 +208,49 @@ def _spec(spec: ScheduleSpec, declared: str | None) -> dict[str, Any]:
     }
 
 
-def _seen(row: Any) -> DueSchedule:
-    name, version, spec, _, _, handled_at, since, run_count, last_ended_at, waiting, paused, until, *runs_of = row
-    job_ids, ended, ends, failed, started = runs_of
-    stood = schedule_state(utc(handled_at), utc(since), run_count, instant(last_ended_at), waiting, paused=paused)
-    if started:
-        stood = msgspec.structs.replace(stood, started=tuple(map(utc, started)))
-    runs = zip(job_ids or (), ended or (), map(instant, ends or ()), failed or (), strict=True)
-    return due_schedule(name, version, spec, stood, list(runs), instant(until))
+def schedule_views(transactions: PostgresTransactions, which: str, **values: str) -> list[ScheduleView]:
+    """Read the schedules that the condition `which` selects."""
+    sql = f"{transactions.sql['schedule_columns']} {transactions.sql[which]}"
+    rows = transactions.perform(lambda session: session.connection.run_named(sql, values))
+    return [schedule_view(row, utc) for row in rows]
+
+
+class DueRow(NamedTuple):
+    """The columns of a due schedule in `look_at_schedules`. The lists have an item for each of its runs."""
+
+    name: str
+    version: int
+    spec: str
+    target: str
+    calendars: str
+    handled_at: datetime
+    active_since: datetime
+    run_count: int
+    last_ended_at: datetime | None
+    waiting: str
+    is_paused: bool
+    paused_until: datetime | None
+    job_ids: list[str] | None
+    ended: list[bool] | None
+    ends: list[datetime | None] | None
+    failed: list[bool] | None
+    started: list[datetime] | None
+
+
+def _due_schedule(row: DueRow) -> DueSchedule:
+    standing = schedule_state(
+        utc(row.handled_at),
+        utc(row.active_since),
+        row.run_count,
+        utc_or_none(row.last_ended_at),
+        row.waiting,
+        paused=row.is_paused,
+    )
+    if row.started:
+        standing = msgspec.structs.replace(standing, started=tuple(map(utc, row.started)))
+    ends = map(utc_or_none, row.ends or ())
+    runs = list(zip(row.job_ids or (), row.ended or (), ends, row.failed or (), strict=True))
+    return due_schedule(row.name, row.version, row.spec, standing, runs, utc_or_none(row.paused_until))
 
 
 def _standing(move: ScheduleMove) -> dict[str, Any]:

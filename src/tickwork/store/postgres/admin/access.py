@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from secrets import token_hex
-from typing import Any, TypeVar
 
 from tickwork.core.access.login_backoff import FORGOTTEN_S, FailedLogins, admit
-from tickwork.store.admin import access, audit
+from tickwork.store.admin import access
 from tickwork.store.admin.access import (
     ANSWERS_KEPT,
     NOWHERE,
@@ -25,40 +24,23 @@ from tickwork.store.admin.access import (
     SessionView,
     UserView,
 )
-from tickwork.store.admin.audit import AUDIT_KEPT, AuditFilter, AuditRow, AuditView
+from tickwork.store.admin.audit import AUDIT_KEPT
 from tickwork.store.postgres import params
-from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.steps import Rows
-from tickwork.store.postgres.connection.verb_pool import VerbPool
-from tickwork.store.postgres.rows import utc
+from tickwork.store.postgres.connection.session import Session, utc
+from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.instants import duration_us
-
-T = TypeVar("T")
 
 _STALE = {"stale": duration_us(USED_EVERY)}
 _KEPT = {"kept": duration_us(ANSWERS_KEPT)}
 _FORGOTTEN = {"forgotten": int(FORGOTTEN_S * 1e6)}
 _AUDITED = {"audited": duration_us(AUDIT_KEPT)}
-_END = (1 << 63) - 1
-_FILTERS = {
-    "who": "AND who = %(who)s",
-    "action": "AND action = %(action)s",
-    "target": "AND target = %(target)s",
-    "since": "AND at >= %(since)s::timestamptz",
-}
 
 
 class PostgresAccess:
-    """A part of PostgresStore. It needs from the rest the transactions."""
+    """API keys, users, sessions, logins, kept answers and secrets."""
 
-    _sql: dict[str, str]
-
-    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
-
-    def _run(self, statement: str, **values: Any) -> Rows:
-        """Run a statement as a transaction by itself."""
-        return self._perform(lambda session: session.run(statement, **values))
+    def __init__(self, transactions: PostgresTransactions) -> None:
+        self._transactions = transactions
 
     # -- API keys
 
@@ -66,33 +48,33 @@ class PostgresAccess:
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
     ) -> ApiKeyView | None:
         values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_names(scopes), "by": by}
-        self._run("put_api_key", **values, lasts=None if lasts is None else duration_us(lasts))
+        self._transactions.run("put_api_key", **values, lasts=None if lasts is None else duration_us(lasts))
         return self.get_api_key(id)
 
     def get_api_key(self, id: str) -> ApiKeyView | None:
-        rows = self._run("api_key_of_id", id=id, **_STALE)
-        return access.key_view(rows[0], utc) if rows else None
+        row = self._transactions.find("api_key_of_id", id=id, **_STALE)
+        return None if row is None else access.key_view(row, utc)
 
     def list_api_keys(self) -> list[ApiKeyView]:
-        return [access.key_view(row, utc) for row in self._run("api_keys_by_age", **_STALE)]
+        return [access.key_view(row, utc) for row in self._transactions.run("api_keys_by_age", **_STALE)]
 
     def use_api_key(self, id: str) -> None:
-        self._run("use_api_key", id=id, **_STALE)
+        self._transactions.run("use_api_key", id=id, **_STALE)
 
     def revoke_api_key(self, id: str) -> bool:
-        return bool(self._run("revoke_api_key", id=id))
+        return bool(self._transactions.run("revoke_api_key", id=id))
 
     # -- users
 
     def put_user(self, name: str, role: str, password: str) -> bool:
-        return bool(self._run("put_user", name=name, role=role, password=password))
+        return bool(self._transactions.run("put_user", name=name, role=role, password=password))
 
     def get_user(self, name: str) -> UserView | None:
-        rows = self._run("get_user", name=name)
-        return access.user_view(rows[0], utc) if rows else None
+        row = self._transactions.find("get_user", name=name)
+        return None if row is None else access.user_view(row, utc)
 
     def list_users(self) -> list[UserView]:
-        return [access.user_view(row, utc) for row in self._run("users")]
+        return [access.user_view(row, utc) for row in self._transactions.run("users")]
 
     def change_user(self, name: str, role: str | None = None, password: str | None = None) -> bool:
         def change(session: Session) -> bool:
@@ -102,7 +84,7 @@ class PostgresAccess:
                 session.run("end_sessions_of_user", name=name)
             return found
 
-        return self._perform(change, single=False)
+        return self._transactions.perform(change, single=False)
 
     def remove_user(self, name: str) -> bool:
         def remove(session: Session) -> bool:
@@ -110,10 +92,10 @@ class PostgresAccess:
             session.run("end_sessions_of_user", name=name)
             return found
 
-        return self._perform(remove, single=False)
+        return self._transactions.perform(remove, single=False)
 
     def has_access(self) -> bool:
-        ((found,),) = self._run("has_access")
+        ((found,),) = self._transactions.run("has_access")
         return bool(found)
 
     # -- sessions and logins
@@ -129,21 +111,21 @@ class PostgresAccess:
         origin: SessionOrigin = NOWHERE,
     ) -> bool:
         values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts), **origin._asdict()}
-        return bool(self._run("put_session", **values, password=password))
+        return bool(self._transactions.run("put_session", **values, password=password))
 
     def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
-        rows = self._run("get_session", digest=digest, idle=duration_us(idle), **_STALE)
-        return access.session_view(rows[0], utc) if rows else None
+        row = self._transactions.find("get_session", digest=digest, idle=duration_us(idle), **_STALE)
+        return None if row is None else access.session_view(row, utc)
 
     def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
         values = {"idle": duration_us(idle), "kind": kind, "subject": subject, "limit": SESSIONS_MOST}
-        return [access.open_session(row, utc) for row in self._run("open_sessions", **values)]
+        return [access.open_session(row, utc) for row in self._transactions.run("open_sessions", **values)]
 
     def use_session(self, digest: str) -> None:
-        self._run("use_session", digest=digest, **_STALE)
+        self._transactions.run("use_session", digest=digest, **_STALE)
 
     def end_session(self, digest: str) -> bool:
-        return bool(self._run("end_session", digest=digest))
+        return bool(self._transactions.run("end_session", digest=digest))
 
     def admit_login(self, free: Mapping[str, int]) -> float:
         """Lock the rows of all names and addresses, then decide and count."""
@@ -157,7 +139,7 @@ class PostgresAccess:
             session.run("put_logins", counted=params.document(one._asdict() for one in counted))
             return wait_s
 
-        return self._perform(count, single=False)
+        return self._transactions.perform(count, single=False)
 
     def forgive_login(self, cleared: Sequence[str], returned: Sequence[str]) -> None:
         def forgive(session: Session) -> None:
@@ -165,89 +147,76 @@ class PostgresAccess:
             session.run("clear_logins", subjects=params.document(cleared))
             session.run("return_logins", subjects=params.document(returned))
 
-        self._perform(forgive, single=False)
+        self._transactions.perform(forgive, single=False)
 
     def knows_login(self, subject: str) -> bool:
-        ((found,),) = self._run("knows_login", subject=subject)
+        ((found,),) = self._transactions.run("knows_login", subject=subject)
         return bool(found)
 
     def remember_login(self, subject: str, lasts: timedelta) -> None:
-        self._run("remember_login", subject=subject, lasts=duration_us(lasts))
-
-    # -- the audit log
+        self._transactions.run("remember_login", subject=subject, lasts=duration_us(lasts))
 
     def hold_keys(self, keys: Sequence[str]) -> None:
-        self._perform(lambda session: session.run("hold_keys", keys=params.text_array(keys)), single=False)
-
-    def record_changes(self, changes: Sequence[AuditRow]) -> None:
-        def record(session: Session) -> None:
-            sql = self._sql["record_change"]
-            session.run_together([(sql, {**audit.change_row(one), "now": session.now}) for one in changes])
-
-        self._perform(record)
-
-    def list_changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
-        given = {name: getattr(which, name) for name in _FILTERS if getattr(which, name) is not None}
-        sql = self._sql["changes"].replace("{filters}", " ".join(_FILTERS[name] for name in given))
-        values = {**given, "below": _END if before is None else before, "limit": limit}
-        return [audit.audit_view(row, utc) for row in self._perform(lambda session: session.run_sql(sql, values))]
+        self._transactions.perform(lambda session: session.run("hold_keys", keys=params.text_array(keys)), single=False)
 
     # -- kept answers
 
     def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
         known = {"who": who, "key": key}
         values = {"digest": digest, "given_up": duration_us(given_up), **_KEPT}
-        rows = self._run("begin_answer", **known, **values)
-        if rows:
-            return BegunRequest(*map(utc, rows[0]))
-        found = self._run("get_answer", **known)  # No row: the request was dropped meanwhile.
-        return access.kept_answer(found[0]) if found else KeptAnswer(digest, None, {}, b"")
+        begun = self._transactions.find("begin_answer", **known, **values)
+        if begun is not None:
+            return BegunRequest(*map(utc, begun))
+        kept = self._transactions.find("get_answer", **known)  # No row: the request was dropped meanwhile.
+        return KeptAnswer(digest, None, {}, b"") if kept is None else access.kept_answer(kept)
 
     def keep_answer(
         self, who: str, key: str, began_at: datetime, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
         answer = {"status": status, "headers": access.encode_headers(headers), "body": body.decode()}
-        self._run("keep_answer", who=who, key=key, began_at=began_at, **answer)
+        self._transactions.run("keep_answer", who=who, key=key, began_at=began_at, **answer)
 
     def drop_answer(self, who: str, key: str, began_at: datetime) -> None:
-        self._run("drop_answer", who=who, key=key, began_at=began_at)
+        self._transactions.run("drop_answer", who=who, key=key, began_at=began_at)
 
     def release_answer(self, who: str, key: str, began_at: datetime) -> None:
-        self._run("release_answer", who=who, key=key, began_at=began_at)
+        self._transactions.run("release_answer", who=who, key=key, began_at=began_at)
 
     # -- secrets
 
     def store_id(self) -> str:
-        rows = self._run("store_id")
-        return str(rows[0][0]) if rows else self._perform(_make_store_id, single=False)
+        for (id,) in self._transactions.run("store_id"):
+            return str(id)
+        return self._transactions.perform(_make_store_id, single=False)
 
     def put_secret(self, name: str, sealed: SealedSecret, by: str) -> None:
-        self._run("put_secret", name=name, sealed=sealed.text, uses=access.encode_names(sealed.uses), by=by)
+        self._transactions.run(
+            "put_secret", name=name, sealed=sealed.text, uses=access.encode_names(sealed.uses), by=by
+        )
 
     def get_secret(self, name: str) -> SealedSecret | None:
-        rows = self._run("get_secret", name=name)
-        return access.sealed(rows[0]) if rows else None
+        row = self._transactions.find("get_secret", name=name)
+        return None if row is None else access.sealed(row)
 
     def list_secrets(self) -> list[SecretView]:
-        return [access.secret_view(row, utc) for row in self._run("secrets")]
+        return [access.secret_view(row, utc) for row in self._transactions.run("secrets")]
 
     def delete_secret(self, name: str) -> bool:
-        return bool(self._run("delete_secret", name=name))
+        return bool(self._transactions.run("delete_secret", name=name))
 
     # -- services
 
     def prune_access(self, limit: int) -> int:
-        ((count,),) = self._run("prune_access", limit=limit, **_FORGOTTEN, **_KEPT)
-        ((may,),) = self._run("may_prune_audit")
-        ((audited,),) = self._run("prune_audit", limit=limit, **_AUDITED) if may else ((0,),)
+        ((count,),) = self._transactions.run("prune_access", limit=limit, **_FORGOTTEN, **_KEPT)
+        ((may,),) = self._transactions.run("may_prune_audit")
+        ((audited,),) = self._transactions.run("prune_audit", limit=limit, **_AUDITED) if may else ((0,),)
         return max(int(count), int(audited))
 
 
 def _make_store_id(session: Session) -> str:
     session.run("lock_store_id")  # One of several processes creates it, and the others find it.
-    rows = session.run("store_id")
-    if rows:
-        return str(rows[0][0])
-    id = token_hex(16)
-    session.run("put_store_id", id=id)
-    return id
+    for (id,) in session.run("store_id"):
+        return str(id)
+    new = token_hex(16)
+    session.run("put_store_id", id=new)
+    return new

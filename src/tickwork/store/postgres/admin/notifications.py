@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from tickwork.core.notify.channels import Channel, decode_channel, encode_channel
 from tickwork.core.notify.rule import JobEvent, Notification, encode_notification
 from tickwork.core.notify.state import EndedMark, encode_watch, new_watch
 from tickwork.store.admin.notifications import Missed, NotificationMove, NotificationView, check_channels, check_unused
 from tickwork.store.postgres.caller_tx.statements import TxStatements
-from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.steps import drive
-from tickwork.store.postgres.connection.verb_pool import VerbPool
-from tickwork.store.postgres.connection.wake_notify import WakeNotifier
-from tickwork.store.postgres.rows import utc
+from tickwork.store.postgres.connection.session import Session, utc
+from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.admin import notification_view
 from tickwork.store.rows.jobs import job_event
 
-T = TypeVar("T")
 
+class PostgresNotifications:
+    """Notifications, their channels and states, and the jobs that they look at."""
 
-class PostgresNotify:
-    """A part of PostgresStore. It needs from the rest the transactions, and a way to wake workers."""
-
-    _notifier: WakeNotifier
-    _steps: TxStatements
-
-    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
-
-    def now(self) -> datetime:
-        raise NotImplementedError
+    def __init__(self, transactions: PostgresTransactions, tx_statements: TxStatements) -> None:
+        self._transactions = transactions
+        self._tx_statements = tx_statements
 
     def put_channel(self, channel: Channel) -> None:
         value = encode_channel(channel)
-        self._perform(lambda session: session.run("put_channel", name=channel.name, value=value))
+        self._transactions.run("put_channel", name=channel.name, value=value)
 
     def delete_channel(self, name: str) -> bool:
         def delete(session: Session) -> bool:
@@ -44,24 +33,24 @@ class PostgresNotify:
             check_unused(name, [notification_view(row, utc) for row in session.run("notifications")])
             return bool(session.run("delete_channel", name=name))
 
-        return self._perform(delete, single=False)
+        return self._transactions.perform(delete, single=False)
 
     def list_channels(self) -> dict[str, Channel]:
-        found = [decode_channel(value) for (value,) in self._perform(lambda session: session.run("channels"))]
+        found = [decode_channel(value) for (value,) in self._transactions.run("channels")]
         return {channel.name: channel for channel in found}
 
     def put_notification(self, notification: Notification) -> None:
         values = {"name": notification.name, "value": encode_notification(notification)}
-        watch = encode_watch(new_watch(self.now()))
+        watch = encode_watch(new_watch(self._transactions.now()))
 
         def put(session: Session) -> None:
             check_channels(notification, [decode_channel(value) for (value,) in session.run("lock_channels")])
             session.run("put_notification", **values, watch=watch)
 
-        self._perform(put, single=False)
+        self._transactions.perform(put, single=False)
 
     def delete_notification(self, name: str) -> bool:
-        return bool(self._perform(lambda session: session.run("delete_notification", name=name)))
+        return bool(self._transactions.run("delete_notification", name=name))
 
     def list_notifications(self) -> list[NotificationView]:
         return self._notification_views("notifications")
@@ -70,7 +59,7 @@ class PostgresNotify:
         return self._notification_views("due_notifications")
 
     def _notification_views(self, statement: str) -> list[NotificationView]:
-        rows = self._perform(lambda session: session.run(statement))
+        rows = self._transactions.run(statement)
         return [notification_view(row, utc) for row in rows]
 
     def move_notification(self, move: NotificationMove) -> bool:
@@ -79,12 +68,12 @@ class PostgresNotify:
         def carry_out(session: Session) -> bool:
             moved = bool(session.run("move_notification", **values, look_at=move.look_at))
             if moved and move.jobs:
-                drive(self._steps.insert(move.jobs, session.now, None, session.again), session.run_sql)
+                session.run_steps(self._tx_statements.insert(move.jobs, session.now, None, session.again))
             return moved
 
-        moved = self._perform(carry_out, single=False)
+        moved = self._transactions.perform(carry_out, single=False)
         if moved and move.jobs:
-            self._notifier.call()
+            self._transactions.notifier.call()
         return moved
 
     def ended_jobs(
@@ -102,10 +91,10 @@ class PostgresNotify:
         return self._sightings("waiting_jobs", after=after, until=until, limit=limit)
 
     def _sightings(self, statement: str, **values: Any) -> list[JobEvent]:
-        rows = self._perform(lambda session: session.run(statement, **values))
+        rows = self._transactions.run(statement, **values)
         return [job_event(row, utc) for row in rows]
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
         values = {"after": after, "until": until, "limit": limit}
-        rows = self._perform(lambda session: session.run("missed_fires", **values))
+        rows = self._transactions.run("missed_fires", **values)
         return [Missed(schedule, utc(due), action, reason) for schedule, due, action, reason in rows]

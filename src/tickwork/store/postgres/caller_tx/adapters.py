@@ -17,7 +17,8 @@ from psycopg.rows import tuple_row
 
 from tickwork.errors import InvalidInput
 from tickwork.store.postgres.caller_tx.same_database import SameDatabase
-from tickwork.store.postgres.connection.steps import PLACE, Rows, Statement, Steps, Values, drive
+from tickwork.store.postgres.connection.libpq_connection import PLACE, Rows, Statement, Values
+from tickwork.store.postgres.connection.session import Steps, drive
 
 T = TypeVar("T")
 

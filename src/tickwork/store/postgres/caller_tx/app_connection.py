@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
+import psycopg
 from psycopg import pq
 
-from tickwork.store.postgres.connection.connector import Connector
+from tickwork.store.postgres.connection.connector import USER_END_S, Connector
+from tickwork.store.postgres.connection.error_mapping import translate
 from tickwork.store.postgres.connection.libpq_connection import PgConnection
+from tickwork.store.postgres.transactions import PostgresTransactions
 
 
 class LentConnection(PgConnection):
@@ -34,3 +39,26 @@ def _closed() -> pq.abc.PGconn:
     connection = pq.PGconn.connect_start(b"none")
     connection.finish()
     return connection
+
+
+@contextmanager
+def lend_connection(transactions: PostgresTransactions) -> Iterator[LentConnection]:
+    """Lend a connection for a caller's transaction. Errors that the caller's block raises are not translated."""
+    transactions.check_first()
+    server = transactions.server
+    with transactions.user_pool.lend() as pooled:
+        raised: BaseException | None = None
+        handle = LentConnection(pooled, server)
+        try:
+            with handle.callers_transaction(USER_END_S):
+                try:
+                    yield handle
+                except BaseException as error:
+                    raised = error
+                    raise
+        except psycopg.Error as error:
+            if error is raised:  # The caller's own error.
+                raise
+            raise translate(server.where, error, lost=pooled.closed) from error
+        finally:
+            handle.end()

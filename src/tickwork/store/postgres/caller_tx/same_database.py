@@ -30,6 +30,12 @@ class DatabaseIdentity(NamedTuple):
     oid: str
     name: str
 
+    @classmethod
+    def of(cls, rows: list[Any]) -> DatabaseIdentity:
+        """Return the identity in the only row of `WHICH`."""
+        (row,) = rows
+        return cls(*row)
+
 
 class SameDatabase:
     """Refuses connections to other databases. The identity of a connection's database is read once and cached."""
@@ -43,14 +49,14 @@ class SameDatabase:
         """Raise InvalidInput for a connection to another database. `run` runs a statement on it."""
         facts = _facts_of(connection)
         if self._is_unknown(connection, facts):
-            facts[_FACT] = found = DatabaseIdentity(*run(WHICH, {})[0])
+            facts[_FACT] = found = DatabaseIdentity.of(run(WHICH, {}))
             self._refuse_other(found)
 
     async def check_async(self, connection: Any, run: Callable[[str, dict[str, Any]], Awaitable[list[Any]]]) -> None:
         """The asyncio version of `check`."""
         facts = _facts_of(connection)
         if self._is_unknown(connection, facts):
-            facts[_FACT] = found = DatabaseIdentity(*(await run(WHICH, {}))[0])
+            facts[_FACT] = found = DatabaseIdentity.of(await run(WHICH, {}))
             await asyncio.to_thread(self._refuse_other, found)
 
     def _is_unknown(self, connection: Any, facts: Mapping[str, Any]) -> bool:

@@ -16,7 +16,8 @@ from tickwork.core.key_conflict import KeyOwner, check_holder
 from tickwork.errors import KeyTaken, LeaseLost
 from tickwork.store.attempts import Finish, NewLog
 from tickwork.store.postgres import params
-from tickwork.store.postgres.connection.steps import Rows, Statement, Steps, Values
+from tickwork.store.postgres.connection.libpq_connection import Rows, Statement, Values
+from tickwork.store.postgres.connection.session import Steps
 from tickwork.store.rows.new_jobs import merge_keys
 
 By = AskingAttempt | None
@@ -151,7 +152,7 @@ class TxStatements:
     def _check_holders(self, held: Sequence[tuple[NewJob, JobId]], taken: Sequence[JobId]) -> Steps[None]:
         """Raise KeyTaken if a holder cannot represent a new job; keys that were `taken` are released first."""
         rows = yield self._sql["key_holders"], {"ids": params.array(holder for _, holder in held)}
-        holders = {row[0]: KeyOwner(*row) for row in rows}
+        holders = {job_id: KeyOwner(job_id, *owner) for job_id, *owner in rows}
         try:
             for job, holder in held:
                 if holder in holders:

@@ -1,4 +1,4 @@
-"""Claim cursors: where claims resume reading the queue, and which holds have ended, so that dead rows are skipped.
+"""Claim cursors: where claims resume reading the queue, so that dead rows are skipped.
 
 PostgreSQL keeps deleted rows until no session can see them any more. While a session holds an old snapshot that is a
 long time, and a claim that begins at the front of the queue reads past all of them. So a claim begins where the last
@@ -10,18 +10,15 @@ be one whose transaction took longer to commit than claims took to get there, on
 released, one that a gate diverted, or one that was queued after the database's clock was set back. A claim that begins
 at the front again finds them: once each second, or less often where the walk from there took more than a fiftieth of
 the time, twice in a row, and at least every 30 s.
-
-A running job's use of a limit key is a row in `holds`. Counting the live rows would read all ended ones that are not
-yet deleted. Holds are numbered as they are taken, under the lock of the limit. Hence all holds before the first live
-hold have ended for good, and a count begins there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
+from tickwork.core.ids import WorkerId
 from tickwork.store.claim.types import Place
 
 AGAIN_S = 1.0
@@ -29,8 +26,6 @@ LONGEST_S = 30.0
 SHARE = 50
 PLACES = 1000  # Places for which the position is remembered.
 GROWS = 1.02  # The minimum time of a claim may grow by this factor per claim.
-SETTLED_S = 10.0  # Once a limit is this old, all processes number its holds under its lock.
-KEPT = 20_000  # Limit keys for which the ended holds are remembered.
 
 
 class CursorPosition(NamedTuple):
@@ -88,46 +83,18 @@ class ClaimCursor:
         return max(0.0, self._front_at - self._monotonic()) if self._looks_again else None
 
 
-class ReleasedHolds:
-    """The number up to which all holds of a limit key have ended, as this process has seen it.
-
-    All holds are counted again every 30 s, in case the database was replaced by an older copy. A limit that is new to
-    this process may be new to all: before it existed, jobs took holds without its lock, so the class learns nothing
-    about it for SETTLED_S.
-    """
+class ClaimCursors:
+    """The claim cursors of the workers of this process: one for each set of tasks that a worker claims."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._since: dict[str, float] = {}  # When each limit was first locked.
-        # By limit key: the number, and when all holds were last counted.
-        self._known: dict[str, tuple[int, float]] = {}
+        self._cursors: dict[tuple[WorkerId, tuple[str, ...]], ClaimCursor] = {}
 
-    def after(self, names: Iterable[str]) -> list[int]:
-        """Return the hold number after which to count, for each limit key."""
-        oldest = self._monotonic() - LONGEST_S
-        found = [self._known.get(name, (0, oldest)) for name in names]
-        return [number if at > oldest else 0 for number, at in found]
-
-    def locked(self, limits: Iterable[str], missing: Iterable[str]) -> set[str]:
-        """Record that these limits were locked and that the others do not exist; return the limits that are settled."""
-        now = self._monotonic()
-        forgotten = [self._since.pop(name) for name in missing if name in self._since]
-        if forgotten:
-            self._known = {}
-        return {name for name in limits if now - self._since.setdefault(name, now) >= SETTLED_S}
-
-    def learn(self, found: Mapping[str, int], counted: Set[str]) -> None:
-        """Store what a committed round has seen. Before the commit, a finish in it may still be rolled back.
-
-        `counted`: of these limit keys all holds were counted.
-        """
-        now = self._monotonic()
-        if len(self._known.keys() | found.keys()) > KEPT:
-            self._known = {}
-        if any(number < self._known.get(name, (0, now))[0] for name, number in found.items()):
-            # The database was replaced by an older copy: other numbers, and counts that began too late, are wrong, too.
-            self._known = {}
-            found = {name: number for name, number in found.items() if name in counted}
-        for name, number in found.items():
-            _, at = self._known.get(name, (0, now))
-            self._known[name] = (number, now if name in counted else at)
+    def of(self, worker: WorkerId, tasks: tuple[str, ...]) -> ClaimCursor:
+        """Return the claim cursor of a worker for these tasks. Cursors of other workers are dropped."""
+        cursor = self._cursors.get((worker, tasks))
+        if cursor is None:
+            cursor = ClaimCursor(self._monotonic)
+            kept = {key: known for key, known in self._cursors.items() if key[0] == worker}
+            self._cursors = {**kept, (worker, tasks): cursor}
+        return cursor

@@ -3,7 +3,7 @@
 A server has few connections and many processes need some. So a process that does little holds one: a call that finds
 all its connections in use waits a moment before it opens another, unless that happens often. A connection that was not
 used for a while is closed. When the server has no connection left, a call waits for one, of its own process or of the
-server, and fails only after a time.
+server, and fails only after a time. Verbs of one kind (`VerbPool`) get a bounded number of these connections.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from queue import Empty, SimpleQueue
 from random import Random
 
 from tickwork.clock import SystemClock
+from tickwork.errors import StoreUnreachable
 from tickwork.store.postgres.connection.connector import Connector
 from tickwork.store.postgres.connection.error_mapping import TooManyConnections
 from tickwork.store.postgres.connection.libpq_connection import PgConnection
@@ -177,3 +179,60 @@ class ConnectionPool:
                 self.idle.insert(0, connection)
                 return
             self._discard(connection)
+
+
+class VerbPool:
+    """Lends connections of a `ConnectionPool`, at most `size` at a time. Several verb pools may share one.
+
+    Calls that must not wait for others have a pool of their own: they get a connection as long as the server has one.
+    """
+
+    def __init__(self, connections: ConnectionPool, size: int) -> None:
+        self._connections = connections
+        self._size = size
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._tickets: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self._size):
+            self._tickets.put(None)
+
+    def lend(self) -> LentForVerb:
+        """Lend a connection outside of any transaction. A connection that comes back broken or busy is closed."""
+        if os.getpid() != self._pid:
+            self._begin()
+        return LentForVerb(self, self._tickets, self._connections)
+
+    def exhausted(self) -> StoreUnreachable:
+        server = self._connections.server
+        return StoreUnreachable(
+            f"all {self._size} connections to {server.where} were busy for {server.wait_s:g} s. Nothing was done."
+        )
+
+
+class LentForVerb:
+    """The context manager that lends a connection. A generator would take longer than all the rest of it."""
+
+    __slots__ = ("_connection", "_connections", "_pool", "_tickets")
+
+    def __init__(self, pool: VerbPool, tickets: SimpleQueue[None], connections: ConnectionPool) -> None:
+        self._pool = pool
+        self._tickets = tickets
+        self._connections = connections
+
+    def __enter__(self) -> PgConnection:
+        try:
+            self._tickets.get(timeout=self._connections.server.wait_s)
+        except Empty:
+            raise self._pool.exhausted() from None
+        try:
+            self._connection = self._connections.take()
+        except BaseException:
+            self._tickets.put(None)
+            raise
+        return self._connection
+
+    def __exit__(self, *_: object) -> None:
+        self._connections.give_back(self._connection)
+        self._tickets.put(None)

@@ -172,8 +172,8 @@ class Connector:
 
 def behind_pooler(connection: PgConnection) -> bool:
     """Return whether the answering process is not the one that was connected to: a pooler is between."""
-    row = connection.execute("SELECT pg_backend_pid()").fetchone()
-    return row is None or row[0] != connection.info.backend_pid
+    answered_by = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return answered_by != (connection.info.backend_pid,)
 
 
 def _milliseconds(seconds: float) -> str:

@@ -11,6 +11,7 @@ whether the server carries out the last request is unknown.
 from __future__ import annotations
 
 import contextlib
+import re
 import select
 from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -24,10 +25,13 @@ from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from tickwork.clock import SystemClock
-from tickwork.store.postgres.connection.steps import PLACE, Rows, Statement, Values
 
 T = TypeVar("T")
+Values = dict[str, Any]
+Rows = list[Any]
+Statement = tuple[str, Values]
 
+PLACE = re.compile(r"%\((\w+)\)s")  # A placeholder of a statement.
 _clock = SystemClock()
 
 _LOOK_MS = 100  # How often a wait checks its deadline; an exception can reach its thread then.

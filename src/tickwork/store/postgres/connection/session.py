@@ -1,13 +1,19 @@
-"""A session: the statements of one verb on one connection, with their transaction."""
+"""A session: the statements of one verb on one connection, with their transaction; and helpers that read rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
-from tickwork.store.postgres.connection.libpq_connection import PgConnection
-from tickwork.store.postgres.connection.steps import Rows, Statement, Values
+from tickwork.store.postgres.connection.libpq_connection import PgConnection, Rows, Statement, Values
+
+T = TypeVar("T")
+Steps = Generator[Statement, Rows, T]
+"""A verb as a generator that yields statements with values and receives their rows.
+
+So one implementation runs on Tickwork's own connections and on the caller's, sync and async, with any library.
+"""
 
 _COMMIT: Statement = ("COMMIT", {})
 
@@ -45,11 +51,18 @@ class Session:
             self._run([])
         return self._connection
 
-    def run(self, statement: str, **values: Any) -> Rows:
+    def run(self, statement: str, /, **values: Any) -> Rows:
         return self.run_sql(self._sql[statement], {"now": self.now, **values})
+
+    def find(self, statement: str, /, **values: Any) -> Any:
+        """Run a named statement; return its first row, or None."""
+        return one_row(self.run(statement, **values))
 
     def run_sql(self, sql: str, values: Values) -> Rows:
         return self._run([(sql, values)])[0]
+
+    def run_steps(self, steps: Steps[T]) -> T:
+        return drive(steps, self.run_sql)
 
     def run_together(self, statements: Sequence[Statement]) -> list[Rows]:
         """Run statements in one round trip; outside of a transaction, they are one transaction."""
@@ -75,3 +88,33 @@ class Session:
         begin: list[Statement] = [(sql, {}) for sql in self._begin]
         self._begin, self._is_open = (), True
         return self._connection.run([*begin, *statements])[len(begin) :]
+
+
+def drive(steps: Steps[T], run: Callable[[str, Values], Rows]) -> T:
+    """Run steps to their end with `run`; return their result."""
+    try:
+        sql, values = next(steps)
+        while True:
+            sql, values = steps.send(run(sql, values))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def one_row(rows: Rows) -> Any:
+    """Return the first row, or None if there is none."""
+    return next(iter(rows), None)
+
+
+def one_column(rows: Rows) -> list[Any]:
+    """Return the values of rows with one column."""
+    return [value for (value,) in rows]
+
+
+def utc(instant: datetime) -> datetime:
+    """Return an instant in UTC. PostgreSQL returns instants in the zone of the session."""
+    return instant.astimezone(UTC)
+
+
+def utc_or_none(instant: datetime | None) -> datetime | None:
+    return None if instant is None else utc(instant)

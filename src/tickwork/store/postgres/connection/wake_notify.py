@@ -10,9 +10,17 @@ they wait for that lock: after a transaction with NOTIFY that took long, the nex
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable
+
+import psycopg
+
+from tickwork.errors import StoreError
+from tickwork.store.postgres.connection.connection_pool import VerbPool
+
+_log = logging.getLogger("tickwork.store")
 
 GAP_S = 0.01
 SLACK_S = 0.002  # How long late calls wait for a transaction once their time has come.
@@ -150,3 +158,17 @@ class WakeAfterCommit:
             self._notifier.leave(self._began)
         else:
             self._notifier.call()
+
+
+def sender(pool: VerbPool, channel: str) -> Callable[[], None]:
+    """Return a function that notifies workers. A notification is a hint: it need not be durable and may fail."""
+    statement = f'BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY "{channel}"; COMMIT'.encode()
+
+    def send() -> None:
+        try:
+            with pool.lend() as connection:
+                connection.execute(statement)
+        except (StoreError, psycopg.Error) as error:
+            _log.debug("Workers could not be woken (%s); they will poll.", error)
+
+    return send

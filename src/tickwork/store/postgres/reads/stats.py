@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeVar
 
 from tickwork.core.stats.rollups import KEPT, CountedRows, RollupCounts, RollupKey, minute_of
-from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.connection.verb_pool import VerbPool
+from tickwork.store.postgres.connection.session import Session, utc
 from tickwork.store.postgres.params import document
-from tickwork.store.postgres.rows import utc
+from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.reads.stats import (
     Counts,
     RollupMarks,
@@ -23,24 +21,19 @@ from tickwork.store.reads.stats import (
     rollup_counts,
 )
 
-T = TypeVar("T")
-
 
 class PostgresStats:
-    """A part of PostgresStore. It needs from the rest the transactions."""
+    """Rollups of what happened to jobs, and the counts of metrics."""
 
-    def _perform(self, work: Callable[[Session], T], *, pool: VerbPool | None = None, single: bool = True) -> T:
-        raise NotImplementedError
-
-    def now(self) -> datetime:
-        raise NotImplementedError
+    def __init__(self, transactions: PostgresTransactions) -> None:
+        self._transactions = transactions
 
     def rollup_marks(self) -> RollupMarks:
-        return self._perform(_marks)
+        return self._transactions.perform(_marks)
 
     def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
-        now = self.now()
-        return self._perform(
+        now = self._transactions.now()
+        return self._transactions.perform(
             lambda session: count_page(lambda name, values: session.run(name, **values), now, marks, limit, utc, utc)
         )
 
@@ -53,56 +46,57 @@ class PostgresStats:
             if not session.run("move_rollup_marks", **moved):
                 return False
             rows = session.run("rollups_at", places=places)
-            there = {RollupKey(*row[:4]): rollup_counts(row[4:]) for row in rows}
+            there = {
+                RollupKey(span, queue, task, minute): rollup_counts(counted)
+                for span, queue, task, minute, *counted in rows
+            }
             session.run("put_rollups", rows=document(added(there, counts)))
             return True
 
-        return self._perform(add, single=False)
+        return self._transactions.perform(add, single=False)
 
     def rollups(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
         values = {"span": span, "queue": queue, "task": task, "since": since}
-        rows = self._perform(lambda session: session.run("rollups", **values))
+        rows = self._transactions.run("rollups", **values)
         return {minute: rollup_counts(columns) for minute, *columns in rows}
 
     def queue_rollups(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         found: dict[str, dict[int, RollupCounts]] = {}
-        rows = self._perform(lambda session: session.run("queue_rollups", span=span, since=since))
+        rows = self._transactions.run("queue_rollups", span=span, since=since)
         for queue, minute, *columns in rows:
             found.setdefault(queue, {})[minute] = rollup_counts(columns)
         return found
 
     def rollup_totals(self) -> dict[tuple[str, str], RollupCounts]:
-        rows = self._perform(lambda session: session.run("rollup_totals"))
+        rows = self._transactions.run("rollup_totals")
         return {(queue, task): rollup_counts(columns) for queue, task, *columns in rows}
 
     def starting(self, limit: int) -> list[CountedRows]:
-        return counted_of(self._perform(lambda session: session.run("starting_counts", limit=limit)))
+        return counted_of(self._transactions.run("starting_counts", limit=limit))
 
     def counted_until(self) -> datetime:
-        now = self.now()
+        now = self._transactions.now()
 
         def look(session: Session) -> datetime:
             return known(lambda name, values: session.run(name, **values), now, _marks(session), utc)
 
-        return self._perform(look)
+        return self._transactions.perform(look)
 
     def counts(self, since: datetime | None) -> Counts:
-        now = self.now()
-        return self._perform(
+        now = self._transactions.now()
+        return self._transactions.perform(
             lambda session: counts_of(lambda name, values: session.run(name, **values), now, since, utc, utc)
         )
 
-    def _prune_rollups(self, limit: int) -> None:
+    def prune_rollups(self, limit: int) -> None:
         """Delete statistics that are older than the retention of their span."""
-        now = self.now()
+        now = self._transactions.now()
         for span, kept in KEPT.items():
             values = {"span": span, "before": minute_of(now - kept), "limit": limit}
-            self._perform(lambda session, values=values: session.run("prune_rollups", **values))  # type: ignore[misc]
+            self._transactions.perform(lambda session, values=values: session.run("prune_rollups", **values))  # type: ignore[misc]
 
 
 def _marks(session: Session) -> RollupMarks:
-    rows = session.run("rollup_marks")
-    if not rows:
-        return RollupMarks()
-    created, ended, version, look_at = rows[0]
-    return RollupMarks(created, utc(ended), version, utc(look_at))
+    for created, ended, version, look_at in session.run("rollup_marks"):
+        return RollupMarks(created, utc(ended), version, utc(look_at))
+    return RollupMarks()

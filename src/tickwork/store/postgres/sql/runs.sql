@@ -61,10 +61,10 @@ UPDATE tickwork.runs SET again = %(again)s WHERE id = %(id)s::uuid
 UPDATE tickwork.jobs SET args = %(args)s WHERE id = %(id)s::uuid
 
 -- :going
-SELECT u.id::text, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
+SELECT (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint,
+       u.id::text, j.task, j.version, j.args, u.open, u.failed, r.cancel_at IS NOT NULL, r.attempt, j.priority, j.collection,
        j.labels, j.job_limits, j.policy, r.failures, j.trace, j.creator, r.claim,
-       j.occurrence, (extract(epoch FROM j.due_at) * 1000000)::bigint,
-       (extract(epoch FROM coalesce(%(now)s::timestamptz, clock_timestamp())) * 1000000)::bigint
+       j.occurrence, (extract(epoch FROM j.due_at) * 1000000)::bigint
 FROM   unnest(%(ids)s::text::uuid[]) AS n (id)
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.runs u WHERE u.id = n.id OFFSET 0) u
 CROSS  JOIN LATERAL (SELECT * FROM tickwork.running r WHERE r.job_id = n.id OFFSET 0) r
@@ -73,7 +73,7 @@ ORDER  BY u.id
 
 -- :steps
 -- NULL for names: all of them.
-SELECT step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, since, wake_at
+SELECT since, wake_at, step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result
 FROM   tickwork.steps
 WHERE  run = %(run)s::uuid AND (%(names)s::text IS NULL OR step = ANY (%(names)s::text::text[]))
 

@@ -7,6 +7,7 @@ sent in one round trip.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,9 +21,8 @@ from tickwork.core.job import Claimed, JobState, NewJob
 from tickwork.core.limits.lanes import home_lane
 from tickwork.store.attempts import Finish, NewLog
 from tickwork.store.postgres import params
-from tickwork.store.postgres.connection.steps import Rows, Statement
-from tickwork.store.postgres.params import array, text_array
-from tickwork.store.postgres.rows import id_document
+from tickwork.store.postgres.connection.libpq_connection import Rows, Statement
+from tickwork.store.postgres.params import array, id_document, text_array
 from tickwork.store.rows.jobs import encode_job_limits, limit_keys_of, read_task_definition
 from tickwork.store.rows.new_jobs import group_alike
 from tickwork.store.runs import run_lifecycle, step_jobs
@@ -45,7 +45,7 @@ class RunMembership(NamedTuple):
     state: str | None
 
 
-class PostgresRuns:
+class PostgresRunTx:
     """The rows of runs inside a transaction.
 
     `freed` are limit keys that the ends of runs have freed. `released`: new jobs can be claimed.
@@ -109,8 +109,8 @@ class PostgresRuns:
         return [*known, *self._read_going(rows)]
 
     def _read_going(self, rows: Rows) -> list[LiveRun]:
-        self.now_us = max((row[-1] for row in rows), default=self.now_us)
-        found = [step_jobs.going_of(row[:-1]) for row in rows]
+        self.now_us = max((now_us for now_us, *_ in rows), default=self.now_us)
+        found = [step_jobs.going_of(row) for _, *row in rows]
         for one in found:
             self._graphs.note(one.run.id, one.run.dag, one.run.version)
         return found
@@ -129,7 +129,7 @@ class PostgresRuns:
         read = {one.step for one in known}
         wanted = None if names is None else text_array([name for name in names if name not in read])
         (rows,) = self.together(("steps", {"run": run, "names": wanted}))
-        return [*known, *(standing_of(row) for row in rows)]
+        return [*known, *(StepState(*state) for _, _, *state in rows)]
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
         (rows,) = self.together(("result_rows", pairs_of(pairs)))
@@ -193,7 +193,8 @@ class PostgresRuns:
             _, ((self.now_us,),), _, dags = self.together(*((step, made) for step in steps))
             for dag, group in dags:
                 (rows,) = self.together(("task_definition", {"name": dag}))
-                job = step_jobs.triggered(read_task_definition(rows[0]), name, group, by, self.now_us)
+                (row,) = rows
+                job = step_jobs.triggered(read_task_definition(row), name, group, by, self.now_us)
                 (values,) = params.new_jobs([job])
                 self._put_off("insert_guarded_jobs", **values)
                 self.released = True
@@ -218,9 +219,9 @@ class PostgresRuns:
             ("steps_of", pairs_of(self._touched_by(steps))),
         )
         self._going = {one.run.id: one for one in self._read_going(going)}
-        self._standings = {(run, row[0]): standing_of(row) for run, *row in standings}
+        self._standings = {(run, step): StepState(step, *state) for run, step, *state in standings}
         closed = {job_id for job_id, _ in rows}
-        self._advance([one for one in map(place_of, parts) if one.job_id in closed])
+        self._advance([one for one in itertools.starmap(RunMembership, parts) if one.job_id in closed])
         self._produce_all([one for one in endings if one.produce and one.job_id in closed])
         return rows
 
@@ -251,7 +252,7 @@ class PostgresRuns:
 
     def places(self, job_ids: Collection[str]) -> list[RunMembership]:
         (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
-        return [place_of(row) for row in rows]
+        return [RunMembership(*row) for row in rows]
 
     def begin(self, worker: WorkerId, claimed: Sequence[Claimed]) -> None:
         """Begin runs that a worker has claimed, except those that it has lost again."""
@@ -331,11 +332,3 @@ def _instances(group: Sequence[NewJob]) -> dict[str, str]:
         "job_limits": text_array([encode_job_limits(one.job_limits) for one in group]),
         "inputs": text_array([None if one is None else one.decode() for one in inputs]),
     }
-
-
-def standing_of(row: Any) -> StepState:
-    return StepState(*row[:13])
-
-
-def place_of(row: Any) -> RunMembership:
-    return RunMembership(*row)
