@@ -36,11 +36,12 @@ dev: $(VENV)/.dev ## make .venv with everything needed to work on Tickwork
 test: dev ## the quick suite, on SQLite and on a PostgreSQL of its own
 	$(PYTEST_QUICK)
 
-check: dev ## lint, format, types and the direction of imports
+check: dev ## lint, format, types, the direction of imports, and phrases of the prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_prose.py
 	@$(MAKE) --no-print-directory check-ui
 
 check-ui: ## types, layout and lint of the web UI (with npm; the UI itself needs neither it nor a build)

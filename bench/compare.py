@@ -1,4 +1,4 @@
-"""`python -m bench.compare REV`: measure this tree and an earlier revision by turns, and print how each figure changed.
+"""`python -m bench.compare REV`: measure this tree and an earlier revision alternately, and print each change.
 
 Each tree is measured by its own `bench/`, since a benchmark imports modules by names that change; a file of rows that
 differs is named. Each turn is one run of `python -m bench` on either tree. Every other turn begins with the other tree,
@@ -135,7 +135,7 @@ def table(found: Sequence[Compared], revision: str) -> Table:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.compare", description="Measure two revisions by turns.")
+    parser = argparse.ArgumentParser(prog="python -m bench.compare", description="Measure two revisions alternately.")
     parser.add_argument("revision", help="the revision to compare with")
     parser.add_argument("--store", choices=STORES, default="both")
     parser.add_argument("--only", action="append", choices=[row.name for row in ROWS], metavar="ROW")

@@ -34,7 +34,7 @@ def main(address: str) -> None:
 
 
 def _places(root: str, token: str) -> dict[str, tuple[str, str]]:
-    """What is shown: one of each kind, light and dark by turns. A run with failures has more to tell."""
+    """Return the pages to show, one of each kind, alternately light and dark. A run with failures shows more."""
 
     def ask(path: str) -> Any:
         asked = urllib.request.Request(f"{root}/api/v1{path}", headers={"Authorization": f"Bearer {token}"})

@@ -1,6 +1,6 @@
 """Make what the web UI takes from others: src/tickwork/ui/vendor/, and the record of it, vendor.json.
 
-    python scripts/vendor.py           make the files anew (needs npm)
+    python scripts/vendor.py           make the files again (needs npm)
     python scripts/vendor.py --check   make them in a temporary folder and compare; exit 1 where they differ
 
 Exit 2: they could not be fetched.

@@ -59,13 +59,13 @@ class Postgres(ABC):
         """Return the address of a database, over TCP."""
 
     def create_database(self, name: str, template: str | None = None) -> str:
-        """Make a database, as a copy of `template` if given (nobody may be connected to that), and return its URL."""
+        """Make a database, as a copy of `template` if given (it must have no connections), and return its URL."""
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
         self._execute(statement.format(sql.Identifier(name), sql.Identifier(template or "template1")))
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database if it is there, whoever is still connected to it."""
+        """Drop a database if it exists, also while clients are connected to it."""
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def _execute(self, statement: sql.Composed) -> None:
@@ -168,7 +168,7 @@ class PostgresServer(Postgres):
         self._postmaster.kill()
         self._postmaster.wait(STOP_LIMIT_S)
         self._postmaster = None
-        # Backends notice by themselves. One that is too busy is helped: no postmaster can start beside it.
+        # Backends notice by themselves. A busy backend is killed: no postmaster can start beside it.
         if not wait_for(lambda: not _pids_standing_in(self._data), ORPHANS_LIMIT_S):
             for pid in _pids_standing_in(self._data):
                 os.kill(pid, signal.SIGKILL)
@@ -285,9 +285,9 @@ def _start_guard(folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _free_port() -> int:
-    """Return a port that nobody listens on.
+    """Return a port that no process listens on.
 
-    It lies below those that the system lends to outgoing connections, so that nobody borrows it during a restart.
+    It is below the ports of outgoing connections, so that none of these takes it during a restart.
     """
     for port in random.SystemRandom().sample(range(15_000, 32_000), 100):
         with socket.socket() as probe:
@@ -300,7 +300,7 @@ def _free_port() -> int:
 
 
 def _pids_standing_in(folder: Path) -> list[int]:
-    """Return the processes whose working folder this is: all of a cluster's, and nobody else's."""
+    """Return the processes with this working folder: all processes of a cluster, and no others."""
     return [int(link.parent.name) for link in Path("/proc").glob("[0-9]*/cwd") if _target(link) == str(folder)]
 
 

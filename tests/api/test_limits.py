@@ -342,7 +342,7 @@ class TestGates:
             eventually(lambda: app.gates()[0].held == 1)
             assert held.state == "queued"
             assert held.why() == (
-                "the gate 'pause task=mail' (by ada, the provider is down) pauses it until somebody resumes it"
+                "the gate 'pause task=mail' (by ada, the provider is down) pauses it until it is resumed"
             )
             assert app.resume(task="mail") == 1
             assert held.result(timeout=20) == "eve"

@@ -32,7 +32,7 @@ class Program:
         return self._log.read_text()
 
     def says(self, text: str, times: int = 1, within_s: float = 20.0) -> None:
-        """Wait until it has said something so many times."""
+        """Wait until it has printed a text that many times."""
         eventually(
             lambda: self.said.count(text) >= times or self.process.poll() is not None,
             within_s,

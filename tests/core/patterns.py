@@ -1,7 +1,7 @@
 """Finds every regular expression of the package, and measures how the time of matching grows with the text.
 
 `python -m tests.core.patterns` reads cases from its standard input, one JSON object on a line, and answers each with a
-line of its own. It is a process of its own, because a match cannot be interrupted: whoever started it ends it.
+line of its own. It is a process of its own, because a match cannot be interrupted: the caller kills it.
 """
 
 from __future__ import annotations

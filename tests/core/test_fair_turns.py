@@ -1,4 +1,4 @@
-"""Turns between tenants: shares as the weights are, nobody starves, nobody saves up."""
+"""Turns between tenants: shares follow the weights, no tenant starves, no tenant saves up turns."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LONGEST_S = 120.0  # for all of them together, on a machine that does much else
 
 
 def measured(cases: Sequence[dict[str, Any]], within_s: float = LONGEST_S) -> list[dict[str, Any]]:
-    """Return the cases that are not linear. One that does not end is the first one that has no answer."""
+    """Return the cases that are not linear. The case that does not end is the first without an answer."""
     given = "".join(json.dumps(case) + "\n" for case in cases)
     command = [sys.executable, "-m", "tests.core.patterns"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -204,7 +204,7 @@ def test_what_holds_a_job_is_named_with_who_is_inside_and_when_it_opens(said: st
 @pytest.mark.parametrize(
     ("kind", "given", "sentence"),
     [
-        ("pause", {}, "the gate 'pause task=send' (by ada@host) pauses it until somebody resumes it"),
+        ("pause", {}, "the gate 'pause task=send' (by ada@host) pauses it until it is resumed"),
         ("drop", {}, "the gate 'drop task=send' (by ada@host) drops it; it is about to end as dropped"),
     ],
 )

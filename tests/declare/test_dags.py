@@ -302,7 +302,7 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
         "f.yaml:37: dags.bad.steps.web.http.url: it must begin with http:// or https://, not 'ftp://x'.",
         "f.yaml:37: dags.bad.steps.web.http.auth.basic: a text with a secret can have no other expressions, and this "
         "one has ${fetch.result}.",
-        "f.yaml:38: dags.bad.steps.lone.run_if: it waits for nobody, so any_failed can never hold; say needs.",
+        "f.yaml:38: dags.bad.steps.lone.run_if: it waits for no step, so any_failed can never hold; say needs.",
         "f.yaml:39: dags.bad.steps.values.args.x: ${secret.A} may stand in env of shell, and in url, headers and "
         "auth of http.",
         "f.yaml:39: dags.bad.steps.values.args.z[1]: ${item} is an element of what a step is mapped over, and there is "

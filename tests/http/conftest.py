@@ -37,7 +37,7 @@ def anybody(app: Tickwork, parts: ServerContext) -> Iterator[TestClient]:
 
 @pytest.fixture
 def admin(app: Tickwork, parts: ServerContext) -> Iterator[TestClient]:
-    """Calls the server as somebody who may do everything."""
+    """Calls the server with all scopes."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with TestClient(asgi(app, parts, ROUTES), raise_server_exceptions=False, headers=headers) as client:
         yield client

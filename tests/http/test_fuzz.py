@@ -133,7 +133,7 @@ def test_no_value_at_an_edge_breaks_the_server_or_its_document(api: Tried, route
 
 
 def try_out(api: Tried, route: Route, caller: str, case: Any) -> None:
-    """Send a request; nothing breaks, and whoever may not do it is refused."""
+    """Send a request; nothing breaks, and a caller without the scope is refused."""
     answer = case.call(headers=api.headers[caller])
     case.validate_response(answer, checks=CHECKS)
     if caller == "nobody" and not isinstance(route.access, NoCredentials):

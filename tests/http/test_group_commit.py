@@ -1,4 +1,4 @@
-"""Enqueues that come together share commits; each has an answer of its own, and nobody waits for company."""
+"""Enqueues that come together share commits; each has a response of its own, and none waits for others to come."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -35,7 +35,7 @@ def run(admin: TestClient) -> str:
 def test_nobody_makes_a_job_that_passes_for_a_run(
     admin: TestClient, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    """Whoever claimed it would fail, and claim it again: all that waits in its queue would wait for ever."""
+    """Each worker that claimed it would fail and claim it again, and its queue would never advance."""
     assert admin.request(method, f"{API}{path}", json=body).status_code == 422
     assert admin.get(f"{API}/jobs").json()["items"] == []
     admin.post(f"{API}/jobs", json={"task": "mail"}).raise_for_status()

@@ -1,4 +1,4 @@
-"""Texts that one store can hold and the other cannot are refused by both, whoever brings them."""
+"""Texts that one store can hold and the other cannot are refused by both, on every route."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def test_no_parameter_has_a_zero_byte(admin: TestClient) -> None:
 
 
 def test_what_an_attempt_wrote_is_kept_the_same_on_both_stores(admin: TestClient) -> None:
-    """It ran, and nobody can run it again for the sake of a character."""
+    """The job has run: one character of its result must not lose the end of the attempt."""
     admin.post(f"{API}/jobs", json={"task": "mail"}).raise_for_status()
     (job,) = admin.post(f"{API}/leases", json={"queues": ["default"], "worker": "w"}).json()["jobs"]
     at = {"attempt": job["attempt"]}

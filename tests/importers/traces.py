@@ -88,7 +88,7 @@ def montage(size: int, seed: int = 1) -> Parents:
 
 
 def montage_trace(size: int, version: str = "1.5", seed: int = 1) -> bytes:
-    """A trace of so many tasks, most of them short."""
+    """A trace of `size` tasks, most of them short."""
     parents, rng = montage(size, seed), Random(seed)
     runtimes = {task: round(rng.lognormvariate(0, 1), 3) for task in parents}
     return json.dumps(trace(version, parents, runtimes, name=f"montage-{size}")).encode()

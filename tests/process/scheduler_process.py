@@ -17,7 +17,7 @@ def main(url: str) -> None:
     ids = IdMaker(lambda: clock.wall_us() // 1000, secrets.randbits)
     runner = Runner(clock, Random(secrets.randbits(64)))
     runner.start(Scheduler(store, ids, clock))
-    sys.stdin.read()  # until whoever started it is gone
+    sys.stdin.read()  # until the parent process is gone
 
 
 if __name__ == "__main__":

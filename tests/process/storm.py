@@ -14,7 +14,7 @@ LEASE_S = 2.0
 
 
 class Storm:
-    """Keeps so many workers alive while it kills and pauses their processes, and restarts their database."""
+    """Keeps a number of workers alive while it kills and pauses their processes, and restarts their database."""
 
     def __init__(
         self,

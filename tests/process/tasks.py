@@ -162,7 +162,7 @@ def never_returns() -> None:
 
 @app.task(retries=0)
 def never_matches() -> None:
-    """A regular expression that takes longer than anybody lives, and lets no other thread run."""
+    """Match a regular expression that never ends and holds the interpreter lock."""
     tell("start")
     re.match(r"(a+)+$", "a" * 64 + "b")
 

@@ -17,7 +17,7 @@ def enqueued(workers: Workers, count: int) -> list[Job]:
 
 
 def check(workers: Workers, jobs: list[Job], lost: set[str]) -> None:
-    """Each job has one result, its own; what was lost was tried again, and nobody is blamed."""
+    """Each job has one result, its own; lost attempts were tried again, and no job is charged."""
     settled(jobs, within_s=60)
     for n, job in enumerate(jobs):
         consistent(job)

@@ -1,4 +1,4 @@
-"""Values that nobody may find again: given to a server and a worker in every way there is, looked for everywhere."""
+"""Secrets that are given to a server and a worker in every possible way appear nowhere: logs, store, pages, memory."""
 
 import base64
 import hashlib

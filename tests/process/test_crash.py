@@ -1,4 +1,4 @@
-"""Jobs that end their own process: the guilty one is found and put aside, and the innocent ones are not blamed."""
+"""Jobs that end their own process: the cause is found and runs alone, and the other jobs are not charged."""
 
 import os
 import signal

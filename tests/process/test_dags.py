@@ -211,7 +211,7 @@ class Hesitation:
                 postgres.execute(script.encode())
 
     def is_going_on(self) -> bool:
-        """Whether somebody hesitates just now: one who keeps the file for longer than any commit takes, or sleeps."""
+        """Whether a process keeps the file locked for longer than any commit takes, or sleeps."""
         if self._ledger.kind == "postgres":
             return bool(self._ledger.read("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
         with closing(sqlite_connection(self._ledger.url, wait_s=0.5)) as connection:

@@ -74,7 +74,7 @@ def test_a_rolling_restart_burns_no_attempt(workers: Workers) -> None:
     old = workers.start(grace="10s")
     for n in range(20):
         jobs += [workers.job("work", n=10 * n + m, seconds=0.1) for m in range(10)]
-        new = workers.start(grace="10s", wait=n % 2 == 0)  # sometimes there is nobody for a moment
+        new = workers.start(grace="10s", wait=n % 2 == 0)  # sometimes there is no worker for a moment
         old.signal(signal.SIGTERM)
         assert old.wait(20) == 0
         old = new

@@ -34,7 +34,7 @@ ANSWER_S = 1.0
 
 @contextmanager
 def open_files(limit: int) -> Iterator[None]:
-    """Let processes that are started meanwhile have so many open files."""
+    """Let processes that are started meanwhile open that many files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit > hard:
         pytest.skip(f"the hard limit of open files is {hard}, and {limit} are needed")

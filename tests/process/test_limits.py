@@ -1,4 +1,4 @@
-"""Limits are exact whatever happens to workers and database, as somebody sees who reads the tables himself.
+"""Limits are exact whatever happens to workers and database, as a reader of the tables sees.
 
 The storm lasts LIMIT_SECONDS, which is 5 unless the environment says otherwise; 120, with 20 workers on PostgreSQL, is
 what we hold ourselves to.

@@ -1,4 +1,4 @@
-"""A child's memory can be capped, and a child is replaced after so many jobs or megabytes."""
+"""The memory of a child process can be limited, and a child is replaced after a number of jobs or megabytes."""
 
 import pytest
 

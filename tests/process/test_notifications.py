@@ -1,4 +1,4 @@
-"""Real workers tell of real failures: signed, by an ordinary job, and once, whoever of them is killed meanwhile."""
+"""Real workers report real failures once, in signed messages of ordinary jobs, whichever worker is killed meanwhile."""
 
 import hashlib
 import hmac

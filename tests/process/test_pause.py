@@ -47,7 +47,7 @@ def test_a_job_of_a_paused_worker_is_finished_by_another_and_the_late_result_is_
     resume(pids)
     eventually(lambda: "dropped" in paused.said(), 10, "the paused worker notices that it was too late")
     assert [job.view for job in jobs] == before
-    # It goes on working, as somebody new.
+    # It continues, under a new worker id.
     more = [workers.job("work", n=n, seconds=0.2) for n in range(12)]
     settled(more, within_s=20)
     eventually(lambda: paused.pid in {one.pid for one in workers.app.client.workers() if one.state == "running"}, 10)

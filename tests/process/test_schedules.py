@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Crowd:
-    """Schedulers on one store, of which any may be killed and started anew."""
+    """Schedulers on one store, of which any may be killed and restarted."""
 
     def __init__(self, url: str, size: int) -> None:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -49,7 +49,7 @@ def test_bodies_without_end_are_refused_and_take_no_memory(server: Server) -> No
         with server.connect() as client:
             server.send(client, "POST", path, b"", "Transfer-Encoding: chunked")
             with suppress(BrokenPipeError, ConnectionResetError):
-                for _ in range(10_000):  # 10 GB, if anybody took them
+                for _ in range(10_000):  # 10 GB, if the server took them
                     client.sendall(chunk)
                 pytest.fail("the server took all of it")
             assert answered(client) in (b"HTTP/1.1 413 Request Entity Too Large", b"")

@@ -23,7 +23,7 @@ ROUNDS, COMMANDS = 12, 24
 
 
 def of(mark: str) -> list[int]:
-    """The processes that live and have this mark in their environment, whoever started them."""
+    """Return the living processes that have this mark in their environment."""
     return [pid for pid in pids() if mark in read(f"/proc/{pid}/environ") and state_of(pid) not in ("", "Z")]
 
 

@@ -81,7 +81,7 @@ def test_no_job_runs_twice_at_once_when_the_way_to_the_database_falls_silent(
     assert side_by_side(workers, jobs) == []
     assert [job.attempt for job in jobs] == [2] * 3
     assert cut_off.is_running()
-    # It works again, as somebody new.
+    # It works again, under a new worker id.
     eventually(lambda: is_up(workers, cut_off), 40, "the worker that was cut off registers again")
     settled([workers.job("work", n=n, seconds=0.3) for n in range(12)], within_s=40)
 

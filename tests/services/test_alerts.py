@@ -1,4 +1,4 @@
-"""The notifier on both stores, in virtual time: a case is told once, a storm in one message, by whoever looks first."""
+"""Alerts on both stores, in virtual time: a case is reported once, a storm in one message, by the first service."""
 
 import logging
 from datetime import timedelta

@@ -144,7 +144,7 @@ def test_the_missed_instants_after_a_jump_are_recorded_once(
     put(store, every("10s"), overlap="allow", catchup="latest")
     step_and_return(scheduler, clock, 60 * SECOND)
     go_on(scheduler, clock, 20 * SECOND)
-    clock.advance(10 * MINUTE)  # nobody looks
+    clock.advance(10 * MINUTE)  # no service ticks
     runs = run_count(store)
     go_on(scheduler, clock, MINUTE)
     assert run_count(store) > runs + 3

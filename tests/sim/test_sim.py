@@ -74,7 +74,7 @@ def _printed_by(program: str, hash_seed: str) -> str:
     ).stdout.strip()
 
 
-@pytest.mark.parametrize("seed", [2, 30, 78])  # not 77: there a wait of so many and a half µs is rounded both ways
+@pytest.mark.parametrize("seed", [2, 30, 78])  # not 77: there a wait that ends in half a µs is rounded both ways
 def test_the_clocks_of_workers_change_nothing(seed: int) -> None:
     """S26: the same seed with other offsets of the workers' clocks gives the same history of the store."""
     config = draw_config(Random(f"{seed}/config"))

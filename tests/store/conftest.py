@@ -174,7 +174,7 @@ def opens(postgres: PostgresStore, clock: VirtualClock) -> Iterator[Callable[[],
 def every_meeting(postgres: PostgresStore, opens: Callable[[], SteppedStore]) -> EveryMeeting:
     """Run what `make` makes in every way in which the two can meet, each time on an empty store.
 
-    `in_one_go`: whoever comes second goes as far as it can, and is not stopped on its way. It returns how many
+    `in_one_go`: the second session goes as far as it can, and is not stopped on its way. It returns how many
     transactions had to be run again, after a deadlock or a conflict.
     """
 

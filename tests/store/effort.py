@@ -126,7 +126,7 @@ def nodes(plan: Plan) -> Iterator[Plan]:
 
 
 def _rows_read(node: Plan) -> int:
-    """Those of tables, and those of intermediate results, which a bad join walks over and over."""
+    """Count the rows of tables, and of intermediate results, which a bad join reads over and over."""
     is_result = node["Node Type"] in {"CTE Scan", "Function Scan", "Materialize"}
     if not is_result and ("Relation Name" not in node or node["Node Type"] == "ModifyTable"):
         return 0

@@ -141,7 +141,7 @@ class Stepper:
 
 
 def meet(one: Stepper, other: Stepper, first: int, second: int) -> tuple[bool, bool]:
-    """Have one do so many steps, then the other so many, then both go on; whether each could do that many."""
+    """Let one do its steps, then the other, then both continue; return whether each could do all of its steps."""
     steps = [[stepper.step() for _ in range(count)] for stepper, count in ((one, first), (other, second))]
     did = all(steps[0]), all(steps[1])
     for stepper in (one, other):

@@ -75,7 +75,7 @@ def test_a_stale_ending_is_left_out_of_the_answer_and_keeps_nothing_back(store: 
 
 
 def test_a_worker_without_a_lease_claims_nothing_and_its_endings_count(store: Store, clock: VirtualClock) -> None:
-    """A late result that nobody reclaimed is kept; what is claimed now could be reclaimed at once."""
+    """A late result is kept if the attempt was not reclaimed; jobs claimed now could be reclaimed at once."""
     worker = register(store, lease=MINUTE)
     first = running(store, worker)
     waiting = insert_one(store)

@@ -181,7 +181,7 @@ class TestFence:
 
 
 class TestCancelled:
-    """Whoever was told that a running job is cancelled was told the truth."""
+    """A caller that was told that a running job is cancelled was told the truth."""
 
     @pytest.mark.parametrize("finish", [succeeded, failed, again, abandoned])
     def test_it_ends_as_cancelled_whatever_its_attempt_came_to(self, store: Store, finish: object) -> None:

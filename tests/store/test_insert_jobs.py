@@ -213,7 +213,7 @@ def test_a_large_batch_is_stored_in_full(store: Store) -> None:
 
 
 def test_equal_policies_are_stored_as_one_text() -> None:
-    """Whoever made them: what is left out as a default must not depend on which object it is."""
+    """Defaults are left out by value: two equal objects are stored alike."""
     made = Policy(retry=RetryPolicy(retries=3), on_lost="".join(["re", "try"]), produce=())
     assert encode_policy(made) == encode_policy(Policy()) == "{}"
     assert decode_policy(encode_policy(made)) == made

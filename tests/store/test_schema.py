@@ -1,4 +1,4 @@
-"""The tables: made when asked for, never touched when they are too new, too old for us, or somebody else's."""
+"""The tables: made on request, never touched if they are too new, too old, or belong to another program."""
 
 import sqlite3
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """A real browser on a real server with real work. These tests run in `make verify`, after all others.
 
-`page` is logged in as somebody who may do everything, `viewer_page` as somebody who may look; both stand on the
+`page` is logged in with all scopes, `viewer_page` as a viewer; both show the
 overview of `served`. A test fails at its end when its page wrote an error to the console, was refused something that
 the test did not announce (`page.watched.may_answer(422, "/keys")`), asked another host, or opened a dialog of the
 browser's.

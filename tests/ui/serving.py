@@ -59,7 +59,7 @@ class Process:
 class Served:
     """A store with a server at `address` and, unless told otherwise, a worker that runs shop.py.
 
-    `app` is on the same store, and `get`, `post` and `put` call the server as somebody who may do everything.
+    `app` is on the same store, and `get`, `post` and `put` call the server with all scopes.
     """
 
     def __init__(self, url: str, folder: Path, *, worker: bool = True, server: Sequence[str] = ()) -> None:

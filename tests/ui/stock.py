@@ -41,7 +41,7 @@ def hostile(served: Served) -> list[Job]:
 
 
 def runs(served: Served) -> list[Job]:
-    """Runs that succeed and fail, and one that waits for somebody's approval."""
+    """Runs that succeed and fail, and one that waits for an approval."""
     app = served.app
     app.named(f"dag {HOSTILE}").enqueue()
     return [app.named("etl").enqueue(day="2026-11-14"), app.named("etl").enqueue(day="2026-11-15", breaks=True)]
@@ -66,7 +66,7 @@ def look_after(served: Served) -> None:
 
 
 def messages(served: Served) -> None:
-    """A hook, and what came in at it: taken, taken before, of another type, and from somebody who has no secret."""
+    """A hook with deliveries: accepted, repeated, of another type, and signed with a wrong secret."""
     spec = {"style": "generic", "secret": "HOOK_SECRET", "task": "report", "args": {"day": "${body.day}"}}
     served.put("/hooks/paid", {**spec, "events": ["paid", HOSTILE], "description": f"Payments {HOSTILE}"})
     good = {"type": "paid", "day": HOSTILE}

@@ -1,4 +1,4 @@
-"""Dead letters in a browser: shown by what went wrong, queued again or let go, and nothing but those."""
+"""Dead letters in a browser: grouped by error, redriven and discarded, and only the chosen jobs."""
 
 import re
 

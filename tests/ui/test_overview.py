@@ -1,4 +1,4 @@
-"""The overview: its figures are those of the store, it says what needs somebody, and failures are run again from it."""
+"""The overview: its figures are those of the store, it names what needs attention, and failures are rerun from it."""
 
 import re
 from datetime import datetime

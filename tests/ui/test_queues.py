@@ -106,7 +106,7 @@ def test_a_limit_is_changed_while_jobs_wait_and_is_what_code_says_again(page: Pa
     served.app.store.limits.declare_limits({"stripe": concurrency(5)})
     show(page, served.address, "/queues?tab=limits&limit=stripe")
     drawer = page.get_by_role("dialog", name="Limit of stripe")
-    drawer.get_by_label("So many starts in a while").check()
+    drawer.get_by_label("Starts per period").check()
     drawer.get_by_label("Rate", exact=True).fill("30/m")
     drawer.get_by_role("button", name="Change it").click()
     expect(cell(page, "Limits", "stripe", "rule")).to_contain_text("30/m")

@@ -210,7 +210,7 @@ def test_an_admin_sees_the_sessions_of_all_and_what_secrets_are_for(page: Page, 
     expect(page.get_by_role("table", name="Sessions")).to_contain_text("dev")
     show(page, served.address, "/settings?part=secrets")
     expect(row(page, "Secrets", "BOUND")).to_contain_text("task:charge")
-    page.get_by_role("button", name="Set BOUND anew").click()
+    page.get_by_role("button", name="Replace BOUND").click()
     page.get_by_label("Value").fill("another")
     page.get_by_role("button", name="Set it").click()
     expect(page.get_by_role("dialog")).to_have_count(0)

@@ -116,7 +116,7 @@ def test_a_session_that_ended_asks_for_a_login_and_goes_back_to_the_same_place(
     expect(page.locator("button.live")).to_have_text("Paused")
     watched.may_answer(401, "/api/v1/")
     page.context.clear_cookies()
-    # The stream is begun anew, and refused. Another request may have been refused before, and the button be gone.
+    # The stream is begun again, and refused. Another request may have been refused before, and the button be gone.
     page.evaluate("() => document.querySelector('button.live')?.click()")
     page.get_by_label("Name", exact=True).fill(VIEWER)
     page.get_by_label("Password", exact=True).fill(PASSWORD)

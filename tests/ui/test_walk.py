@@ -1,4 +1,4 @@
-"""A walk through every page: nothing goes wrong on any, whoever looks, with much in the store and with nothing."""
+"""A walk through every page: nothing goes wrong on any, for each role, with a full and an empty store."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def fits(page: Page) -> bool:
 
 
 def refuse_html(page: Page) -> None:
-    """Nothing that somebody wrote has become an element."""
+    """Check that no text of a user has become an element."""
     assert page.locator("img[src='x'], [onerror]").count() == 0
 
 
@@ -53,7 +53,7 @@ def complaints(page: Page) -> list[Any]:
     ]
 
 
-# One page walks through all places of a test: to log in anew for each would take longer than the rest.
+# One page visits all places of a test: to log in again for each would take longer than the rest.
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])

@@ -58,7 +58,7 @@ def web(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Web]:
         def handle_one_request(self) -> None:
             try:
                 super().handle_one_request()
-            except OSError:  # whoever asked has gone
+            except OSError:  # the client has gone
                 self.close_connection = True
 
         def _handle(self) -> None:
@@ -95,7 +95,7 @@ def web(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Web]:
 
 @contextmanager
 def listener() -> Iterator[list[int]]:
-    """A port where nobody must come: its number, and then one entry for each connection."""
+    """A port that must get no connection: its number, and then one entry for each connection."""
     seen: list[int] = []
 
     class Handler(socketserver.BaseRequestHandler):

@@ -388,7 +388,7 @@ def test_what_a_call_writes_is_kept_with_the_first_of_its_jobs(app: Tickwork) ->
 
 
 def gated(app: Tickwork, **options: Any) -> tuple[Any, threading.Event, threading.Event]:
-    """A batch task whose calls wait until they are let go."""
+    """A batch task whose calls wait until they are released."""
     began, go_on = threading.Event(), threading.Event()
 
     @app.task(batch=batch(max=3, wait="10s"), **options)

@@ -23,7 +23,7 @@ def a_claim(number: int, *, wait_us: int = 0) -> Claimed:
 
 
 def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:
-    """One that runs for long must not keep those of all the short ones after it."""
+    """The entry of a long job must not keep the entries of the short jobs after it."""
     holdings = HeldJobs({})
     holdings.take([a_claim(0)], 0.0)
     holdings.kill_at(1.0, "job0", 1)

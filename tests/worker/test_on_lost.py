@@ -32,7 +32,7 @@ class OneChild(QuietPools):
 
 
 class Scene:
-    """A worker that holds two jobs that may begin only once, and one that may run again. One of the two has begun."""
+    """A worker that holds two jobs that may begin only once, and one that may run again. One of the two began."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tests.worker.quiet.QuietPools", OneChild)

@@ -1,4 +1,4 @@
-"""A worker does what somebody asks of it through the store."""
+"""A worker does what an operator asks of it through the store."""
 
 from tests.waiting import eventually
 from tickwork import Job, Tickwork
@@ -12,7 +12,7 @@ def only_worker(app: Tickwork) -> WorkerId:
 
 
 def still_queued(job: Job) -> bool:
-    """Whether nobody claims a job, within a time in which an idle worker would have."""
+    """Return whether a job stays unclaimed for longer than an idle worker would need."""
     try:
         job.wait(0.3)
     except WaitTimeout:

@@ -24,7 +24,7 @@ FLOOR = 10
 
 
 def a_steady_queue(per_second: int, seconds: int = 120) -> QueueRetryBudgets:
-    """A line of a queue in which so many jobs started each second; it is second `seconds` now."""
+    """Return a queue in which `per_second` jobs started each second, for `seconds`."""
     retries = QueueRetryBudgets(Random(1))
     for second in range(seconds):
         retries.started("q", per_second, float(second))

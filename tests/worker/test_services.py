@@ -106,7 +106,7 @@ def test_old_jobs_are_pruned_and_others_kept(app: Tickwork) -> None:
 def test_a_heartbeat_renews_and_counts_from_when_it_was_sent(app: Tickwork) -> None:
     job, lease = claimed(app, "w", timedelta(seconds=1)), Lease(timedelta(seconds=1))
     heartbeat = Heartbeat(app.store, lease)
-    heartbeat.tick(100.0)  # nobody is registered yet
+    heartbeat.tick(100.0)  # no worker is registered yet
     lease.begin(WorkerId("w"), sent=100.0)
     assert lease.left(100.0) == pytest.approx(0.9), "it stops a margin before the end"
     assert heartbeat.tick(100.5) == pytest.approx(1 / 3)

@@ -55,7 +55,7 @@ class Schedules(Mapping[str, "Schedule"]):
         found = self.store.schedules.get_schedules([name]).get(name)
         if found is None:
             raise ScheduleNotFound(
-                f"there is no schedule {name!r} in this store. One that code declares is stored when a worker with "
+                f"there is no schedule {name!r} in this store. A declared schedule is stored when a worker with "
                 f"that code starts. See which there are: tickwork schedules list"
             )
         return Schedule(self, name, found)

@@ -133,7 +133,7 @@ def _gated(gate: Gate, hold: Hold | None, now: datetime) -> str:
             return f"{order} slows it down{pace}{opens}{ahead}"
         case "pause":
             until = None if gate.until_us is None else EPOCH + timedelta(microseconds=gate.until_us)
-            ends = "until somebody resumes it" if until is None else f"until {_time(until)}"
+            ends = "until it is resumed" if until is None else f"until {_time(until)}"
             return f"{order} pauses it {ends}{ahead}"
 
 

@@ -70,7 +70,7 @@ class ApproveFields(_Fields):
     """A step that waits for the approval of a person."""
 
     text: Annotated[str, Meta(description="What is asked.")]
-    who: Annotated[list[str], Meta(description="Who may answer. Default: anybody.")] | UnsetType = UNSET
+    who: Annotated[list[str], Meta(description="Who may answer. Default: any user.")] | UnsetType = UNSET
     timeout: Annotated[str, Meta(description="How long. Default: for ever.", examples=["2h"])] | UnsetType = UNSET
     default: Annotated[
         Literal["approve", "reject"], Meta(description="The answer after the timeout. Default: reject.")
@@ -124,7 +124,7 @@ class StepFields(_Fields):
     )
     on_lost: Literal["retry", "fail"] | UnsetType = UNSET
     max_lost: (
-        Annotated[int, Meta(ge=1, description="It fails when so many attempts in a row were lost.")] | UnsetType
+        Annotated[int, Meta(ge=1, description="It fails when this number of attempts in a row were lost.")] | UnsetType
     ) = UNSET
     labels: list[str] | UnsetType = UNSET
     tenant: str | UnsetType = UNSET
@@ -203,7 +203,7 @@ class TaskScheduleFields(ScheduleFields):
     timeout: Duration | UnsetType = UNSET
     on_lost: Literal["retry", "fail"] | UnsetType = UNSET
     max_lost: (
-        Annotated[int, Meta(ge=1, description="It fails when so many attempts in a row were lost.")] | UnsetType
+        Annotated[int, Meta(ge=1, description="It fails when this number of attempts in a row were lost.")] | UnsetType
     ) = UNSET
     needs: dict[str, bool | int | float | str] | UnsetType = UNSET
     retry_on: Annotated[list[str], Meta(description="Exceptions by name.")] | UnsetType = UNSET

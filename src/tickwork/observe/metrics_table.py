@@ -51,9 +51,7 @@ QUEUE_PAUSED = Metric("queue_paused", "gauge", "1 while a gate pauses the whole 
 WORKERS = Metric("workers", "gauge", "Workers by state.", ("state",))
 WORKER_SLOTS = Metric("worker_slots", "gauge", "Slots of the workers that live.")
 WORKER_BUSY = Metric("worker_busy", "gauge", "Jobs that workers run now.")
-DEAD_JOBS = Metric(
-    "dead_jobs", "gauge", "Jobs that failed for good and that nobody has looked after; counted up to 1,000."
-)
+DEAD_JOBS = Metric("dead_jobs", "gauge", "Failed jobs that were neither redriven nor discarded; counted up to 1,000.")
 
 # -- by every worker, for itself
 ATTEMPTS = Metric("job_attempts", "counter", "Attempts that this worker ended.", ("queue", "task", "outcome"))

@@ -146,15 +146,15 @@ def _opened(key: bytes, name: str, sealed: str, bound_to: bytes) -> str:
     version, fingerprint, text = sealed.split(":")
     if version != _VERSION or fingerprint != _fingerprint(key):
         raise SecretError(
-            f"the secret {name} was sealed with another key than this process has. Set it anew, or {KEY}."
+            f"the secret {name} was sealed with another key than this process has. Set it again, or {KEY}."
         )
     data = base64.b64decode(text)
     try:
         return AESGCM(key).decrypt(data[:_NONCE_SIZE], data[_NONCE_SIZE:], bound_to).decode("utf-8", "surrogatepass")
     except InvalidTag:
         raise SecretError(
-            f"the secret {name} was changed in the store by somebody without the key, or copied from another store or "
-            f"namespace. Set it anew."
+            f"the secret {name} was changed in the store without the key, or copied from another store or "
+            f"namespace. Set it again."
         ) from None
 
 

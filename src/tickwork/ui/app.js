@@ -92,7 +92,7 @@ function Login() {
 effect(() => (session.value ? listen() : stop()));
 effect(() => void (state.value === "off" && session.peek() && recheck()));
 
-// What failed while nobody looked shows on the tab.
+// The tab shows how many jobs failed while the page was hidden.
 effect(() => {
   const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
   const wanted = failedUnseen.value ? "icon-failing.svg" : "icon.svg";

@@ -63,7 +63,7 @@ class WorkerLoop:
 
     def obey(self, asked: Ask | None) -> None:
         """Carry out a request to this worker that was stored by an operator: be quiet, stop, or (None) go on."""
-        _log.warning("Somebody asks this worker to %s.", asked or "go on")
+        _log.warning("An operator asks this worker to %s.", asked or "go on")
         self._worker.quiet = asked == "quiet"
         if asked == "stop":
             self.stop()

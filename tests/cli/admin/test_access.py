@@ -1,4 +1,4 @@
-"""`tickwork keys`, `users`, `secrets` and `audit`, on both stores, and the server that they let somebody in to."""
+"""`tickwork keys`, `users`, `secrets` and `audit`, on both stores, and a server that accepts these credentials."""
 
 import json
 from datetime import timedelta

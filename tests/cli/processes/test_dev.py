@@ -1,4 +1,4 @@
-"""`tickwork dev`: a worker that starts anew when a file changes, and a tree that ends as a whole."""
+"""`tickwork dev`: a changed file restarts the worker, and all of its processes end together."""
 
 import os
 import signal
@@ -86,7 +86,7 @@ def test_a_change_starts_it_anew_and_a_syntax_error_waits_for_the_next_change(tm
         dev.says("slots ", times=2)
         assert app.named("answer").enqueue().result(timeout=10) == 22
         (tmp_path / "helper.py").write_text("")
-        dev.says("dev: helper.py changed: starting anew")
+        dev.says("dev: helper.py changed: restarting")
         dev.says("slots ", times=3)
         tree = dev.tree()
         assert dev.end(signal.SIGINT) == 0

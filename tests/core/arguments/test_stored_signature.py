@@ -108,7 +108,7 @@ documents = st.recursive(
 @example([{"$set": [1, {"$uuid": ID}]}])
 @example({"$set": [[1]]})
 def test_json_without_a_hint_is_stored_as_it_is_shown_or_refused(document: Any) -> None:
-    """Whoever sends what was shown sends the same again; and the worker is given what was meant."""
+    """Arguments that are sent as they were shown are the same arguments, and reach the worker unchanged."""
     try:
         stored = STORED.encode_named({"to": "a", "no_hint": document}, "work")
     except (InvalidPayload, InvalidArguments):

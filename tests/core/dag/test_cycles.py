@@ -13,7 +13,7 @@ GRAPHS = st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.sampled_from("a
 
 
 def has_cycle(parents: dict[str, list[str]]) -> bool:
-    """Whether some are left when those that wait for nobody are taken away, again and again."""
+    """Return whether any step is left after repeatedly removing the steps without parents."""
     left = dict(parents)
     while free := [name for name, waits_for in left.items() if not any(one in left for one in waits_for)]:
         for name in free:

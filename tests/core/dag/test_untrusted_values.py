@@ -1,4 +1,4 @@
-"""Values that whoever starts a run chooses are data: they never say what runs, or where a secret is sent."""
+"""Parameters of a run are data: they never choose the command that runs, or where a secret is sent."""
 
 import json
 from typing import Any

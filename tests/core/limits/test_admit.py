@@ -160,7 +160,7 @@ def test_nobody_waits_for_a_pace_that_was_raised_or_a_clock_that_was_set_back(se
 
 @dataclass
 class Bucket:
-    """What a rate means, told with tokens instead of arrivals: so many at once, and one more every interval."""
+    """The reference for a rate, a token bucket: a burst at once, and one more start every interval."""
 
     bound: Rate
     tokens: Fraction

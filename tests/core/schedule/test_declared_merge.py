@@ -1,4 +1,4 @@
-"""Who owns which field of a declared schedule: code what it says, run time what somebody edited."""
+"""The owner of each field of a declared schedule: the code, or the user who edited it at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody on call is told: everything that is wrong, the most severe first, and nothing else."""
+"""Findings name everything that is wrong, the most severe problem first, and nothing else."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -118,7 +118,7 @@ def test_a_job_that_is_retried_twice_is_one_job() -> None:
 
 def test_dead_letters_with_their_causes() -> None:
     told = only(StoreFacts(NOW, dead=2, dead_causes=[("send", "ValueError: no", 2)]))
-    assert told.title == "2 dead letters wait for somebody"
+    assert told.title == "2 dead letters"
     assert "2 of send: ValueError: no" in told.detail
 
 

@@ -43,7 +43,7 @@ def test_an_urgent_job_in_front_does_not_make_an_older_one_wait_longer() -> None
 def test_no_batch_is_too_large_and_nobody_waits_longer_than_the_wait(
     size: int, wait_ms: int, gaps_ms: list[int]
 ) -> None:
-    """Whoever looks when told, and when a job comes, starts every job in time."""
+    """A caller that looks at the returned time, and when a job comes, starts every job in time."""
     rule = batch(max=size, wait=timedelta(milliseconds=wait_ms))
     due: list[int] = []
     look_at_us: int | None = None

@@ -39,7 +39,7 @@ def bare(route: Route) -> Route:
 
 
 class Who(NamedTuple):
-    """Somebody who calls: the header that they send, and the scopes that it stands for; None: it stands for nobody."""
+    """A caller: the header that it sends, and the scopes that the header grants; None: the header is not valid."""
 
     header: bytes | None
     scopes: frozenset[Scope] | None
@@ -219,7 +219,7 @@ def test_no_way_to_write_a_path_leads_around_its_guard(
                     got, meant = await status(guarded, route.method, raw, who), named(route.method, raw)
                     expected = {404, 405} if meant is None else {declared(meant, who)}
                     if "?" in raw and LET_IN in expected:
-                        expected = {422}  # a parameter that a route does not know is refused, once somebody is let in
+                        expected = {422}  # an unknown parameter is refused, after access is granted
                     if got not in expected:
                         wrong.append((route.method, raw, who, got, expected))
         return wrong

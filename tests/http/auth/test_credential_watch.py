@@ -1,4 +1,4 @@
-"""Streams and long polls end with the credentials that they were begun with, and there are so many of them at once."""
+"""Streams and long polls end with the credentials that they began with, and their number is limited."""
 
 import threading
 import time

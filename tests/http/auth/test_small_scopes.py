@@ -1,4 +1,4 @@
-"""What somebody with a small scope cannot do by a detour: run commands, have secrets sent, read jobs of others."""
+"""A caller with few scopes cannot run commands, send secrets or read the jobs of others, not even indirectly."""
 
 from dataclasses import replace
 from typing import Any

@@ -92,7 +92,7 @@ def rest_of(client: socket.socket) -> bytes:
 
 
 def answers(client: socket.socket, count: int = 1) -> None:
-    """Wait for so many answers, whole."""
+    """Wait for that many complete responses."""
     data = b""
     while data.count(b"\r\n\r\nok") < count:
         more = client.recv(65536)

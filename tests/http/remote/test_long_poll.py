@@ -1,4 +1,4 @@
-"""Those who wait for work over REST: whatever they and the store do, each job is done once."""
+"""Requests that wait for work: whatever clients and the store do, each job runs once."""
 
 import asyncio
 import random

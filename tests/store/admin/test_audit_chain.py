@@ -130,7 +130,7 @@ class TestWhatIsFound:
         assert "the end was cut off" in str(trouble(store, known))
         record(store, 1, 6)
         store.audit.link_changes(100)
-        assert "was written anew" in str(trouble(store, known))
+        assert "was rewritten" in str(trouble(store, known))
 
     def test_a_row_that_gets_no_link_is_told_after_a_while(self, store: Store, clock: VirtualClock) -> None:
         record(store)

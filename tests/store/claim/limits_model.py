@@ -58,7 +58,7 @@ class Pace:
             assert inside <= self.count + self.burst, f"{inside} in a second: {self.starts}"
 
     def may_hold(self, weight: int, now: float) -> bool:
-        """Whether the last start is so near that it can hold somebody."""
+        """Return whether the last start is recent enough to hold a job."""
         return self.last is not None and now < self.last + self.owed + weight * self.interval + 1e-5
 
     def changed(self, count: int, burst: int) -> Pace:
@@ -141,7 +141,7 @@ class Model:
     # -- what is so
 
     def line(self, key: Key, tenant: str | None) -> list[Job]:
-        """Those that wait in a sequence. Tenants have their turns first, so each has an order of its own."""
+        """Return the jobs that wait in a sequence. Tenants have their turns first, so each has an order of its own."""
         return [one for one in self.waiting() if key in one.weights and one.tenant == tenant]
 
     def before(self, key: Key, job: Job) -> list[Job]:
@@ -161,7 +161,7 @@ class Model:
         return [job for job in self.queued() if job.run_at <= self.now]
 
     def waiting(self) -> list[Job]:
-        """Those that are due, and that no gate drops."""
+        """Return the due jobs that no gate drops."""
         return [job for job in self.due() if (gate := self.gate_for(job)) is None or gate.kind != "drop"]
 
     def running(self, worker: str | None = None) -> list[Job]:
@@ -177,7 +177,7 @@ class Model:
         return min(found, key=lambda gate: (order.index(gate.kind), *gate.rank), default=None)
 
     def holds(self, job: Job) -> Iterator[str]:
-        """What holds a job that is due. One that is to be dropped is in the way, too, while something holds it."""
+        """Return what holds a due job. A job that a gate will drop blocks others, too, while something holds it."""
         gate = self.gate_for(job)
         if gate is not None and gate.kind == "pause":
             yield "a pause"

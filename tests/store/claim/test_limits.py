@@ -843,7 +843,7 @@ def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: V
     both = a_job(job_limits=JobLimits(uses=(LimitUse("line", "a", 1), LimitUse("two", "", 1)), sequence=True))
     first, second = store.insert_jobs([both, in_order("a")])
     assert take(store, worker) == []
-    store.cancel_jobs([first])  # nobody will hold the key after it, so no end opens it
+    store.cancel_jobs([first])  # no later job will hold the key, so no end opens it
     store.limits.open_limit_keys()
     assert ids(take(store, worker)) == [second]
 

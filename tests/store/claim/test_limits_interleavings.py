@@ -1,6 +1,6 @@
-"""A claim that puts jobs aside, and somebody who lets them through at the same moment: neither misses the other.
+"""A claim that parks jobs and a session that opens their limit at the same moment: neither misses the other.
 
-Both go one round trip at a time, and each is stopped at every point while the other goes on. Nobody here asks a service
+Both go one round trip at a time, and each is stopped at every point while the other goes on. No test asks a service
 to open what was forgotten: what may start can be claimed right after.
 """
 
@@ -32,7 +32,7 @@ MOST_STEPS = 8
 
 
 def starts_now(store: PostgresStore, job_id: JobId, claimed: list[Claimed]) -> None:
-    """The job was started by the claim that met somebody, or the next one starts it."""
+    """Check that the interleaved claim has started the job, or that the next claim starts it."""
     assert job_id in {*ids(claimed), *ids(take(store, register(store)))}
 
 
@@ -219,7 +219,7 @@ def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
     every_meeting(make)
 
 
-# -- somebody changes the rules
+# -- a rule changes
 
 
 @pytest.mark.parametrize(

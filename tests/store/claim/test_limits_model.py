@@ -216,7 +216,7 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @rule(worker=st.integers(0, WORKERS - 1))
     def settle(self, worker: int) -> None:
-        """Somebody takes all that there is: what waits now, something holds."""
+        """Claim everything that can start: whatever waits afterwards is held."""
         self.store.limits.open_limit_keys()
         while self.take(self.workers[worker], 1000):
             pass

@@ -15,7 +15,7 @@ from tickwork.testing import VirtualClock
 
 @pytest.mark.parametrize("before", [None, rate("1000/s", burst=10)])
 def test_a_limit_counts_what_started_before_it_came(store: Store, before: object) -> None:
-    """One that is lowered below what runs admits nobody until there is room; so does one that is new."""
+    """A limit below the number of running jobs admits no job until there is room, whether lowered or new."""
     if before is not None:
         store.limits.set_limit("two", before)  # type: ignore[arg-type]
     worker = register(store, lease=HOUR)

@@ -88,7 +88,7 @@ class TestUnreachable:
 
 
 class TestLost:
-    """A connection that is cut: nobody knows whether the last request was carried out, and to repeat it is safe."""
+    """A broken connection leaves unknown whether the last request was executed; repeating it is safe."""
 
     def test_a_connection_that_was_cut_while_idle_is_replaced_unnoticed(self, postgres: PostgresStore) -> None:
         insert_one(postgres)

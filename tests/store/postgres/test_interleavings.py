@@ -223,7 +223,7 @@ def test_reclaim_and_reclaim(postgres: PostgresStore, clock: VirtualClock, every
 
 @pytest.mark.parametrize("finish", [succeeded, failed, again])
 def test_cancel_and_finish(postgres: PostgresStore, every_order: Callable[[Make], None], finish: Any) -> None:
-    """Who is told that the job is cancelled is told the truth, and nobody is told nothing about a live job."""
+    """A caller to whom the job is reported as cancelled finds it cancelled, and each caller gets an answer about it."""
 
     def make() -> tuple[Sequence[Actor], Callable[[], None]]:
         claimed = running(postgres, key="k", policy=Policy(key_for=SECOND))

@@ -1,4 +1,4 @@
-"""Our own statements on a connection: prepared once, several at one go, whatever their size and however they end."""
+"""Our own statements on a connection: prepared once, several in one round trip, of any size and with any end."""
 
 import time
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def test_each_statement_is_prepared_once(connection: PgConnection) -> None:
 
 
 def test_what_is_prepared_stays_prepared_whatever_psycopg_does(connection: PgConnection) -> None:
-    for _ in range(10):  # it would prepare, too, and let go of all of it at the rollback
+    for _ in range(10):  # it would prepare, too, and lose all of it at the rollback
         with connection.transaction(force_rollback=True):
             connection.execute("SELECT %s::integer", (1,))
             assert connection.run([(DIVIDE, {"number": 1})]) == [[(1,)]]

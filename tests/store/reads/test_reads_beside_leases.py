@@ -43,7 +43,7 @@ class Crowd(NamedTuple):
 
 
 def grants_of(store: Store, count: int, lease: timedelta, names: int) -> list[LeaseGrant]:
-    """Leases for so many new jobs, held by workers of so many names."""
+    """Grant leases for `count` new jobs, held by workers of `names` names."""
     store.insert_jobs(jobs(count))
     claimed = claim(store, count, CLAIMER)
     grants = [

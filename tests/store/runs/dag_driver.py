@@ -259,7 +259,7 @@ class Driver:
         self._note_dropped()
 
     def _note_dropped(self) -> None:
-        """A gate drops what is due when somebody comes to claim it, and what that releases in turn."""
+        """A gate drops a due job when a worker claims it, and then the jobs that this releases."""
         states = {(str(one.step), one.idx): one.state for one in self._views()}
         while dropped := [place for place in self._gated() if states.get(place) is JobState.DROPPED]:
             assert self.is_gated

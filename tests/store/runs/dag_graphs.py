@@ -56,7 +56,7 @@ def a_graph(rng: Random, most: int) -> Graph:
 def a_graph_of_all_endings(rng: Random) -> Graph:
     """Steps that are to end in each way, by their names, and many that wait for some of them, with every rule.
 
-    What is skipped follows from rules; the rest is up to whoever runs it.
+    Rules decide which steps are skipped; the driver decides the rest.
     """
     ends = [f"{ending}{n}" for ending in ENDINGS for n in range(2)]
     first = [Step(name=name, job=_template_to_end(name)) for name in ends]

@@ -1,6 +1,6 @@
 """Two who move a run at the same moment, on a real server: each step is released once, and the run ends once.
 
-Both go one round trip at a time, and each is stopped at every point while the other goes on. Nobody waits in a circle:
+Both go one round trip at a time, and each is stopped at every point while the other goes on. No sessions deadlock:
 no transaction has to be run again.
 """
 
@@ -211,11 +211,11 @@ def test_an_attempt_that_fails_for_good_when_it_is_lost_releases_its_child_once(
     meet(make, in_one_go=True)
 
 
-# -- an end, and somebody who wants something else
+# -- an end and another change of the same run
 
 
 def test_an_end_and_the_cancel_of_its_run(postgres: PostgresStore, meet: Meet) -> None:
-    """Whoever is first: what depends on the step does not run, and what is to run even then does, once."""
+    """In both orders: steps that depend on the step do not run, and steps that run on failure run once."""
 
     def make() -> Made:
         run = begin_run(postgres, CHAIN)
@@ -473,7 +473,7 @@ def test_a_cancel_that_met_the_begin_of_a_run_misses_no_step(
 
 
 def _step(stepper: Stepper, count: int) -> None:
-    """Have it do so many round trips, or as many as it can. A wait for a lock may be over by the time it is noticed."""
+    """Let it do `count` round trips, or as many as it can. A wait for a lock may be over by the time it is noticed."""
     for _ in range(count):
         if not stepper.step():
             stepper.settle()

@@ -11,7 +11,7 @@ from tickwork.testing import VirtualClock
 
 
 class Rebooted(VirtualClock):
-    """The same host after a restart: its steady clock begins anew."""
+    """The same host after a restart: its monotonic clock begins at 0."""
 
     def boot_id(self) -> str:
         return "another"

@@ -65,7 +65,7 @@ class Pool:
         return eventually(lambda: len(messages := found()) >= count and messages, within_s, f"{count} {kind.__name__}")
 
     def ended(self, count: int) -> dict[str, Any]:
-        """Wait for so many ends; return them by job."""
+        """Wait for `count` ends; return them by job."""
 
         def ends() -> dict[str, Any]:
             return {end.job_id: end for said in self.listen() if isinstance(said, AttemptsEnded) for end in said.ends}

@@ -141,7 +141,7 @@ class Host:
         return [int(words[1]) for line in self.said.splitlines() if (words := line.split()[-2:])[:1] == [whose]]
 
     def pid(self, whose: str, count: int = 1) -> int:
-        """The last of so many process ids."""
+        """Return the last of `count` process ids."""
         eventually(lambda: len(self.pids(whose)) >= count, 20, f"{whose} in {self._log}")
         return self.pids(whose)[-1]
 
@@ -221,7 +221,7 @@ def test_a_child_looks_like_a_new_process(host: Callable[..., Host], way: str, t
 def test_a_child_has_nothing_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(LOOK)
     (tmp_path / "open").write_text("")
-    # As a shell may leave it: a descriptor that nobody told Python of.
+    # As a shell may leave it: a descriptor that Python does not know.
     command = 'exec 9<open; exec "$@"'
     worker = subprocess.Popen(
         ["/bin/sh", "-c", command, "sh", sys.executable, "-m", "tickwork", "worker", "shop.py", "--processes", "1"],
@@ -472,10 +472,10 @@ def test_the_number_of_a_child_is_nobody_elses_until_it_is_released(born: Callab
     child.kill()
     assert child.wait(5) == -signal.SIGKILL
     assert (child.poll(), state(child.pid)) == (-signal.SIGKILL, "Z")
-    child.kill()  # which can meet nobody else
+    child.kill()  # which can reach no other process
     child.release()
     eventually(lambda: state(child.pid) == "", 5)
-    child.kill()  # which meets nobody any more
+    child.kill()  # which reaches no process any more
 
 
 def test_what_was_released_is_gone_and_the_others_stay(born: Callable[..., ForkedChild], tmp_path: Path) -> None:

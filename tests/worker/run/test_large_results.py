@@ -477,7 +477,7 @@ class TestLifetime:
 
 
 class Dictionary:
-    """Blobs of somebody else's making."""
+    """A blob store of the user's own."""
 
     def __init__(self) -> None:
         self.held: dict[str, bytes] = {}

@@ -286,7 +286,7 @@ def test_a_name_that_resolves_to_something_else_the_second_time_gains_nothing() 
         return next(answers)
 
     with listener() as seen:
-        with pytest.raises(RequestFailed, match="Connection refused"):  # nobody listens at 127.0.0.2
+        with pytest.raises(RequestFailed, match="Connection refused"):  # nothing listens at 127.0.0.2
             send(f"http://rebinding.example:{seen[0]}/", allow="127.0.0.2", resolver=rebinding)
         assert asked == ["rebinding.example"]
         with pytest.raises(Fatal, match=r"rebinding.example is 127.0.0.1"):

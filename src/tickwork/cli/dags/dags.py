@@ -165,7 +165,7 @@ def unknown_dag(app: Tickwork, name: str) -> DagNotFound:
     near = get_close_matches(name, [view.name for view in app.dag_versions()], n=1)
     mean = f" (did you mean {near[0]!r}?)" if near else ""
     return DagNotFound(
-        f"there is no dag {name!r} in this store{mean}. Those of code are stored when a worker starts with it, those "
+        f"there is no dag {name!r} in this store{mean}. Dags of code are stored when a worker starts with it, those "
         f"of files with tickwork apply. See which there are: tickwork dags list"
     )
 

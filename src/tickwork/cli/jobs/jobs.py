@@ -238,7 +238,7 @@ def cancel(
 @pass_session
 @click.pass_context
 def retry(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Queue jobs again: ended jobs anew, waiting jobs at once.
+    """Queue ended jobs again, and start waiting jobs at once.
 
     The failures of ended jobs are counted from zero. Jobs that succeeded, are running or are already due stay as they
     are. For all dead letters: tickwork dead redrive.

@@ -75,7 +75,7 @@ def watch(parts: _DevProcesses, folder: Path | None, stopped: threading.Event) -
     while not stopped.wait(LOOK_S):
         now = {} if folder is None else fingerprint(folder)
         if now != seen:
-            _say(f"{_changed(seen, now)} changed: starting anew")
+            _say(f"{_changed(seen, now)} changed: restarting")
             parts.stop(RELOAD_DRAIN_S)
             seen = now
             parts.start()

@@ -198,7 +198,7 @@ def _dead(scene: StoreFacts) -> Iterator[Finding]:
     """Report dead letters."""
     if scene.dead:
         some = "; ".join(f"{count:,} of {task}: {error}" for task, error, count in scene.dead_causes[:3])
-        title = f"{_counted(scene.dead, 'dead letter')} {'waits' if scene.dead == 1 else 'wait'} for somebody"
+        title = _counted(scene.dead, "dead letter")
         detail = f"Redrive or discard them. The most frequent: {some}" if some else "Redrive or discard them."
         yield Finding("dead", "warning", title, detail, scene.dead, scene.dead_since, "dead")
 
@@ -210,7 +210,7 @@ def _schedules(scene: StoreFacts) -> Iterator[Finding]:
         if late >= OVERDUE:
             severity: Severity = "error" if late >= LATE else "warning"
             title = f"schedule {one.name} is late by {format_duration(late)}"
-            detail = "Nobody has looked at it. Every worker and server fires schedules: is one running?"
+            detail = "No scheduler has read it. Every worker and server fires schedules: is one running?"
             yield Finding("schedule_late", severity, _cut(title), detail, 1, one.since, "schedules", one.name)
     for one in scene.paused_schedules:
         told = " ".join(part for part in (f"by {one.by}" if one.by else "", f"({one.why})" if one.why else "") if part)

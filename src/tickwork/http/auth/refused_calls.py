@@ -1,6 +1,6 @@
 """Audit log of refused calls (401, 403): the first ones of each minute as rows, the others as a count.
 
-Anybody can be refused any number of times, so the rows that this writes are bounded. Calls without valid credentials,
+A client can be refused any number of times, so the rows that this writes are bounded. Calls without valid credentials,
 calls without the scope, and failed logins with an unknown user name have budgets of their own: a flood of one kind does
 not hide the others.
 """

@@ -69,7 +69,7 @@ def is_conditional(request: Request, etag: str | None) -> bool:
 
 
 def changed_meanwhile() -> Problem:
-    return Problem(412, "changed", "it is not as you expect it: somebody changed it. Nothing was stored.")
+    return Problem(412, "changed", "it was changed since you read it. Nothing was stored.")
 
 
 def tags_of(header: str | None) -> set[str] | None:

@@ -53,7 +53,7 @@ def _anchor(name: str) -> str:
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
     """Return the HTML of an operation."""
     scope = operation.get("x-scope")
-    access = f"scope {scope}" if scope else "anybody" if not operation["security"] else "anybody who is known"
+    access = f"scope {scope}" if scope else "any caller" if not operation["security"] else "any caller with credentials"
     body = operation.get("requestBody", {}).get("content", {})
     rows = [
         *((f"{one['name']} ({one['in']})", _kind(one["schema"])) for one in operation["parameters"]),

@@ -281,4 +281,4 @@ def _report(giving: asyncio.Future[None]) -> None:
     """Log that disconnected clients' jobs could not be returned to their queue."""
     error = None if giving.cancelled() else giving.exception()
     if error is not None:
-        _log.warning("Jobs of somebody who is gone come back when their leases end: %s", error)
+        _log.warning("Client disconnected; its jobs return when their leases expire: %s", error)

@@ -189,7 +189,7 @@ def check_chain(audit: AuditVerbs, now: datetime, to_us: ToMicroseconds, known: 
         if trouble is None and first > 1 and link.number == first + 1 and link.at_us >= kept_us:
             trouble = _cut_off(first)
         if trouble is None and known is not None and link.number == known.number and link.hash != known.hash:
-            trouble = f"link {link.number} is not the one that was known before: the chain was written anew."
+            trouble = f"link {link.number} is not the one that was known before: the chain was rewritten."
         if trouble is not None:
             return ChainCheck(rows, last, trouble)
         rows += one.row is not None

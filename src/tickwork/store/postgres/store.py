@@ -280,7 +280,7 @@ class PostgresStore:
     ) -> Claims:
         claims = self.exchange(worker, (), (), queues, tasks, limit, ahead, reach).claims
         if claims is None:
-            raise LeaseLost(f"worker {worker} has no lease any more; it must register anew before it claims.")
+            raise LeaseLost(f"worker {worker} has no lease any more; it must register again before it claims.")
         return claims
 
     def exchange(

@@ -351,7 +351,7 @@ class SqliteStore(
         with self._write() as transaction:
             claims = self._claim(transaction, worker, queues, tasks, limit, ahead, reach)
             if claims is None:
-                raise LeaseLost(f"worker {worker} has no lease any more; it must register anew before it claims.")
+                raise LeaseLost(f"worker {worker} has no lease any more; it must register again before it claims.")
         if transaction.opened:
             self._wake()
         return claims

@@ -1,6 +1,6 @@
 // A view onto something larger: dragged, zoomed with the wheel or two fingers, moved with keys.
 //
-// While it is dragged only the paper is shifted, which costs the browser nothing; what is drawn on it is chosen anew
+// While it is dragged only the paper is shifted, which costs the browser nothing; what is drawn on it is chosen again
 // when the view comes near the edge of what was drawn.
 
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "../vendor/core.js";
@@ -9,7 +9,7 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "../ve
 
 const LEAST = 0.04;
 const MOST = 2;
-/** So much more than what is seen is drawn, on each side, as a part of the view. */
+/** The margin that is drawn beyond the view, on each side, as a part of the view. */
 export const MARGIN = 0.35;
 
 /**
@@ -33,7 +33,7 @@ export function useCamera(size, first) {
     setSeen({ view: live.current, width, height });
   }, []);
 
-  /** Go to a view. It is drawn anew only if it is zoomed, or too far from what was drawn. */
+  /** Go to a view. It is drawn again only if it is zoomed, or too far from what was drawn. */
   const to = useCallback((view, whole = false) => {
     isWhole.current = whole;
     live.current = { ...view, k: Math.min(MOST, Math.max(LEAST, view.k)) };

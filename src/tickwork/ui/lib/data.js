@@ -21,8 +21,8 @@ function useAgain(problem, again) {
 /**
  * Read a path of the API, again whenever it or its parameters change, or the stream tells of something that concerns
  * it.  What was read stays while it is read again (`isStale`), and while the server does not answer (`problem`). A path
- * of null reads nothing. `every`: also every so many seconds, for what the stream does not tell. `pace`: however much
- * the stream tells, not more often than every so many seconds, for what changes slowly or is dear to read.
+ * of null reads nothing. `every`: also after that many seconds, for what the stream does not tell. `pace`: however much
+ * the stream tells, at most once in that many seconds, for what changes slowly or is costly to read.
  * @param {string | null} path
  * @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number, pace?: number}} [how]
  * @returns {{data: any, problem: any, isLoading: boolean, isStale: boolean, refresh: () => Promise<void>, set: (data:
@@ -92,7 +92,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
     isPartial: false,
   });
   const current = useRef(/** @type {AbortController | null} */ (null));
-  const waiting = useRef(/** @type {"first" | "more" | null} */ (null)); // what somebody asked for and waits for
+  const waiting = useRef(/** @type {"first" | "more" | null} */ (null)); // the page that the user asked for
   const shown = useRef(held);
   shown.current = held;
 
@@ -114,7 +114,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
     },
     [key],
   );
-  // What is read for somebody comes first: it tells of the same changes, or the next ones will.
+  // Reads that the user asked for come first: they show the same changes, or the next reads will.
   const renew = useMemo(() => inTurns(async () => (waiting.current ? undefined : load("renew"))), [load]);
   useEffect(() => {
     load("first");
@@ -146,7 +146,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
 
 const LOOKS = 10;
 
-/** A page of a list, or the next ones, while there is nothing in them: a search looks at so many rows at a time. */
+/** A page of a list, or the next ones, while there is nothing in them: a search reads a bounded number of rows at a time. */
 async function someOf(path, query, signal, looks) {
   let page = await get(path, query, signal);
   for (let look = 1; look < looks && !page.items.length && page.next_cursor; look += 1) {

@@ -1,4 +1,4 @@
-// Keys. One listener for the page; whoever is mounted last is asked first. Nothing is heard while somebody types.
+// Keys. One listener for the page; the handler that was mounted last is asked first. Keys are ignored while the user types.
 
 import { useLayoutEffect, useRef } from "../vendor/core.js";
 
@@ -38,7 +38,7 @@ function nameOf(event) {
   return event.ctrlKey || event.metaKey ? `Ctrl+${key}` : key;
 }
 
-/** Whether a key is the one that works what has the focus: nobody else is asked then. */
+/** Whether the focused element uses this key: no other handler is asked then. */
 const isPress = (name, target) =>
   (name === "Enter" || name === " ") &&
   target instanceof Element &&

@@ -1,5 +1,5 @@
 // One stream of changes for the whole page. It says what changed; pages ask again for what they show of it.
-// A page that nobody looks at lets go of its stream after a while, and takes it up where it left when it is looked at.
+// A hidden page closes its stream after a while, and continues it at the same event when it is shown again.
 
 import { signal, useEffect, useRef } from "../vendor/core.js";
 import { address } from "./api.js";
@@ -23,7 +23,7 @@ const listeners = new Set();
 let source = null;
 let cursor = "";
 let failures = 0;
-let isWanted = false; // somebody is logged in
+let isWanted = false; // a user is logged in
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let later;
 
@@ -61,7 +61,7 @@ function close(why) {
   state.value = why;
 }
 
-/** Begin to listen; the page does so once somebody is logged in. */
+/** Begin to listen; the page does so after a login. */
 export function listen() {
   isWanted = true;
   cursor = "";

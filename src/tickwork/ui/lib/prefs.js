@@ -10,7 +10,7 @@ function stored(name, otherwise) {
     const value = text === null ? otherwise : JSON.parse(text);
     return typeof value === typeof otherwise && Array.isArray(value) === Array.isArray(otherwise) ? value : otherwise;
   } catch {
-    return otherwise; // storage is off, or somebody wrote nonsense into it
+    return otherwise; // storage is off, or its value is not valid
   }
 }
 

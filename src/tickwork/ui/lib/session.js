@@ -5,7 +5,7 @@ import { call, get, onStranger, post } from "./api.js";
 
 /** @typedef {{who: string, scopes: string[], expires_at: string | null}} Session */
 
-/** undefined: not known yet; null: nobody. */
+/** undefined: not known yet; null: no user. */
 export const session = signal(/** @type {Session | null | undefined} */ (undefined));
 const scopes = computed(() => new Set(session.value?.scopes || []));
 

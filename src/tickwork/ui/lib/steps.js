@@ -14,7 +14,7 @@ import { onRun, useChanges } from "./live.js";
 const PAGE = 500; // 170 KB
 
 /** The steps of a run in the order of the dag, kept up to date.
- * @param {string} run @param {number | undefined} generation each rerun adds one, and everything is read anew */
+ * @param {string} run @param {number | undefined} generation each rerun adds one, and everything is read again */
 export function useSteps(run, generation) {
   const [held, setHeld] = useState({
     steps: /** @type {Map<string, Step> | null} */ (null),

@@ -1,4 +1,4 @@
-// Before dead letters are queued again or let go: how many they are, and some of them.
+// The dialog before a redrive or a discard of dead letters: how many there are, and some of them.
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
@@ -86,7 +86,7 @@ export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
         <label class="field">
           <span>At what rate?</span>
           <input name="rate" placeholder="all at once" autocomplete="off" list="redrive-rates" />
-          <small>50/s, 100/15m: so many are due at a time</small>
+          <small>50/s, 100/15m: how many become due at a time</small>
         </label>
       </div>
       <datalist id="redrive-rates">
@@ -106,7 +106,7 @@ export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
   const isTyped = tried.count > TYPED_FROM || tried.isPartial;
   const submit = () =>
     begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() =>
-      say(`${areOf(tried)} let go, and readable until retention ends.`),
+      say(`${areOf(tried)} discarded, and readable until retention ends.`),
     );
   return html`
     <${FormDialog}
@@ -118,8 +118,8 @@ export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
       onSubmit=${submit}
     >
       <p>
-        They are no dead letters any more and nobody is reminded of them. They stay failed, and readable, until
-        retention lets them go; until then each can still be retried by itself.
+        They leave the list of dead letters, and no reminder names them. They stay failed, and readable, until retention
+        lets them go; until then each can still be retried by itself.
       </p>
       <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
       ${isTyped && html`
@@ -135,7 +135,7 @@ export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
 function Sample({ tried, groups, isAll }) {
   if (tried.problem) return html`<${Refusal} problem=${tried.problem} />`;
   if (!tried.isReady) return html`<${Loading} />`;
-  if (!tried.count) return html`<p class="dim">None of them is left: somebody has dealt with them.</p>`;
+  if (!tried.count) return html`<p class="dim">None is left: they were redriven or discarded meanwhile.</p>`;
   const rest = tried.count - tried.sample.length;
   const others = isAll || tried.isPartial ? 0 : tried.count - groups.reduce((sum, one) => sum + one.count, 0);
   return html`

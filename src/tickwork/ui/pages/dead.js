@@ -1,4 +1,4 @@
-// Dead letters: jobs that failed for good, by what went wrong, to be queued again or let go; and changes to many jobs.
+// Dead letters: jobs that failed for good, by error, to redrive or discard; and bulk operations.
 
 import { html, useState } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -37,8 +37,8 @@ export default function Dead() {
     <${Page}
       title="Dead letters"
       lead=${tab === "letters"
-        ? "Jobs that failed for good, and that nobody has redriven or discarded."
-        : "Changes to many jobs, whoever asked for them. They go on whether somebody looks or not."}
+        ? "Jobs that failed for good and were neither redriven nor discarded."
+        : "Bulk operations of all users. They continue when this page is closed."}
     >
       <${Tabs} tabs=${TABS} />
       ${tab === "letters" ? html`<${Letters} />` : html`<${Operations} />`}
@@ -78,8 +78,8 @@ function Letters() {
       : html`
           <${Panel} label="Dead letters">
             <${Empty} icon="circle-check" title="Nothing is dead">
-              Every job that failed was retried until it succeeded, or somebody has dealt with it. Jobs come here when
-              their retries are used up.
+              Each failed job was retried until it succeeded, redriven or discarded. Jobs come here when their retries
+              are used up.
             </${Empty}>
           </${Panel}>
         `}

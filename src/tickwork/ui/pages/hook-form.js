@@ -1,4 +1,4 @@
-// A hook as a form. An edit holds only if nobody else edited the hook meanwhile.
+// A hook as a form. An edit is refused if another user has edited the hook meanwhile.
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { parse, stringify } from "../lib/json.js";

@@ -8,7 +8,7 @@ import { Icon } from "../parts/icon.js";
 
 const APPLY_MS = 350;
 const THINK_MS = 1500; // the same in a word that is not finished, as far as we can tell
-const NAMES = 500; // so many names of a kind are offered
+const NAMES = 500; // the number of names of a kind that are offered
 
 /** Names that a query may use, read when the box is first used. @param {boolean} isWanted */
 function useNames(isWanted) {

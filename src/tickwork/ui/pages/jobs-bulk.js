@@ -23,7 +23,7 @@ export const ACTIONS =
     cancel: {
       label: "Cancel",
       icon: "ban",
-      text: "Those that wait are not started. Those that run are asked to stop.",
+      text: "Waiting jobs are not started. Running jobs are asked to stop.",
       none: "None of them can be cancelled: they have all ended.",
       isBad: true,
     },

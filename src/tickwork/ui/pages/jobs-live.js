@@ -9,14 +9,14 @@ const MOST = 100; // rows that one look asks for
 const ENDED = new Set(["succeeded", "failed", "cancelled", "dropped", "expired"]);
 
 /**
- * The rows of a list, as they are now. Those that changed are asked for by their ids, in one call; what the list itself
+ * The rows of a list, as they are now. Changed rows are read by their ids, in one call; what the list itself
  * reads again later counts instead.
  * @param {any[]} rows
  * @returns {{rows: any[], renew: () => void}}
  */
 export function useCurrent(rows) {
   const [later, setLater] = useState(/** @type {Map<any, any>} */ (new Map())); // by the rows that they stand for
-  const told = useRef(/** @type {Set<string> | null} */ (new Set())); // those that changed; null: nobody knows which
+  const told = useRef(/** @type {Set<string> | null} */ (new Set())); // the changed jobs; null: unknown
   const listed = useRef(rows);
   listed.current = rows;
   const shown = rows.map((row) => later.get(row) || row);

@@ -248,7 +248,7 @@ function Rows({ list, rows, selection, query, onChanged }) {
       ${list.isPartial && html`
         <div class="inner">
           <${Notice} tone="warn">
-            So many tasks and keys begin with these words that some are left out. Say more of them.
+            Too many tasks and keys begin with these words; some are left out. Type more of them.
           </${Notice}>
         </div>
       `}
@@ -277,7 +277,7 @@ function Nothing({ list, query }) {
   if (list.hasMore) {
     return html`
       <${Empty} icon="search" title="Nothing so far">
-        A search looks at so many jobs at a time. There are older ones.
+        A search reads a limited number of jobs at a time. There are older jobs.
       </${Empty}>
     `;
   }
@@ -288,7 +288,7 @@ function Nothing({ list, query }) {
   }
   return html`
     <${Empty} icon="funnel-x" title="No job matches">
-      Retention lets go of old ones. <button class="link" onClick=${() => showQuery("")}>Show all jobs</button>
+      Retention deletes old jobs. <button class="link" onClick=${() => showQuery("")}>Show all jobs</button>
     </${Empty}>
   `;
 }

@@ -1,4 +1,4 @@
-// Logging in: a person with a password, or whoever has a key.
+// Login with a name and a password, or with an API key.
 
 import { html, useState } from "../vendor/core.js";
 import { logIn } from "../lib/session.js";

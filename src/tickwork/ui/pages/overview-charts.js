@@ -11,7 +11,7 @@ const ENDS = [
   { id: "succeeded", label: "succeeded", tone: "good", of: (one) => one.succeeded },
   { id: "retried", label: "retried", tone: "warn", of: (one) => one.retried },
   { id: "failed", label: "failed", tone: "bad", of: (one) => one.failed },
-  { id: "let-go", label: "let go", tone: "off", of: (one) => one.cancelled + one.dropped + one.expired },
+  { id: "let-go", label: "not run", tone: "off", of: (one) => one.cancelled + one.dropped + one.expired },
 ];
 const TIMES = [
   { id: "wait-p99", label: "wait p99", tone: "wait", look: /** @type {const} */ ("dotted"), of: (one) => one.wait.p99 },

@@ -177,7 +177,7 @@ function RetryAll({ group, onClose, onBegun }) {
               <p>
                 ${tried.count
                   ? `${said} of ${group.task} failed with this and ${tried.count === 1 ? "runs again. If nothing was mended, it fails again." : "run again. If nothing was mended, they fail again."}`
-                  : "None of them is left among the dead letters: somebody was faster."}
+                  : "None is left among the dead letters: they were redriven or discarded meanwhile."}
               </p>
               <ul class="retry-sample">
                 ${tried.sample.map(

@@ -1,4 +1,4 @@
-// Overview: how much goes through, how long it takes, what needs somebody, and what comes next. What is seen first is
+// Overview: how much goes through, how long it takes, what needs attention, and what comes next. What is seen first is
 // asked for first, in three calls; the parts below follow as soon as that is there, each by itself.
 
 import { html, useState } from "../vendor/core.js";

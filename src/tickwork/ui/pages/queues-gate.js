@@ -26,7 +26,7 @@ export const KINDS = {
     button: "Slow them down",
     icon: "snail",
     tone: "wait",
-    short: "Start so many in a while.",
+    short: "Start a number of jobs per period.",
     said: (gate) => `start at ${gate.rate || "a rate"} at most. The others wait for their turn.`,
   },
   divert: {
@@ -48,7 +48,7 @@ export const KINDS = {
 };
 
 const ENDS = [
-  ["", "until somebody lifts it"],
+  ["", "until it is lifted"],
   ["15m", "for 15 minutes"],
   ["1h", "for an hour"],
   ["4h", "for 4 hours"],
@@ -159,7 +159,7 @@ export function GateDialog({ given, onClose, onDone }) {
           `}
         </div>
         <label class="field">
-          <span>Why? Whoever finds a job held reads it.</span>
+          <span>Why? Shown with each job that it holds.</span>
           <input
             name="reason"
             maxlength="500"

@@ -1,4 +1,4 @@
-// The gates in force: somebody's orders to hold, drop, slow down or divert some of the work.
+// The gates in force: orders of operators to pause, drop, slow or divert some of the jobs.
 
 import { html } from "../vendor/core.js";
 import { post } from "../lib/api.js";
@@ -75,9 +75,8 @@ function One({ gate, lift, open }) {
           ${gate.to && html`<span>to queue <b>${gate.to}</b></span>`}
         </h2>
         <p class="dim">
-          ${gate.reason ? html`<span class="text">${gate.reason}</span> · ` : ""}by ${gate.by || "somebody"}${" "}
-          <${When} at=${gate.since} /> ·${" "}
-          ${gate.until ? html`ends <${When} at=${gate.until} />` : "until somebody lifts it"}
+          ${gate.reason ? html`<span class="text">${gate.reason}</span> · ` : ""}by ${gate.by || "an unknown user"}${" "}
+          <${When} at=${gate.since} /> · ${gate.until ? html`ends <${When} at=${gate.until} />` : "until it is lifted"}
         </p>
       </div>
       <dl class="gate-figures">

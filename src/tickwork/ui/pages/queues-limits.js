@@ -249,11 +249,11 @@ function Change({ limit, refresh }) {
       <div class="row">
         <label class="check">
           <input type="radio" name="kind" checked=${kind === "concurrency"} onChange=${() => setKind("concurrency")} />
-          So many at once
+          Number at once
         </label>
         <label class="check">
-          <input type="radio" name="kind" checked=${kind === "rate"} onChange=${() => setKind("rate")} />So many starts
-          in a while
+          <input type="radio" name="kind" checked=${kind === "rate"} onChange=${() => setKind("rate")} />Starts per
+          period
         </label>
       </div>
       <div class="fields" onInput=${hear}>
@@ -270,7 +270,7 @@ function Change({ limit, refresh }) {
                 <input name="rate" required placeholder="10/s, 1000/h, 100/15m" value=${values.rate} />
               </label>
               <label class="field">
-                <span>Burst: so many may come ahead</span>
+                <span>Burst: how many may start early</span>
                 <input name="burst" type="number" min="0" value=${values.burst} />
               </label>
             `}

@@ -208,7 +208,9 @@ function Held({ queue }) {
 function Served({ queue }) {
   const isAlone = queue.workers === 0 && queue.due + queue.held > 0;
   if (isAlone) {
-    return html`<span class="bad-text nobody"><${Icon} name="triangle-alert" class="small" />nobody serves it</span>`;
+    return html`
+      <span class="bad-text unserved"><${Icon} name="triangle-alert" class="small" />no worker serves it</span>
+    `;
   }
   return html`
     <a href="#/workers" title=${`${many(queue.wanted, "worker")} would have all that is due begin within 30 s.`}>

@@ -13,7 +13,7 @@ import { Panel } from "../parts/page.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";
 
-const CODE = `# A tenant is whose a job is. Tenants of one queue take turns, whoever has more jobs.
+const CODE = `# A tenant owns jobs. Tenants of one queue take turns, however many jobs each has.
 send_email.options(tenant="acme").enqueue(to="ada@example.org")
 
 app.set_weight("acme", 3)  # three turns for each one of the others`;

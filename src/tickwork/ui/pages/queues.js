@@ -89,7 +89,7 @@ function Lead({ queues }) {
   `;
 }
 
-/** What a breaker has stopped is said on every tab: nobody asked for it, so nobody expects it. */
+/** Open breakers are shown on every tab: no user asked for them, so no user expects them. */
 function OpenBreakers({ limits }) {
   const open = limits.filter((one) => one.open_keys > 0);
   return open.map(

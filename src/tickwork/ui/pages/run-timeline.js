@@ -61,7 +61,7 @@ function Legend({ path }) {
   `;
 }
 
-/** Those that have started in the order of their starts, then the others as the dag has them. */
+/** Started steps in the order of their starts, then the others in the order of the dag. */
 function bars(run, list, edges, critical, isMatch) {
   const began = Date.parse(run.started_at);
   const known = new Map(list.map((step) => [step.name, step]));

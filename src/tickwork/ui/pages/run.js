@@ -36,7 +36,7 @@ const TABS = [
   { id: "code", label: "Code" },
 ];
 
-const ASKING = 3; // so many steps that ask are told above the tabs; all of them are in the graph
+const ASKING = 3; // the number of waiting approvals above the tabs; the graph has all of them
 
 /** Loads what only one tab needs when it is opened. */
 function Later({ load, ...props }) {
@@ -169,7 +169,7 @@ function Shown({ run, steps, graph, after }) {
   `;
 }
 
-/** A step that waits for somebody: what it asks, of whom, and the answers. */
+/** A step that waits for an approval: its text, who may answer, and the answers. */
 function Asking({ run, step, onAnswer }) {
   const { data } = useResource(`/runs/${part(run.id)}/why/${part(step.name)}`);
   return html`

@@ -49,8 +49,8 @@ export function Backfill({ name, zone, onClose }) {
       onSubmit=${submit}
     >
       <p>
-        Runs it for the occurrences of a time, in no fixed order. One that was backfilled in the last 30 days is not run
-        again, unless that failed.
+        Runs it for the occurrences of a period, in no fixed order. An occurrence backfilled in the last 30 days is not
+        run again, unless that failed.
       </p>
       <div class="fields" onInput=${() => setTried(null)}>
         <label class="field">

@@ -83,7 +83,7 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
     if (problem.status === 412) {
       throw refuse(
         one
-          ? "Somebody else has changed it since you opened it. Close this, look at what is there now, and edit that."
+          ? "Another user has changed it since you opened it. Close this form and edit the new version."
           : `There is a schedule ${name} already. Open it, or choose another name.`,
       );
     }

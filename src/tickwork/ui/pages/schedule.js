@@ -86,7 +86,7 @@ export default function OneSchedule({ params: { name } }) {
       ${one.spec.description && html`<p>${one.spec.description}</p>`}
       ${one.state === "paused" && html`
         <${Notice} tone="warn" icon="circle-pause">
-          Paused <${When} at=${one.paused_at} /> by ${one.paused_by || "somebody"}
+          Paused <${When} at=${one.paused_at} /> by ${one.paused_by || "an unknown user"}
           ${one.paused_why ? `: ${one.paused_why}` : ""}.${" "}
           ${one.paused_until
             ? html`It goes on <${When} at=${one.paused_until} zone=${one.zone} />.`

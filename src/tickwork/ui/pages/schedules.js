@@ -84,7 +84,7 @@ export function PauseDialog({ name, onClose, onDone }) {
       </label>
       <label class="field">
         <span>Why</span>
-        <input name="reason" maxlength="1000" placeholder="shown to whoever asks" />
+        <input name="reason" maxlength="1000" placeholder="shown with the schedule" />
       </label>
     </${FormDialog}>
   `;

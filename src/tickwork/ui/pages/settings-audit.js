@@ -104,7 +104,7 @@ function Found({ list, isFiltered }) {
   `;
 }
 
-/** A word that changes are looked for by; it is looked for when somebody stops typing. */
+/** A search word; the search runs when the user stops typing. */
 function Filter({ name, label, hint }) {
   const said = place.value.query[name] || "";
   const [typed, setTyped] = useState(said);

@@ -1,4 +1,4 @@
-// Health: how this server and its database are, first what needs somebody, then every figure.
+// Health: how this server and its database are, first what needs attention, then every figure.
 
 import { html } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -19,7 +19,7 @@ const RECENT_S = 300;
 /** Whether what last went wrong in a service is still news. @param {any} service */
 const isFailing = (service) => service.error !== null && service.failed_s < RECENT_S;
 
-/** What needs somebody, as sentences. @param {any} health */
+/** What needs attention, as sentences. @param {any} health */
 function troubles(health) {
   const found = [...health.warnings];
   if (Math.abs(health.clock_ahead_s) > CLOCK_S) {
@@ -29,7 +29,7 @@ function troubles(health) {
   }
   if (health.scheduler_late_s > LATE_S) {
     found.push(
-      `A schedule has been due for ${duration(health.scheduler_late_s)} and nobody has looked at it. Is a worker or a server up that is not busy?`,
+      `A schedule has been due for ${duration(health.scheduler_late_s)}, and no scheduler has read it. Is a worker or a server up that is not overloaded?`,
     );
   }
   for (const service of health.services.filter(isFailing)) {
@@ -102,7 +102,7 @@ export default function Health() {
 }
 
 /**
- * What the store tells of itself, but of its clock, which stands there already.
+ * The store's own figures, without its clock, which is shown above.
  * @param {Record<string, string>} facts
  */
 const told = (facts) =>

@@ -24,12 +24,9 @@ const LASTS = [
 ];
 
 async function revoke(key, refresh) {
-  const text = `Whoever uses ${key.prefix}… is let in no more, at once, and sessions that began with it end. It cannot be taken back.`;
+  const text = `Calls with ${key.prefix}… are refused at once, and sessions that began with it end. This cannot be undone.`;
   if (!(await ask({ title: `Revoke the key ${key.name}?`, text, does: "Revoke it", isBad: true }))) return;
-  await attempt(
-    () => post(`/keys/${part(key.id)}/revoke`).then(refresh),
-    `The key ${key.name} lets nobody in any more.`,
-  );
+  await attempt(() => post(`/keys/${part(key.id)}/revoke`).then(refresh), `The key ${key.name} is revoked.`);
 }
 
 const columns = (refresh) => [
@@ -104,7 +101,7 @@ function NewKey({ onClose, onSubmit }) {
       <label class="field">
         <span>Name</span>
         <input name="name" required autofocus autocomplete="off" placeholder="deploy" maxlength="100" />
-        <small>Whoever uses it stands in the audit log by this name.</small>
+        <small>The audit log names its user by this name.</small>
       </label>
       <fieldset class="field">
         <legend>It may</legend>

@@ -15,13 +15,13 @@ export const CASES = {
   failed: { title: "jobs that failed", says: "A job failed for good.", takes: OF_JOBS },
   dead: {
     title: "dead letters",
-    says: "Nobody has redriven or discarded a failed job for so long.",
+    says: "A failed job was neither redriven nor discarded for that long.",
     takes: OF_JOBS,
     after: "1h",
   },
   late: {
     title: "jobs that began late",
-    says: "A job began so much later than it was due.",
+    says: "A job began that much later than it was due.",
     takes: OF_JOBS,
     after: "5m",
   },
@@ -39,7 +39,7 @@ export const CASES = {
   },
   schedule_missed: {
     title: "missed occurrences",
-    says: "Nobody judged an occurrence in time, or catch-up gave it up.",
+    says: "An occurrence was not decided in time, or catch-up skipped it.",
     takes: ["schedule"],
   },
   worker_lost: { title: "lost workers", says: "A worker fell silent.", takes: [] },

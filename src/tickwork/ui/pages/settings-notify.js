@@ -122,7 +122,7 @@ function Told({ items, open, test, refresh }) {
                 forget(
                   "notification",
                   one.name,
-                  "Nobody is told of this any more. Cases that wait for its next message are not told.",
+                  "This notification sends no more messages, and drops those that wait.",
                   refresh,
                 ),
             },
@@ -149,7 +149,7 @@ function Told({ items, open, test, refresh }) {
             />
           `
         : html`
-            <${Empty} icon="bell" title="Nobody is told of anything yet" code=${CODE}>
+            <${Empty} icon="bell" title="No notifications yet" code=${CODE}>
               A notification tells people of jobs that fail, are late or never come, by a channel.
             </${Empty}>
           `}

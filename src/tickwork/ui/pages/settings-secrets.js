@@ -56,7 +56,7 @@ const columns = (open, refresh) => [
     title: html`<span class="hidden-label">Actions</span>`,
     align: /** @type {const} */ ("right"),
     cell: (secret) => html`
-      <button class="bare" aria-label="Set ${secret.name} anew" onClick=${() => open(secret.name)}>
+      <button class="bare" aria-label="Replace ${secret.name}" onClick=${() => open(secret.name)}>
         <${Icon} name="pencil" />
       </button>
       <button class="bare" aria-label="Delete ${secret.name}" onClick=${() => forget(secret, refresh)}>
@@ -94,13 +94,13 @@ export default function Secrets() {
           `
         : html`
             <${Empty} icon="lock" title="No secrets yet" code=${CODE} language="bash">
-              Jobs, hooks and channels ask for them by name; values are sealed in the store and shown to nobody.
+              Jobs, hooks and channels ask for them by name; values are sealed in the store and never shown.
             </${Empty}>
           `}
     </${Panel}>
     ${opened !== null && html`
       <${FormDialog}
-        title=${opened ? `Set ${opened} anew` : "New secret"}
+        title=${opened ? `Replace ${opened}` : "New secret"}
         does="Set it"
         onClose=${() => open(null)}
         onSubmit=${set}

@@ -1,4 +1,4 @@
-// Sessions: where somebody is logged in, and the end of a session from elsewhere. Admins may look at those of
+// Sessions: where a user is logged in, and the end of a session from elsewhere. Admins may look at those of
 // everybody.
 
 import { html, useState } from "../vendor/core.js";
@@ -106,9 +106,7 @@ export function Sessions() {
 
 function Found({ items, refresh, isOfAll }) {
   if (!items.length) {
-    return html`
-      <${Empty} icon="monitor" title="No sessions">Nobody is logged in with this name from a browser.</${Empty}>
-    `;
+    return html`<${Empty} icon="monitor" title="No sessions">No browser is logged in with this name.</${Empty}>`;
   }
   return html`<${Table} label="Sessions" columns=${columns(refresh, isOfAll)} rows=${items} idOf=${(one) => one.id} />`;
 }

@@ -81,7 +81,7 @@ function Part({ part }) {
       <${Trouble}
         problem=${{
           status: 0,
-          message: "This part could not be loaded. The server may have been updated: load the page anew.",
+          message: "This part could not be loaded. The server may have been updated: reload the page.",
         }}
         onRetry=${() => location.reload()}
       />

@@ -50,7 +50,7 @@ export default function Worker({ params }) {
         </${Notice}>
       `}
       ${worker.state === "quiet" && html`
-        <${Notice} tone="warn" icon="circle-pause">Somebody asked it to claim nothing. What runs goes on.</${Notice}>
+        <${Notice} tone="warn" icon="circle-pause">It was asked to claim nothing. Running jobs continue.</${Notice}>
       `}
       ${worker.state === "stopping" && html`
         <${Notice} tone="warn" icon="square">It finishes what runs within its grace, and ends.</${Notice}>

@@ -1,6 +1,6 @@
 // Charts over time: stacked bars, and lines. Drawn as plain SVG at the size that there is.
 // A crosshair follows the mouse, or the arrow keys; charts that are given the same `pointer` show the same instant.
-// Those who do not see it hear each point as it is walked to, and have all of it as a table.
+// Screen readers read each point as the user moves to it, and find all points in a table.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/core.js";
 import { durations, durationTick, instants, linear } from "../lib/scale.js";

@@ -1,4 +1,4 @@
-// Code and JSON in colours. Tokens become text nodes; nothing that somebody wrote is ever read as HTML.
+// Code and JSON in colours. Tokens become text nodes; no text of a user is ever read as HTML.
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { CopyButton } from "./copy.js";

@@ -13,7 +13,7 @@ const SIMPLE_OVER = 450;
 const READABLE = 0.7;
 const FITS = 0.55;
 const ROOM = 150;
-const MAPPED = 30; // with fewer steps than that, nobody gets lost
+const MAPPED = 30; // smaller graphs need no map
 const PAN = 90;
 
 /** @typedef {{state: string, line?: string, counts?: [string, number][], total?: number}} Look */
@@ -188,7 +188,7 @@ function Paper({ camera, drawing, looks, matches, chosen, active, onOpen, onClos
         height: `${(1 + MARGIN * 2) * 100}%`,
       }
     : undefined;
-  // What is shifted is the element around the drawing: browsers would paint a shifted drawing anew in every frame.
+  // What is shifted is the element around the drawing: browsers would paint a shifted drawing again in every frame.
   return html`
     <div class="paper" ref=${camera.paper} style=${style} data-simple=${isSimple}>
       <svg viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find}>

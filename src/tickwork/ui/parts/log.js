@@ -154,7 +154,7 @@ function Line({ lines, index, text, top, columns, needle, isGoal, isFirst }) {
   `;
 }
 
-/** Pieces in rows of so many characters. */
+/** Split pieces into rows of a number of characters. */
 function cut(drawn, columns) {
   const rows = [[]];
   let room = columns;

@@ -13,9 +13,9 @@ const SAID = {
     "This page has a fault",
     "It cannot show what the server told it. Other pages and the command line still work. Please report it, with the console of this browser.",
   ],
-  "-1": ["This page could not be loaded", "Load it anew: the address stays as it is."],
+  "-1": ["This page could not be loaded", "Reload the page: the address stays the same."],
   0: ["The server does not answer", "It is tried again by itself. Is the server up? tickwork server"],
-  403: ["You may not see this", "Ask somebody who administers this server for a role that may."],
+  403: ["You may not see this", "Ask an administrator of this server for a role that may."],
   404: ["It is not here", "It was never there, or retention has let it go."],
 };
 

@@ -18,7 +18,7 @@ export function useSelection() {
     clear: () => setChosen({ ids: new Set(), isAll: false }),
     all: () => setChosen((now) => ({ ...now, isAll: true })),
     set: (ids) => setChosen({ ids: new Set(ids), isAll: false }),
-    /** Let go of what is not among these: nobody acts on rows that are not shown. @param {string[]} ids */
+    /** Unselect all rows but these: no action applies to rows that are not shown. @param {string[]} ids */
     keep: (ids) => setChosen((now) => kept(now, new Set(ids))),
     /** @param {string} id @param {string[]} order @param {boolean} isRange */
     toggle(id, order, isRange = false) {

@@ -133,7 +133,7 @@ class _NoRunner:
     """The source of messages about attempts that no child holds yet."""
 
     def send(self, message: AskReply) -> None:
-        raise InvariantBroken("nobody asked.")
+        raise InvariantBroken("no runner asked.")
 
 
 _NOBODY = _NoRunner()

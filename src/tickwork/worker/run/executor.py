@@ -128,7 +128,7 @@ class Executor:
             return
         attempt.cancelled = True
         if reason == "stop":
-            self._insist(attempt, "released", "its worker had to let go of it")
+            self._insist(attempt, "released", "its worker had to release it")
         elif attempt.thread is None:
             self._insist(attempt, "cancelled", "cancelled while it ran")
         else:

@@ -16,7 +16,7 @@ import msgspec
 
 MASK = "***"
 LEAST = 4  # characters; shorter values occur in too many texts by chance
-_LINE_LEAST = 8  # characters; each longer line of a multi-line value is masked by itself, as output comes by lines
+_LINE_LEAST = 8  # characters; each longer line of a multi-line value is masked by itself, as output comes in lines
 _NUMBER_LEAST = 8  # digits; fewer occur in many numbers by chance, and readers of a result expect a number there
 _ENCODED_LEAST = 6
 _UTF8 = ("utf-8", "surrogatepass")

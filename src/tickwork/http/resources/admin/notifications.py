@@ -105,7 +105,7 @@ def get_notification(call: Call, name: str) -> NotificationBody:
 
 @routes.put("/notifications/{name}", Scope.OPERATE, also={201: NotificationBody})
 def put_notification(call: Call, name: str, body: NotificationFields) -> NotificationBody | HandlerResult:
-    """Store a notification, or replace the one of that name. One that is changed starts over."""
+    """Store a notification, or replace the one of that name. A changed notification starts over."""
     before = _before(call, name)
     call.app.notifications.put(name, **msgspec.structs.asdict(body))
     after = call.app.notifications[name]

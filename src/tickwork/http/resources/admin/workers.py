@@ -110,7 +110,7 @@ def resume_worker(call: Call, id: str) -> WorkerBody:
 def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
     before = _found(call, id)
     if not call.app.store.operations.ask_worker(WorkerId(id), what):
-        raise Problem(409, "wrong-state", f"worker {id} is {before.state}: there is nobody to ask.")
+        raise Problem(409, "wrong-state", f"worker {id} is {before.state}: it cannot be asked.")
     call.changed(f"worker:{id}", {"asked": before.asked}, {"asked": what})
     return WorkerBody(**_shown(_found(call, id), call.app.store.now()))
 

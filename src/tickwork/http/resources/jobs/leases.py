@@ -189,7 +189,7 @@ async def _disconnected(request: Request) -> None:
 def _task(name: str) -> str:
     """Return the name of a task that a worker may lease. Raises InvalidOption."""
     if name.startswith("@"):
-        raise InvalidOption(f"{name!r} is a task of Tickwork's own workers; nobody else can do it.")
+        raise InvalidOption(f"{name!r} is a built-in task: only Tickwork's own workers run it.")
     return task_name(name)
 
 

@@ -218,7 +218,7 @@ def limit_set(call: Call, name: str, body: RuleBody) -> LimitBody:
     after = _shown_limit(call, name)
     call.changed(f"limit:{name}", before, after)
     if after is None:
-        raise Problem(409, "wrong-state", f"the limit {name!r} was reset by somebody else just now.")
+        raise Problem(409, "wrong-state", f"the limit {name!r} was reset by another caller just now.")
     return after
 
 

@@ -133,7 +133,7 @@ class PostgresClaimTx:
 
     def _check_lease(self, found: Rows) -> None:
         if not found:
-            raise LeaseLost(f"worker {self.worker} has no lease any more; it must register anew before it claims.")
+            raise LeaseLost(f"worker {self.worker} has no lease any more; it must register again before it claims.")
 
     # -- pick
 

@@ -133,13 +133,13 @@ class Listener:
                 connection = self._connect()
                 with connection.within(CONNECT_S):
                     if behind_pooler(connection):
-                        _log.warning("Nobody can listen through a pooler: new work is found by polling.")
+                        _log.warning("Cannot listen through a pooler: new work is found by polling.")
                         connection.close()
                         self._in_vain = True
                         return
                     connection.execute(f'LISTEN "{self._channel}"'.encode())
             except (StoreError, psycopg.Error) as error:
-                _log.debug("Nobody can listen yet (%s).", error)
+                _log.debug("Cannot listen yet (%s).", error)
                 wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
                 self._closing.wait(wait_s * (0.5 + self._random.random() / 2))
                 continue

@@ -157,7 +157,7 @@ class SqliteFile:
         if threading.get_ident() in self._in_transaction:
             raise InvalidInput(
                 f"this thread has a transaction open on {self.path} (app.connection()), which a second one would wait "
-                f"for in vain. Nothing was written. Pass it along: tx=."
+                f"for until its timeout. Nothing was written. Pass it along: tx=."
             )
         with translated(self.path), self._lock, transaction(self._writer, self._turn()) as connection:
             yield connection
