@@ -45,7 +45,7 @@ class HeldStore(PostgresStore):
         transactions.run_once = self._run_once  # type: ignore[method-assign]
 
     def _run_once(self, connection: Any, work: Callable[[Session], Any], again: bool, begin: tuple[str, ...]) -> Any:
-        with connection.transaction():  # a savepoint: what is tried again begins anew
+        with connection.transaction():  # a savepoint: a retry begins here
             return work(Session(connection, self.transactions.sql, self.transactions.test_time(), again))
 
 

@@ -108,7 +108,7 @@ class _StepReader:
         parents = tuple(dict.fromkeys(names))
         if not parents and self._said.run_if in _ASKS_FOR_PARENTS and not self._place.has("needs"):
             rule = self._said.run_if
-            self._problems.add(self._place["run_if"], f"it waits for nobody, so {rule} can never hold; say needs.")
+            self._problems.add(self._place["run_if"], f"it waits for no step, so {rule} can never hold; say needs.")
         return parents
 
     def _job(self, kind: str) -> tuple[Template, JsonTemplate]:

@@ -248,7 +248,7 @@ def test_another_worker_finds_it_at_once(postgres: PostgresStore, worker: Worker
 
 @contextmanager
 def snapshot(store: PostgresStore) -> Iterator[None]:
-    """Somebody holds a snapshot: nothing that is deleted meanwhile is cleaned up."""
+    """Hold a snapshot: rows that are deleted meanwhile are not vacuumed."""
     with psycopg.connect(store.url) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT 1")
@@ -293,7 +293,7 @@ def test_only_so_many_lanes_are_looked_at_one_by_one_and_those_read_last() -> No
 
 
 def limited(count: int) -> list[NewJob]:
-    """So many under a limit with ten keys, in turn."""
+    """Return `count` jobs under a limit, with ten keys in turn."""
     return [a_job(job_limits=JobLimits(uses=(LimitUse("some", str(number % 10), 1),))) for number in range(count)]
 
 

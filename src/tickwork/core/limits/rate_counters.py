@@ -68,7 +68,7 @@ class SlidingCounter(msgspec.Struct, frozen=True, array_like=True):
         """Return the counter moved to an instant.
 
         An instant slightly before the newest section counts in that section; an instant long before it means that the
-        clock was set back, and the counter starts anew.
+        clock was set back, and the counter starts again from 0.
         """
         stretch = now_us * STRETCHES // window_us
         if stretch < self.newest - STRETCHES:

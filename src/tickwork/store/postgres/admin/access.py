@@ -214,7 +214,7 @@ class PostgresAccess:
 
 
 def _make_store_id(session: Session) -> str:
-    session.run("lock_store_id")  # One of several processes creates it, and the others find it.
+    session.run("lock_store_id")  # several processes can try; the first creates it, the others find it
     for (id,) in session.run("store_id"):
         return str(id)
     new = token_hex(16)
