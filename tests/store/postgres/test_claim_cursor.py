@@ -27,7 +27,7 @@ from tickwork.store.postgres.claim.cursor import (
 )
 from tickwork.store.postgres.claim.positions import LATE_US, asked_for
 from tickwork.store.postgres.claim.round import PostgresClaimTx
-from tickwork.store.postgres.holds import KEPT, SETTLED_S, ReleasedHolds
+from tickwork.store.postgres.limit_openings import KEPT, SETTLED_S, ReleasedHolds
 from tickwork.testing import VirtualClock
 
 HIGH, LOW = ("default", 2), ("default", 8)
@@ -217,7 +217,7 @@ def test_a_job_that_was_committed_late_is_claimed_although_later_ones_were_claim
     postgres: PostgresStore, worker: WorkerId
 ) -> None:
     """Its transaction stored it first, and committed last."""
-    bounds = postgres.claims.cursors.of(worker, ("t",))
+    bounds = postgres.claims.rounds.cursors.of(worker, ("t",))
     claim(postgres, 10, worker)
     with psycopg.connect(postgres.url) as slow:
         late = insert_one_in(postgres, slow)
@@ -301,7 +301,7 @@ def limited(count: int) -> list[NewJob]:
 def limit(postgres: PostgresStore, clock: VirtualClock) -> None:
     """A limit that everybody knows."""
     postgres.limits.declare_limits({"some": concurrency(250)})
-    postgres.claims.rounds.released_holds.locked(["some"], ())
+    postgres.claims.rounds.openings.released_holds.locked(["some"], ())
     clock.advance(timedelta(seconds=SETTLED_S))
 
 
@@ -313,9 +313,9 @@ def test_nor_does_a_claim_of_jobs_with_limits_or_a_count_of_what_they_take(
         work_off(postgres, worker, limited, clock)
         postgres.insert_jobs(limited(20))
         claim(postgres, 10, worker)  # it learns that there is nothing before these
-        postgres.claims.cursors.of(worker, ("t",))._front_at = float("inf")
+        postgres.claims.rounds.cursors.of(worker, ("t",))._front_at = float("inf")
         with_bounds = _blocks_read(postgres, worker, "queue", "holds")
-        postgres.claims.rounds.released_holds._known = {}
+        postgres.claims.rounds.openings.released_holds._known = {}
         postgres.insert_jobs(limited(10))
         without = _blocks_read(postgres, register(postgres), "queue", "holds")
     for with_bound, from_the_front in zip(with_bounds, without, strict=True):
@@ -345,10 +345,10 @@ def test_one_with_a_limit_that_was_committed_late_is_found_too(
         clock.advance(2 * _LATE)
         postgres.insert_jobs(limited(1))
         assert len(claim(postgres, 10, worker)) == 1
-        postgres.claims.cursors.of(worker, ("t",))._front_at = float("inf")
+        postgres.claims.rounds.cursors.of(worker, ("t",))._front_at = float("inf")
         assert claim(postgres, 10, worker) == []
     assert claim(postgres, 10, worker) == [], "passed by, for now"
-    postgres.claims.cursors.of(worker, ("t",))._front_at = 0.0  # the while is over
+    postgres.claims.rounds.cursors.of(worker, ("t",))._front_at = 0.0  # the while is over
     assert claim_one(postgres, worker).job_id == late
 
 
@@ -364,7 +364,7 @@ def test_where_order_counts_a_late_one_is_not_passed_by(
         clock.advance(2 * _LATE)
         postgres.insert_jobs([second])
         assert claim_one(postgres, worker).job_id == second.id
-        postgres.claims.cursors.of(worker, ("t",))._front_at = float("inf")
+        postgres.claims.rounds.cursors.of(worker, ("t",))._front_at = float("inf")
         clock.advance(2 * _LATE)
         postgres.insert_jobs([third])
         assert claim_one(postgres, worker).job_id == third.id
@@ -379,7 +379,7 @@ def test_nobody_passes_by_what_another_one_has_looked_at_and_left(
     waiting = postgres.insert_jobs(limited(20))
     clock.advance(2 * _LATE)
     claim(postgres, 1, worker)
-    postgres.claims.cursors.of(worker, ("t",))._front_at = float("inf")
+    postgres.claims.rounds.cursors.of(worker, ("t",))._front_at = float("inf")
     with psycopg.connect(postgres.url) as other:
         other.execute(f'SELECT FROM "{postgres.schema.name}".queue ORDER BY run_at, job_id LIMIT 5 FOR UPDATE')
         assert [one.job_id for one in claim(postgres, 9, worker)] == waiting[6:15]
@@ -395,7 +395,7 @@ def test_who_claims_from_one_queue_says_nothing_of_another(
     clock.advance(2 * _LATE)
     for at_front in (False, True):
         assert len(postgres.claim_jobs(worker, ["other"], ["t"], 1).jobs) == 1
-        bounds = postgres.claims.cursors.of(worker, ("t",))
+        bounds = postgres.claims.rounds.cursors.of(worker, ("t",))
         bounds._front_at = 0.0 if at_front else float("inf")
         assert postgres.claim_jobs(worker, ["default"], ["t"], 1).jobs == []
         bounds._front_at = float("inf")
@@ -407,7 +407,7 @@ def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
 ) -> None:
     """It stored ends and counted without them; then all of it was taken back."""
     postgres.limits.declare_limits({"some": concurrency(2)})
-    postgres.claims.rounds.released_holds.locked(["some"], ())
+    postgres.claims.rounds.openings.released_holds.locked(["some"], ())
     clock.advance(timedelta(seconds=SETTLED_S))
     postgres.insert_jobs([*limited(1), *limited(1), *limited(1)])
     first, _ = claim(postgres, 10, worker)
@@ -429,7 +429,7 @@ def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
 
 def _check_that_a_bound_spares_a_walk(store: PostgresStore, worker: WorkerId) -> None:
     """Compare a plain claim of a worker that has bounds with that of a new one."""
-    store.claims.cursors.of(worker, ("t",))._front_at = float("inf")
+    store.claims.rounds.cursors.of(worker, ("t",))._front_at = float("inf")
     store.insert_jobs(jobs(10))
     (with_bound,) = _blocks_read(store, worker, "queue")
     store.insert_jobs(jobs(10))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tickwork.core.dag.advance import StepState
 from tickwork.core.dag.graph import Graph, decode_graph, definition_of, digest, encode_graph
@@ -13,23 +14,23 @@ from tickwork.core.stats.findings import PendingApproval
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session, utc, utc_or_none
+from tickwork.store.postgres.job_changes import JobChanges
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.reads.job_rows import JobRows
-from tickwork.store.postgres.runs.run_changes import RunChanges
-from tickwork.store.postgres.runs.run_tx import PostgresRunTx
+from tickwork.store.postgres.run_tx import PostgresRunTx
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.limits import encode_rule
 from tickwork.store.rows.schedules import dag_in_use
 from tickwork.store.runs import run_lifecycle, step_jobs
 
 
+@dataclass(eq=False)
 class PostgresDags:
     """Definitions of dags, and reads and changes of their runs."""
 
-    def __init__(self, transactions: PostgresTransactions, runs: RunChanges, jobs: JobRows) -> None:
-        self._transactions = transactions
-        self._runs = runs
-        self._jobs = jobs
+    transactions: PostgresTransactions
+    changes: JobChanges
+    jobs: JobRows
 
     def put_dag(self, graph: Graph) -> int:
         """Store a definition with its task, limits and triggers, under a lock on its name."""
@@ -54,7 +55,7 @@ class PostgresDags:
             session.run("insert_triggers", dag=graph.name, assets=assets, groups=groups)
             return version
 
-        return self._transactions.perform(put, single=False)
+        return self.transactions.perform(put, single=False)
 
     def delete_dag(self, name: str) -> bool:
         def delete(session: Session) -> bool:
@@ -64,11 +65,11 @@ class PostgresDags:
             session.run("forget_triggers", dag=name)
             return bool(session.run("undefine_dag", name=name))
 
-        return self._transactions.perform(delete, single=False)
+        return self.transactions.perform(delete, single=False)
 
     def list_dags(self, name: str | None = None) -> list[DagView]:
         wanted, values = ("newest_dags", {}) if name is None else ("versions_of_dag", {"name": name})
-        rows = self._transactions.run(wanted, **values)
+        rows = self.transactions.run(wanted, **values)
         return [DagView(name, version, decode_graph(text), utc(created)) for name, version, text, created in rows]
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
@@ -79,19 +80,19 @@ class PostgresDags:
                 run_tx.together(("set_args", {"id": run_id, "args": args.decode()}))
             return True
 
-        return is_id(run_id) and self._runs.advance(begin_again)
+        return is_id(run_id) and self.changes.advance(begin_again)
 
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
         if not is_id(run_id):
             return []
         wanted = None if names is None else text_array(names)
-        rows = self._transactions.run("steps", run=run_id, names=wanted)
+        rows = self.transactions.run("steps", run=run_id, names=wanted)
         return [StepView(StepState(*state), utc(since), utc_or_none(wake_at)) for since, wake_at, *state in rows]
 
     def step_times(self, run_id: JobId) -> list[StepTimes]:
         if not is_id(run_id):
             return []
-        rows = self._transactions.run("step_times", run=run_id)
+        rows = self.transactions.run("step_times", run=run_id)
         return [
             StepTimes(
                 step,
@@ -111,43 +112,43 @@ class PostgresDags:
         if not is_id(run_id):
             return []
         values = {"run": run_id, "step": after[0], "idx": after[1], "limit": limit}
-        rows = self._transactions.run("run_instances", **values)
+        rows = self.transactions.run("run_instances", **values)
         return [
             InstanceView(step, idx, JobId(job_id), state, attempt, utc_or_none(start), utc_or_none(end))
             for step, idx, job_id, state, attempt, start, end in rows
         ]
 
     def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapIndex]:
-        rows = self._transactions.run("map_places", ids=array([one for one in ids if is_id(one)]))
+        rows = self.transactions.run("map_places", ids=array([one for one in ids if is_id(one)]))
         return {JobId(job_id): MapIndex(index, count) for job_id, index, count in rows}
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
         if not is_id(run_id):
             return []
-        return self._transactions.run("failed_steps", run=run_id, limit=limit)
+        return self.transactions.run("failed_steps", run=run_id, limit=limit)
 
     def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
         if not is_id(run_id):
             return []
         values = {"run": run_id, "step": step, "first": first, "limit": limit}
-        return self._jobs.views(self._transactions.sql["of_step"], values)
+        return self.jobs.views(self.transactions.sql["of_step"], values)
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
         if not is_id(run_id):
             return False
         said = run_lifecycle.said(approved, by, note)
-        return self._runs.advance(lambda run_tx: run_lifecycle.answer(run_tx, run_id, step, *said))
+        return self.changes.advance(lambda run_tx: run_lifecycle.answer(run_tx, run_id, step, *said))
 
     def list_assets(self) -> list[AssetView]:
-        rows = self._transactions.run("assets")
+        rows = self.transactions.run("assets")
         return [AssetView(name, utc(made), JobId(by)) for name, made, by in rows]
 
     def waiting_approvals(self, limit: int) -> list[PendingApproval]:
-        rows = self._transactions.run("waiting_approvals", limit=limit)
+        rows = self.transactions.run("waiting_approvals", limit=limit)
         return [PendingApproval(run, dag, step, text, utc(since)) for run, dag, step, text, since in rows]
 
     def answer_overdue(self, limit: int) -> int:
-        overdue = self._transactions.run("overdue_steps", limit=limit)
+        overdue = self.transactions.run("overdue_steps", limit=limit)
         for run, step in overdue:
-            self._runs.advance(lambda run_tx, run=run, step=step: run_lifecycle.answer_by_default(run_tx, run, step))  # type: ignore[misc]
+            self.changes.advance(lambda run_tx, run=run, step=step: run_lifecycle.answer_by_default(run_tx, run, step))  # type: ignore[misc]
         return len(overdue)

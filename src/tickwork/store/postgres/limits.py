@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from tickwork.core.ids import JobId, WorkerId, is_id
@@ -18,10 +19,9 @@ from tickwork.store.postgres import params
 from tickwork.store.postgres.claim.plan_values import named
 from tickwork.store.postgres.claim.round import PostgresClaimTx
 from tickwork.store.postgres.connection.session import Session, utc
-from tickwork.store.postgres.holds import ReleasedHolds
-from tickwork.store.postgres.limit_openings import LimitOpenings
+from tickwork.store.postgres.job_changes import JobChanges
+from tickwork.store.postgres.limit_openings import LimitOpenings, ReleasedHolds
 from tickwork.store.postgres.params import array, text_array
-from tickwork.store.postgres.runs.run_changes import RunChanges
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.instants import from_us
 from tickwork.store.rows.limits import decode_rule, encode_rule
@@ -39,21 +39,16 @@ _FORECAST = {
 }
 
 
+@dataclass(eq=False)
 class PostgresLimits:
     """Limits, gates, weights of tenants, and why a job is held."""
 
-    def __init__(
-        self,
-        transactions: PostgresTransactions,
-        runs: RunChanges,
-        openings: LimitOpenings,
-    ) -> None:
-        self._transactions = transactions
-        self._runs = runs
-        self._openings = openings
+    transactions: PostgresTransactions
+    changes: JobChanges
+    openings: LimitOpenings
 
     def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
-        self._openings.open_freed([limit_key_text(limit_key) for limit_key in limit_keys])
+        self.openings.open_freed([limit_key_text(limit_key) for limit_key in limit_keys])
 
     # -- limits
 
@@ -66,8 +61,8 @@ class PostgresLimits:
             if changed:
                 _open_bound(session, changed)
 
-        self._transactions.perform(declare, single=False)
-        self._transactions.notifier.call()
+        self.transactions.perform(declare, single=False)
+        self.transactions.notifier.call()
 
     def set_limit(self, name: str, rule: Rule | None) -> bool:
         def change(session: Session) -> bool:
@@ -78,19 +73,19 @@ class PostgresLimits:
             _open_bound(session, [name])
             return known
 
-        known = self._transactions.perform(change, single=False)
-        self._transactions.notifier.call()
+        known = self.transactions.perform(change, single=False)
+        self.transactions.notifier.call()
         return known
 
     def list_limits(self) -> list[LimitView]:
-        rows = self._transactions.run("limits")
+        rows = self.transactions.run("limits")
         return [
             LimitView(name, decode_rule(declared), decode_rule(override), live, held)
             for name, declared, override, live, held in rows
         ]
 
     def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
-        rows = self._transactions.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED)
+        rows = self.transactions.run("limit_keys", limit=limit, most=most, counted=HELD_COUNTED)
         return [
             limit_state.key_view(name, rule, state, live, held, None if opens_at is None else utc(opens_at))
             for name, rule, state, live, held, opens_at in rows
@@ -106,19 +101,19 @@ class PostgresLimits:
             session.run("put_gate", **values, until_us=gate.until_us)
             _open_bound(session, [gate_key(gate).limit])  # The new gate may end earlier than the one it replaces.
 
-        self._transactions.perform(put, single=False)
+        self.transactions.perform(put, single=False)
         if gate.kind == "drop":
             drop = partial(self._drop_for, gate.name)
-            self._transactions.after_commit(partial(held_jobs.sweep, gate, self._held_page, drop))
-        self._transactions.notifier.call()
+            self.transactions.after_commit(partial(held_jobs.sweep, gate, self._held_page, drop))
+        self.transactions.notifier.call()
 
     def _held_page(self, after: HeldPlace) -> HeldPage:
-        rows = self._transactions.run("held_page", **after._asdict(), limit=held_jobs.PAGE)
+        rows = self.transactions.run("held_page", **after._asdict(), limit=held_jobs.PAGE)
         return HeldPage.of(rows)
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
-        count = self._runs.drop_jobs(ids)
-        self._transactions.run("pass_on", name=name, count=count)
+        count = self.changes.drop_jobs(ids)
+        self.transactions.run("pass_on", name=name, count=count)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
         """Delete the gates with exactly these selectors, and open the keys that hold their jobs."""
@@ -129,23 +124,23 @@ class PostgresLimits:
             _open_bound(session, [gate_key(gate).limit for gate in found])
             return found
 
-        lifted = self._transactions.perform(lift, single=False)
-        self._transactions.notifier.call()
+        lifted = self.transactions.perform(lift, single=False)
+        self.transactions.notifier.call()
         return lifted
 
     def list_gates(self) -> list[GateView]:
-        return self._transactions.perform(_gates)
+        return self.transactions.perform(_gates)
 
     # -- tenants
 
     def set_weight(self, tenant: str, weight: int) -> None:
         if weight == 1:
-            self._transactions.run("delete_weight", name=tenant)
+            self.transactions.run("delete_weight", name=tenant)
         else:
-            self._transactions.run("set_weight", name=tenant, weight=weight)
+            self.transactions.run("set_weight", name=tenant, weight=weight)
 
     def weights(self) -> dict[str, int]:
-        return dict(self._transactions.run("weights"))
+        return dict(self.transactions.run("weights"))
 
     # -- what holds a job
 
@@ -153,7 +148,7 @@ class PostgresLimits:
         """Return why a waiting job is held; the reads take no locks."""
 
         read = partial(self._read_hold, job_id=job_id)
-        return self._transactions.perform(read, single=False) if is_id(job_id) else None
+        return self.transactions.perform(read, single=False) if is_id(job_id) else None
 
     def _read_hold(self, session: Session, job_id: JobId) -> Hold | None:
         place = session.find("place_of", job_id=job_id)
@@ -195,15 +190,15 @@ class PostgresLimits:
             return None
         standing = session.run("standing")
         queues = sorted({queue for _, queue in standing} | {gate.to for gate in gates if gate.to is not None})
-        sql = self._transactions.sql
+        sql = self.transactions.sql
         claim_tx = PostgresClaimTx(
             session,
             sql | {name: sql[instead] for name, instead in _FORECAST.items()},
             worker=WorkerId(""),
             queues=queues,
             tasks=sorted({task for task, _ in standing}),
-            read_now=self._transactions.test_time,
-            released_holds=ReleasedHolds(self._transactions.monotonic),
+            read_now=self.transactions.test_time,
+            released_holds=ReleasedHolds(self.transactions.monotonic),
         )
         return held_jobs.foresee(claim_tx, queues, job_id, held_by)
 
@@ -214,8 +209,8 @@ class PostgresLimits:
         for limit_key, job_id, failed in ends:
             told.setdefault(limit_key, []).append((job_id, failed))
         for one in told.items():
-            self._transactions.perform(partial(_end_probes, told=one), single=False)
-        self._transactions.notifier.call()
+            self.transactions.perform(partial(_end_probes, told=one), single=False)
+        self.transactions.notifier.call()
 
     # -- services
 
@@ -232,9 +227,9 @@ class PostgresLimits:
             session.run("forget_limit_states", names=text_array(names))
             return len(opened)
 
-        opened = self._transactions.perform(tidy, single=False)
+        opened = self.transactions.perform(tidy, single=False)
         if opened:
-            self._transactions.notifier.call()
+            self.transactions.notifier.call()
         return opened
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,16 +25,16 @@ from tickwork.store.rows.jobs import decode_job_limits, decode_policy
 from tickwork.store.rows.workers import encode_offer
 
 
+@dataclass(eq=False)
 class PostgresRemoteLeases:
     """Leases of attempts over REST. Their renewals use the connections that are reserved for heartbeats."""
 
-    def __init__(self, transactions: PostgresTransactions) -> None:
-        self._transactions = transactions
+    transactions: PostgresTransactions
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
         """Read the heads of all lanes first; only if a place has due jobs, read the tasks of its first jobs."""
         queues = list(dict.fromkeys(queues))
-        heads = self._transactions.perform(lambda session: self._heads(session, queues))
+        heads = self.transactions.perform(lambda session: self._heads(session, queues))
         if not heads.due:
             return DueWork({}, heads.next_s)
         values = {
@@ -42,28 +43,28 @@ class PostgresRemoteLeases:
             "first": FIRST,
         }
         found: dict[str, set[str]] = {}
-        for lane, task in self._transactions.run("place_tasks", **values):
+        for lane, task in self.transactions.run("place_tasks", **values):
             found.setdefault(read_lane(lane).queue, set()).add(task)
         return DueWork(found, heads.next_s)
 
     def _heads(self, session: Session, queues: list[str]) -> DueHeads:
         asked = asked_for(queues)
-        wanted = self._transactions.statements(session.now, ("now_us", {}), ("surroundings", asked), ("heads", asked))
+        wanted = self.transactions.statements(session.now, ("now_us", {}), ("surroundings", asked), ("heads", asked))
         ((now_us,),), ((*_, opens_at_us, _),), heads = session.run_together(wanted)
         return due_heads(heads_in(heads, queues), now_us, opens_at_us)
 
     def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
         given = params.document(_grant(one) for one in grants)
-        rows = self._transactions.run("grant_leases", claimer=claimer, grants=given)
+        rows = self.transactions.run("grant_leases", claimer=claimer, grants=given)
         jobs = {one.worker: one.job_id for one in grants}
         return {jobs[WorkerId(worker)]: utc(until) for worker, until in rows}
 
     def lease_holders(self, names: Sequence[str]) -> set[str]:
-        rows = self._transactions.run("lease_holders", names=text_array(names))
+        rows = self.transactions.run("lease_holders", names=text_array(names))
         return {name for (name,) in rows}
 
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
-        return self._transactions.perform(lambda session: _standing(session, name)) if is_id(name.job_id) else None
+        return self.transactions.perform(lambda session: _standing(session, name)) if is_id(name.job_id) else None
 
     def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
         def renew(session: Session) -> RemoteAttempt | None:
@@ -71,7 +72,7 @@ class PostgresRemoteLeases:
             return _standing(session, name)
 
         return (
-            self._transactions.perform(renew, pool=self._transactions.reserved, single=False)
+            self.transactions.perform(renew, pool=self.transactions.reserved, single=False)
             if is_id(name.job_id)
             else None
         )
@@ -91,10 +92,10 @@ class PostgresRemoteLeases:
                 session.run("append_logs", logs=params.new_logs([log]))
             return int(chunk)
 
-        return self._transactions.perform(append, single=False) if is_id(name.job_id) else None
+        return self.transactions.perform(append, single=False) if is_id(name.job_id) else None
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
-        self._transactions.run("end_leases", ids=text_array(workers))
+        self.transactions.run("end_leases", ids=text_array(workers))
 
 
 def _grant(one: LeaseGrant) -> dict[str, Any]:
@@ -111,49 +112,29 @@ def _grant(one: LeaseGrant) -> dict[str, Any]:
     }
 
 
-class RemoteAttemptRow(NamedTuple):
-    """The columns of `remote_attempt`."""
-
-    job_id: str
-    attempt: int
-    claim: int
-    worker: str
-    task: str
-    queue: str
-    policy: str
-    failures: int
-    crashes: int
-    alone: bool
-    job_limits: str | None
-    run: str | None
-    step: str | None
-    claimed_at: datetime
-    is_cancelled: bool
-    lease_until: datetime
-    losses: int
-
-
 def _standing(session: Session, name: RemoteName) -> RemoteAttempt | None:
-    found = session.find("remote_attempt", **msgspec.structs.asdict(name))
-    if found is None:
-        return None
-    row = RemoteAttemptRow(*found)
-    return RemoteAttempt(
-        JobId(row.job_id),
-        row.attempt,
-        ClaimId(row.claim),
-        WorkerId(row.worker),
-        row.task,
-        row.queue,
-        decode_policy(row.policy),
-        row.failures,
-        row.crashes,
-        row.alone,
-        decode_job_limits(row.job_limits),
-        row.run,
-        row.step,
-        utc(row.claimed_at),
-        row.is_cancelled,
-        utc(row.lease_until),
-        row.losses,
-    )
+    """Read an attempt over REST; None if it is not its job's current one."""
+    for id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, *rest in session.run(
+        "remote_attempt", **msgspec.structs.asdict(name)
+    ):
+        run, step, claimed_at, is_cancelled, lease_until, losses = rest
+        return RemoteAttempt(
+            job_id=JobId(id),
+            attempt=number,
+            claim=ClaimId(claim),
+            worker=WorkerId(worker),
+            task=task,
+            queue=queue,
+            policy=decode_policy(policy),
+            failures=failures,
+            crashes=crashes,
+            alone=alone,
+            job_limits=decode_job_limits(job_limits),
+            run=run,
+            step=step,
+            claimed_at=utc(claimed_at),
+            cancel_requested=is_cancelled,
+            lease_until=utc(lease_until),
+            losses=losses,
+        )
+    return None

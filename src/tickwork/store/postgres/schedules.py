@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from tickwork.errors import check
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session, utc, utc_or_none
 from tickwork.store.postgres.limit_openings import LimitOpenings
-from tickwork.store.postgres.runs.run_tx import PostgresRunTx
+from tickwork.store.postgres.run_tx import PostgresRunTx
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.jobs import decode_labels, read_task_definition, storable_text
 from tickwork.store.rows.schedules import calendar_in_use, due_schedule, merge_declared, schedule_state, schedule_view
@@ -24,19 +25,19 @@ from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView, ScheduleMove, ScheduleView
 
 
+@dataclass(eq=False)
 class PostgresSchedules:
     """Schedules, their fires and calendars."""
 
-    def __init__(self, transactions: PostgresTransactions, openings: LimitOpenings, graphs: GraphCache) -> None:
-        self._transactions = transactions
-        self._openings = openings
-        self._graphs = graphs
+    transactions: PostgresTransactions
+    openings: LimitOpenings
+    graphs: GraphCache
 
     # -- callers
 
     def put_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         given = params.document(_spec(spec, None) for spec in _once(specs))
-        self._transactions.run("put_schedules", schedules=given)
+        self.transactions.run("put_schedules", schedules=given)
 
     def declare_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
         """Lock the stored schedules, merge each with its declaration, and store the result."""
@@ -49,22 +50,22 @@ class PostgresSchedules:
             given = params.document(_spec(spec, encode_spec(said)) for spec, said in merged)
             session.run("put_schedules", schedules=given)
 
-        self._transactions.perform(declare, single=False)
+        self.transactions.perform(declare, single=False)
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
         return {
             view.name: view
-            for view in schedule_views(self._transactions, "schedules_of_these", names=params.document(names))
+            for view in schedule_views(self.transactions, "schedules_of_these", names=params.document(names))
         }
 
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
-        return schedule_views(self._transactions, "schedules_after", after=after, limit=str(limit))
+        return schedule_views(self.transactions, "schedules_after", after=after, limit=str(limit))
 
     def waking_schedules(self, limit: int) -> list[ScheduleView]:
-        return schedule_views(self._transactions, "schedules_waking", limit=str(limit))
+        return schedule_views(self.transactions, "schedules_waking", limit=str(limit))
 
     def paused_schedules(self, limit: int) -> list[ScheduleView]:
-        return schedule_views(self._transactions, "schedules_paused", limit=str(limit))
+        return schedule_views(self.transactions, "schedules_paused", limit=str(limit))
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
         given = params.document(names)
@@ -74,7 +75,7 @@ class PostgresSchedules:
             session.run("stored_specs", names=given)
             return {name for (name,) in session.run("delete_schedules", names=given)}
 
-        deleted = self._transactions.perform(delete, single=False)
+        deleted = self.transactions.perform(delete, single=False)
         return [name for name in dict.fromkeys(names) if name in deleted]
 
     def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
@@ -91,7 +92,7 @@ class PostgresSchedules:
             session.run("put_schedules", schedules=given)
             return True
 
-        return self._transactions.perform(replace, single=False)
+        return self.transactions.perform(replace, single=False)
 
     def pause_schedules(
         self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
@@ -104,12 +105,12 @@ class PostgresSchedules:
     def _changed(self, statement: str, names: Sequence[str], **values: Any) -> list[str]:
         """Change schedules; return those that were changed, in the given order."""
         given = params.document(names)
-        changed = {name for (name,) in self._transactions.run(statement, names=given, **values)}
+        changed = {name for (name,) in self.transactions.run(statement, names=given, **values)}
         return [name for name in dict.fromkeys(names) if name in changed]
 
     def fires(self, name: str, limit: int, before: datetime | None = None) -> list[FireView]:
         values = {"name": name, "limit": limit, "before": before}
-        rows = self._transactions.run("fires", **values)
+        rows = self.transactions.run("fires", **values)
         return [
             FireView(utc(due), action, None if job_id is None else JobId(job_id), utc(fired), is_catchup, reason)
             for due, action, job_id, fired, is_catchup, reason in rows
@@ -117,7 +118,7 @@ class PostgresSchedules:
 
     def put_calendar(self, name: str, calendar: Calendar) -> None:
         value = encode_calendar(calendar).decode()
-        self._transactions.run("put_calendar", name=name, value=value)
+        self.transactions.run("put_calendar", name=name, value=value)
 
     def delete_calendar(self, name: str) -> bool:
         def delete(session: Session) -> bool:
@@ -125,10 +126,10 @@ class PostgresSchedules:
                 raise calendar_in_use(name, schedule)
             return bool(session.run("delete_calendar", name=name))
 
-        return self._transactions.perform(delete, single=False)
+        return self.transactions.perform(delete, single=False)
 
     def calendars(self) -> dict[str, Calendar]:
-        rows = self._transactions.run("calendars")
+        rows = self.transactions.run("calendars")
         return {name: decode_calendar(value.encode()) for name, value in rows}
 
     # -- services
@@ -147,10 +148,10 @@ class PostgresSchedules:
             definitions = {definition.name: definition for definition in found}
             return DueSchedules(now, [_due_schedule(row) for row in due], wake_s, dict(calendars), definitions)
 
-        return self._transactions.perform(look)
+        return self.transactions.perform(look)
 
     def end_pauses(self) -> list[str]:
-        return [name for (name,) in self._transactions.run("end_pauses")]
+        return [name for (name,) in self.transactions.run("end_pauses")]
 
     def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
         """Move schedules, record fires and insert jobs in one statement; cancel older runs in the same transaction."""
@@ -174,18 +175,18 @@ class PostgresSchedules:
             recorded = max(recorded_of.values(), default=0)
             judged = sum(len(move.fires) for move in moved)
             check(recorded == judged, f"{judged - recorded} occurrences were about to be judged a second time.")
-            run_tx = PostgresRunTx(session.run_together, self._transactions.sql, self._graphs, session.now)
+            run_tx = PostgresRunTx(session.run_together, self.transactions.sql, self.graphs, session.now)
             run_tx.cancel([job_id for move in moved for job_id in move.cancels])
             run_tx.together()
             freed[:] = run_tx.freed
             return moved
 
         freed: list[str] = []
-        moved = self._transactions.perform(carry_out, single=False)
+        moved = self.transactions.perform(carry_out, single=False)
         if freed:
-            self._openings.open_freed(freed)
+            self.openings.open_freed(freed)
         if any(move.jobs or move.cancels for move in moved):
-            self._transactions.notifier.call()
+            self.transactions.notifier.call()
         return {move.name for move in moved}
 
 

@@ -55,24 +55,21 @@ from tickwork.store.postgres.caller_tx.statements import By, TxStatements
 from tickwork.store.postgres.claim.claims import PostgresClaims
 from tickwork.store.postgres.claim.cursor import ClaimCursors
 from tickwork.store.postgres.claim.rounds import ClaimRounds
-from tickwork.store.postgres.clock_repair import check_clock
 from tickwork.store.postgres.connection.connector import HANDLER_WAIT_S, Connector
 from tickwork.store.postgres.connection.libpq_connection import Rows
 from tickwork.store.postgres.connection.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.dags import PostgresDags
-from tickwork.store.postgres.finishes import PostgresFinishes
 from tickwork.store.postgres.health import examine
-from tickwork.store.postgres.holds import ReleasedHolds
-from tickwork.store.postgres.limit_openings import LimitOpenings
+from tickwork.store.postgres.job_changes import JobChanges
+from tickwork.store.postgres.limit_openings import LimitOpenings, ReleasedHolds
 from tickwork.store.postgres.limits import PostgresLimits
+from tickwork.store.postgres.maintenance import check_clock, prune
 from tickwork.store.postgres.params import document, id_document
-from tickwork.store.postgres.prune import prune
 from tickwork.store.postgres.reads.job_rows import JobRows
 from tickwork.store.postgres.reads.reads import PostgresReads
 from tickwork.store.postgres.reads.stats import PostgresStats
 from tickwork.store.postgres.remote_leases import PostgresRemoteLeases
-from tickwork.store.postgres.runs.run_changes import RunChanges
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.reads.stats import StatsVerbs
@@ -120,50 +117,30 @@ class PostgresStore:
         )
         self.schema = transactions.schema
         self._last_call = weakref.finalize(self, transactions.notifier.flush)  # Also runs when the process ends.
-        self._tx_statements = tx_statements = TxStatements(transactions.sql, transactions.channel)
-        self._same_database = same = SameDatabase(server, lambda: transactions.perform(_read_identity))
-        released_holds = ReleasedHolds(transactions.monotonic)
-        self._openings = openings = LimitOpenings(transactions, released_holds)
+        openings = LimitOpenings(transactions, ReleasedHolds(transactions.monotonic))
         graphs = GraphCache(LargeResults(blobs))
-        self._runs = runs = RunChanges(transactions, openings, graphs)
-        self._finishes = finishes = PostgresFinishes(
+        self.changes = changes = JobChanges(
             transactions,
-            runs=runs,
             openings=openings,
             graphs=graphs,
-            tx_statements=tx_statements,
-            same_database=same,
+            tx_statements=TxStatements(transactions.sql, transactions.channel),
+            same_database=SameDatabase(server, lambda: transactions.perform(_read_identity)),
         )
         cursors = ClaimCursors(transactions.monotonic)
-        rounds = ClaimRounds(
-            transactions,
-            runs=runs,
-            openings=openings,
-            released_holds=released_holds,
-            cursors=cursors,
-            new_claim=new_claim,
-        )
-        self.claims = PostgresClaims(
-            transactions,
-            rounds=rounds,
-            cursors=cursors,
-            runs=runs,
-            finishes=finishes,
-            tx_statements=tx_statements,
-            new_claim=new_claim,
-        )
+        rounds = ClaimRounds(transactions, changes, openings, cursors, new_claim)
+        self.claims = PostgresClaims(transactions, rounds, changes)
         jobs = JobRows(transactions)
         self.reads: ReadVerbs = PostgresReads(transactions, jobs, graphs)
         self._stats = PostgresStats(transactions)
         self.stats: StatsVerbs = self._stats
         self.schedules: ScheduleVerbs = PostgresSchedules(transactions, openings, graphs)
-        self.dags: DagVerbs = PostgresDags(transactions, runs, jobs)
-        self.limits: LimitVerbs = PostgresLimits(transactions, runs, openings)
+        self.dags: DagVerbs = PostgresDags(transactions, changes, jobs)
+        self.limits: LimitVerbs = PostgresLimits(transactions, changes, openings)
         self.remote: RemoteVerbs = PostgresRemoteLeases(transactions)
         self.access: AccessVerbs = PostgresAccess(transactions)
         self.audit: AuditVerbs = PostgresAudit(transactions)
         self.hooks: HookVerbs = PostgresHooks(transactions)
-        self.notifications: NotifyVerbs = PostgresNotifications(transactions, tx_statements)
+        self.notifications: NotifyVerbs = PostgresNotifications(transactions, changes.tx_statements)
         self.operations: OperationVerbs = PostgresOperations(transactions)
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
@@ -176,16 +153,18 @@ class PostgresStore:
         if tx is not None:
             self.transactions.check_first()
             return run_inside(
-                tx, self._tx_statements.insert_and_call(jobs, self.transactions.test_time(), by), self._same_database
+                tx,
+                self.changes.tx_statements.insert_and_call(jobs, self.transactions.test_time(), by),
+                self.changes.same_database,
             )
         if by is None and not any(job.key for job in jobs):
-            inserting = self._tx_statements.inserting
+            inserting = self.changes.tx_statements.inserting
             with self.transactions.notifier.ride() as rides:
                 self.transactions.perform(
                     lambda session: session.run_together(inserting(jobs, session.now, session.again, rides))
                 )
             return [job.id for job in jobs]
-        insert = self._tx_statements.insert
+        insert = self.changes.tx_statements.insert
         ids = self.transactions.perform(
             lambda session: session.run_steps(insert(jobs, session.now, by, session.again)), single=False
         )
@@ -196,18 +175,18 @@ class PostgresStore:
         """Insert jobs as insert_jobs does, in an asynchronous transaction of psycopg or SQLAlchemy."""
         if not self.transactions.is_checked:
             await asyncio.to_thread(self.transactions.check_first)
-        inserting = self._tx_statements.insert_and_call(jobs, self.transactions.test_time(), by)
-        return await run_inside_async(tx, inserting, self._same_database)
+        inserting = self.changes.tx_statements.insert_and_call(jobs, self.transactions.test_time(), by)
+        return await run_inside_async(tx, inserting, self.changes.same_database)
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        became = self._runs.cancel(ids)
+        became = self.changes.cancel(ids)
         self.transactions.notifier.call()
         return [job_id for job_id in dict.fromkeys(ids) if became.get(job_id) == "done"]
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
-        steps = self._runs.retry_steps(ids, duration_us(first))
+        steps = self.changes.retry_steps(ids, duration_us(first))
         plain = [job_id for job_id in ids if job_id not in steps]
         times = {"spacing_us": duration_us(spacing), "first_us": duration_us(first)}
         values = {"ids": id_document(plain), **times, "any_end": False}
@@ -221,7 +200,7 @@ class PostgresStore:
     ) -> list[JobId]:
         values = {"ids": id_document(ids), "at": at, "delay_us": duration_us(delay)}
         rows = self.transactions.run("reschedule_jobs", **values)
-        self._openings.leave_sequences(limits for _, limits in rows)
+        self.changes.openings.leave_sequences(limits for _, limits in rows)
         self.transactions.notifier.call()
         moved = {job_id for job_id, _ in rows}
         return [job_id for job_id in dict.fromkeys(ids) if job_id in moved]
@@ -298,7 +277,7 @@ class PostgresStore:
         return self.claims.exchange(worker, endings, logs, asked, ahead)
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
-        return self._finishes.finish_attempts(endings, logs, tx)
+        return self.changes.finish_attempts(endings, logs, tx)
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         return _open_attempts(self.transactions.run("open_attempts", worker=worker))
@@ -333,10 +312,10 @@ class PostgresStore:
         return _open_attempts(self.transactions.run_reserved("expired_attempts", limit=limit))
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
-        return self._finishes.reclaim_attempts(endings)
+        return self.changes.reclaim_attempts(endings)
 
     def expire_jobs(self, limit: int) -> int:
-        return self._runs.expire_jobs(limit)
+        return self.changes.expire_jobs(limit)
 
     def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
         return prune(self.transactions, self._stats, retention, limit, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,29 +34,27 @@ _FILTERS = {
 }
 
 
+@dataclass(eq=False)
 class PostgresAudit:
     """The audit log: its rows, the chain that links them, and the sinks to which they are sent."""
 
-    def __init__(self, transactions: PostgresTransactions) -> None:
-        self._transactions = transactions
+    transactions: PostgresTransactions
 
     def record_changes(self, changes: Sequence[AuditRow]) -> None:
         def record(session: Session) -> None:
             rows = (("record_change", change_row(one)) for one in changes)
-            session.run_together(self._transactions.statements(session.now, *rows))
+            session.run_together(self.transactions.statements(session.now, *rows))
 
-        self._transactions.perform(record)
+        self.transactions.perform(record)
 
     def list_changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
         given = {name: getattr(which, name) for name in _FILTERS if getattr(which, name) is not None}
-        sql = self._transactions.sql["changes"].replace("{filters}", " ".join(_FILTERS[name] for name in given))
+        sql = self.transactions.sql["changes"].replace("{filters}", " ".join(_FILTERS[name] for name in given))
         values = {**given, "below": _END if before is None else before, "limit": limit}
-        return [
-            audit_view(row, utc) for row in self._transactions.perform(lambda session: session.run_sql(sql, values))
-        ]
+        return [audit_view(row, utc) for row in self.transactions.perform(lambda session: session.run_sql(sql, values))]
 
     def newest_change(self) -> int:
-        ((newest,),) = self._transactions.run("newest_change")
+        ((newest,),) = self.transactions.run("newest_change")
         return int(newest)
 
     def link_changes(self, limit: int) -> int:
@@ -76,24 +75,24 @@ class PostgresAudit:
                 )
             return len(links)
 
-        return self._transactions.perform(link, single=False)
+        return self.transactions.perform(link, single=False)
 
     def linked_changes(self, after: int, limit: int) -> list[LinkedRow]:
-        rows = self._transactions.run("linked_changes", after=after, limit=limit)
+        rows = self.transactions.run("linked_changes", after=after, limit=limit)
         return [_linked(*row) for row in rows]
 
     def unlinked_changes(self, limit: int) -> list[AuditView]:
-        rows = self._transactions.run("unlinked_changes", limit=limit)
+        rows = self.transactions.run("unlinked_changes", limit=limit)
         return [audit_view(row, utc) for row in rows]
 
     def take_audit_sink(self, sink: str, holder: str, turn: timedelta) -> int | None:
         values = {"sink": sink, "holder": holder, "turn": duration_us(turn)}
-        (number,) = self._transactions.find("take_audit_sink", **values) or (None,)
+        (number,) = self.transactions.find("take_audit_sink", **values) or (None,)
         return None if number is None else int(number)
 
     def move_audit_sink(self, sink: str, holder: str, number: int) -> bool:
         values = {"sink": sink, "holder": holder, "number": number}
-        return bool(self._transactions.run("move_audit_sink", **values))
+        return bool(self.transactions.run("move_audit_sink", **values))
 
 
 def _linked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from tickwork.core.hooks import Delivery, Hook, decode_hook, encode_hook
@@ -13,15 +14,15 @@ from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.admin import delivery_values, read_delivery
 
 
+@dataclass(eq=False)
 class PostgresHooks:
     """Hooks, their deliveries, and the objects that files declare."""
 
-    def __init__(self, transactions: PostgresTransactions) -> None:
-        self._transactions = transactions
+    transactions: PostgresTransactions
 
     def put_hooks(self, hooks: Sequence[Hook]) -> None:
         given = _document(hooks)
-        self._transactions.run("put_hooks", hooks=given)
+        self.transactions.run("put_hooks", hooks=given)
 
     def replace_hook(self, hook: Hook, old: Hook | None) -> bool:
         given = _document([hook])
@@ -36,19 +37,19 @@ class PostgresHooks:
             session.run("put_hooks", hooks=given)
             return True
 
-        return self._transactions.perform(replace, single=False)
+        return self.transactions.perform(replace, single=False)
 
     def get_hook(self, name: str) -> HookView | None:
-        row = self._transactions.find("hook", name=name)
+        row = self.transactions.find("hook", name=name)
         return None if row is None else _view(*row)
 
     def list_hooks(self, limit: int, after: str = "") -> list[HookView]:
-        rows = self._transactions.run("hooks", after=after, limit=limit)
+        rows = self.transactions.run("hooks", after=after, limit=limit)
         return [_view(*row) for row in rows]
 
     def delete_hooks(self, names: Sequence[str]) -> list[str]:
         given = params.document(names)
-        deleted = {name for (name,) in self._transactions.run("delete_hooks", names=given)}
+        deleted = {name for (name,) in self.transactions.run("delete_hooks", names=given)}
         return [name for name in dict.fromkeys(names) if name in deleted]
 
     def record_delivery(self, delivery: Delivery) -> None:
@@ -58,23 +59,23 @@ class PostgresHooks:
             session.run("record_delivery", **delivery_values(delivery), **of_hook)
             session.run("forget_deliveries", **of_hook, kept=DELIVERIES_KEPT)
 
-        self._transactions.perform(record, single=False)
+        self.transactions.perform(record, single=False)
 
     def deliveries(self, hook: str) -> list[Delivery]:
-        rows = self._transactions.run("deliveries", hook=hook)
+        rows = self.transactions.run("deliveries", hook=hook)
         return [read_delivery(row, utc) for row in rows]
 
     def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
         given = _things(things)
-        self._transactions.run("mark_declared", source=source, things=given)
+        self.transactions.run("mark_declared", source=source, things=given)
 
     def declared_by(self, source: str) -> list[DeclaredThing]:
-        rows = self._transactions.run("declared_by", source=source)
+        rows = self.transactions.run("declared_by", source=source)
         return [DeclaredThing(kind, name) for kind, name in rows]
 
     def forget_declared(self, things: Iterable[DeclaredThing]) -> None:
         given = _things(things)
-        self._transactions.run("forget_declared", things=given)
+        self.transactions.run("forget_declared", things=given)
 
 
 def _document(hooks: Sequence[Hook]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,16 +17,16 @@ from tickwork.store.rows.admin import notification_view
 from tickwork.store.rows.jobs import job_event
 
 
+@dataclass(eq=False)
 class PostgresNotifications:
     """Notifications, their channels and states, and the jobs that they look at."""
 
-    def __init__(self, transactions: PostgresTransactions, tx_statements: TxStatements) -> None:
-        self._transactions = transactions
-        self._tx_statements = tx_statements
+    transactions: PostgresTransactions
+    tx_statements: TxStatements
 
     def put_channel(self, channel: Channel) -> None:
         value = encode_channel(channel)
-        self._transactions.run("put_channel", name=channel.name, value=value)
+        self.transactions.run("put_channel", name=channel.name, value=value)
 
     def delete_channel(self, name: str) -> bool:
         def delete(session: Session) -> bool:
@@ -33,24 +34,24 @@ class PostgresNotifications:
             check_unused(name, [notification_view(row, utc) for row in session.run("notifications")])
             return bool(session.run("delete_channel", name=name))
 
-        return self._transactions.perform(delete, single=False)
+        return self.transactions.perform(delete, single=False)
 
     def list_channels(self) -> dict[str, Channel]:
-        found = [decode_channel(value) for (value,) in self._transactions.run("channels")]
+        found = [decode_channel(value) for (value,) in self.transactions.run("channels")]
         return {channel.name: channel for channel in found}
 
     def put_notification(self, notification: Notification) -> None:
         values = {"name": notification.name, "value": encode_notification(notification)}
-        watch = encode_watch(new_watch(self._transactions.now()))
+        watch = encode_watch(new_watch(self.transactions.now()))
 
         def put(session: Session) -> None:
             check_channels(notification, [decode_channel(value) for (value,) in session.run("lock_channels")])
             session.run("put_notification", **values, watch=watch)
 
-        self._transactions.perform(put, single=False)
+        self.transactions.perform(put, single=False)
 
     def delete_notification(self, name: str) -> bool:
-        return bool(self._transactions.run("delete_notification", name=name))
+        return bool(self.transactions.run("delete_notification", name=name))
 
     def list_notifications(self) -> list[NotificationView]:
         return self._notification_views("notifications")
@@ -59,7 +60,7 @@ class PostgresNotifications:
         return self._notification_views("due_notifications")
 
     def _notification_views(self, statement: str) -> list[NotificationView]:
-        rows = self._transactions.run(statement)
+        rows = self.transactions.run(statement)
         return [notification_view(row, utc) for row in rows]
 
     def move_notification(self, move: NotificationMove) -> bool:
@@ -68,12 +69,12 @@ class PostgresNotifications:
         def carry_out(session: Session) -> bool:
             moved = bool(session.run("move_notification", **values, look_at=move.look_at))
             if moved and move.jobs:
-                session.run_steps(self._tx_statements.insert(move.jobs, session.now, None, session.again))
+                session.run_steps(self.tx_statements.insert(move.jobs, session.now, None, session.again))
             return moved
 
-        moved = self._transactions.perform(carry_out, single=False)
+        moved = self.transactions.perform(carry_out, single=False)
         if moved and move.jobs:
-            self._transactions.notifier.call()
+            self.transactions.notifier.call()
         return moved
 
     def ended_jobs(
@@ -91,10 +92,10 @@ class PostgresNotifications:
         return self._sightings("waiting_jobs", after=after, until=until, limit=limit)
 
     def _sightings(self, statement: str, **values: Any) -> list[JobEvent]:
-        rows = self._transactions.run(statement, **values)
+        rows = self.transactions.run(statement, **values)
         return [job_event(row, utc) for row in rows]
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
         values = {"after": after, "until": until, "limit": limit}
-        rows = self._transactions.run("missed_fires", **values)
+        rows = self.transactions.run("missed_fires", **values)
         return [Missed(schedule, utc(due), action, reason) for schedule, due, action, reason in rows]

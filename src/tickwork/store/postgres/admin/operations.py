@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -17,11 +18,11 @@ from tickwork.store.rows.instants import duration_us
 _END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
+@dataclass(eq=False)
 class PostgresOperations:
     """Bulk operations, and what operators ask of workers."""
 
-    def __init__(self, transactions: PostgresTransactions) -> None:
-        self._transactions = transactions
+    transactions: PostgresTransactions
 
     def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
         def put(session: Session) -> list[BulkOperation]:
@@ -29,7 +30,7 @@ class PostgresOperations:
             session.run("put_operation", id=id, what=encode_change(change, utc(now)), by=by)
             return self._found(session, "of_this_operation", id=id)
 
-        found = self._transactions.perform(put, single=False)
+        found = self.transactions.perform(put, single=False)
         check(found, f"Operation {id} was stored and is not there.")
         (operation,) = found
         return operation
@@ -43,29 +44,29 @@ class PostgresOperations:
         return self._read("operations_before", before=before or _END, limit=limit)
 
     def _read(self, which: str, **values: Any) -> list[BulkOperation]:
-        return self._transactions.perform(lambda session: self._found(session, which, **values))
+        return self.transactions.perform(lambda session: self._found(session, which, **values))
 
     def lease_operation(self, lease: timedelta) -> BulkOperation | None:
-        if not self._transactions.run("any_operation"):
+        if not self.transactions.run("any_operation"):
             return None
-        (id,) = self._transactions.find("lease_operation", lease_us=duration_us(lease)) or (None,)
+        (id,) = self.transactions.find("lease_operation", lease_us=duration_us(lease)) or (None,)
         return None if id is None else self.get_operation(id)
 
     def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
         row = operation_step_row(step, lease_us=duration_us(lease))
-        return bool(self._transactions.run("step_operation", **row))
+        return bool(self.transactions.run("step_operation", **row))
 
     def cancel_operation(self, id: str) -> bool:
-        return is_id(id) and bool(self._transactions.run("cancel_operation", id=id))
+        return is_id(id) and bool(self.transactions.run("cancel_operation", id=id))
 
     def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
-        return bool(self._transactions.run("ask_worker", id=worker, what=what))
+        return bool(self.transactions.run("ask_worker", id=worker, what=what))
 
     def asked_of(self, worker: WorkerId) -> Ask | None:
-        (asked,) = self._transactions.find("asked_of", id=worker) or (None,)
+        (asked,) = self.transactions.find("asked_of", id=worker) or (None,)
         what: Ask | None = asked
         return what
 
     def _found(self, session: Session, which: str, **values: Any) -> list[BulkOperation]:
-        rows = session.run_sql(f"{self._transactions.sql['operation_columns']} {self._transactions.sql[which]}", values)
+        rows = session.run_sql(f"{self.transactions.sql['operation_columns']} {self.transactions.sql[which]}", values)
         return [read_operation(row, utc) for row in rows]

@@ -7,7 +7,8 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,53 +21,37 @@ from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store.attempts import Claims, Exchange, Finish, NewLog
 from tickwork.store.claim.positions import places_of
-from tickwork.store.claim.types import ClaimRequest
-from tickwork.store.postgres.caller_tx.statements import TxStatements
-from tickwork.store.postgres.claim.cursor import ClaimCursors, CursorPosition
+from tickwork.store.claim.types import ClaimRequest, PickedRow, claimed_job
+from tickwork.store.postgres.claim.cursor import CursorPosition
 from tickwork.store.postgres.claim.positions import guards, placed, read_limited_lanes
 from tickwork.store.postgres.claim.rounds import ClaimRounds, sooner
 from tickwork.store.postgres.connection.libpq_connection import Rows
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.finishes import Finished, PostgresFinishes, advances_run, closed_jobs
+from tickwork.store.postgres.job_changes import JobChanges, advances_run, closed_jobs
 from tickwork.store.postgres.params import text_array
-from tickwork.store.postgres.runs.run_changes import RunChanges
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.instants import duration_us
-from tickwork.store.rows.jobs import decode_policy
 
 DUE = 0  # The phase of a claim that takes jobs that are due, before jobs that will be due soon.
-_NOTHING = Finished(set(), opened=False)
 
 
 class ClaimRow(NamedTuple):
-    """A row of `claim_jobs`. Without a job, it has only the columns that are the same in all rows.
+    """A row of `claim_jobs`: when the next job is due and the next limit opens, from now, and a claimed job, if any.
 
-    These are `now_us`; when the next job is due and the next limit opens, from now; and whether limits or gates are in
-    force, so that nothing was claimed.
+    `is_guarded`: limits or gates are in force, so that nothing was claimed. `phase` is that of the claimed job.
     """
 
-    job_id: JobId | None
-    attempt: int
-    task: str
-    queue: str
-    priority: int
-    args: str
-    policy: str
-    run_at_us: int
     now_us: int
-    failures: int
-    crashes: int
-    alone: bool
-    occurrence: str | None
-    phase: int
-    run: str | None
-    step: str | None
-    inputs: str | None
-    trace: str | None
-    losses: int
     next_due_s: float | None
     opens_s: float | None
     is_guarded: bool
+    phase: int | None
+    picked: PickedRow
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> ClaimRow:
+        now_us, next_due_s, opens_s, is_guarded, phase, *picked = row
+        return cls(now_us, next_due_s, opens_s, is_guarded, phase, PickedRow(*picked))
 
 
 class _PlainClaim(NamedTuple):
@@ -76,31 +61,21 @@ class _PlainClaim(NamedTuple):
     rows: list[ClaimRow]
 
     def jobs(self, claim: ClaimId) -> list[Claimed]:
-        return [_claimed(row.job_id, row, claim) for row in self.rows if row.job_id is not None]
+        return [
+            claimed_job(row.picked, queue=row.picked.lane, claim=claim, now_us=row.now_us)
+            for row in self.rows
+            if row.phase is not None
+        ]
 
 
+@dataclass(eq=False)
 class PostgresClaims:
     """Claims for the workers of this process. Between claims it keeps where each worker's next claim resumes."""
 
-    def __init__(
-        self,
-        transactions: PostgresTransactions,
-        *,
-        rounds: ClaimRounds,
-        cursors: ClaimCursors,
-        runs: RunChanges,
-        finishes: PostgresFinishes,
-        tx_statements: TxStatements,
-        new_claim: Callable[[], ClaimId],
-    ) -> None:
-        self._transactions = transactions
-        self.rounds = rounds
-        self.cursors = cursors
-        self._runs = runs
-        self._finishes = finishes
-        self._tx_statements = tx_statements
-        self._new_claim = new_claim
-        self._starvation: dict[WorkerId, StarvationGuard] = {}
+    transactions: PostgresTransactions
+    rounds: ClaimRounds
+    changes: JobChanges
+    _starvation: dict[WorkerId, StarvationGuard] = field(default_factory=dict, init=False)
 
     def exchange(
         self,
@@ -117,7 +92,7 @@ class PostgresClaims:
         moving = {one.job_id for one in endings if advances_run(one)}
         ended: set[JobId] = set()
         if moving:
-            ended = self._finishes.finish_attempts(
+            ended = self.changes.finish_attempts(
                 [one for one in endings if one.job_id in moving], [log for log in logs if log.job_id in moving]
             )
             endings = [one for one in endings if one.job_id not in moving]
@@ -132,7 +107,7 @@ class PostgresClaims:
         """Begin claimed runs, and return the claims without them."""
         if claims is None or not claims.jobs:
             return claims
-        jobs = self._runs.begin_claimed(worker, claims.jobs)
+        jobs = self.changes.begin_claimed(worker, claims.jobs)
         begun = len(jobs) < len(claims.jobs)  # Runs were begun; their first steps can be claimed at once.
         return msgspec.structs.replace(claims, jobs=jobs, next_due_s=0.0 if begun else claims.next_due_s)
 
@@ -147,68 +122,65 @@ class PostgresClaims:
         ahead: timedelta,
     ) -> Exchange:
         """Finish attempts and claim jobs with a plain claim, and in rounds if that meets limits."""
-        claim = self._new_claim()
-        cursor = self.cursors.of(worker, request.tasks)
+        claim = self.rounds.new_claim()
+        cursor = self.rounds.cursors.of(worker, request.tasks)
         reached = cursor.begin()
         values = {**_values_of(worker, claim, request), **guards(request.queues, reached)}
-        finished, before = _NOTHING, list[Claimed]()
+        done, opened, before = set[JobId](), False, list[Claimed]()
         aged = self._claim_aged(endings, logs, values, request)
         if aged is not None:
-            finished, before = self._finishes.after_commit(endings, aged.finished), aged.jobs(claim)
+            done, opened = closed_jobs(aged.finished), self.changes.after_commit(endings, aged.finished)
+            before = aged.jobs(claim)
             endings, logs = (), ()
             if not aged.rows or len(before) == request.most:
-                return Exchange(finished.jobs, Claims(before) if aged.rows else None)
+                return Exchange(done, Claims(before) if aged.rows else None)
         values |= {"limit": str(request.most - len(before)), "ahead_us": str(duration_us(ahead))}
         found = self._claim(endings, logs, values | placed(places_of(request.queues), reached))
         # The rows of a place are in order, so its last one wins: the cursor continues behind it.
-        read = {
-            (row.queue, row.priority): CursorPosition(row.run_at_us, row.job_id)
-            for row in found.rows
-            if row.job_id is not None and row.phase == DUE
-        }
-        claimed_due = bool(read)
+        taken = [row.picked for row in found.rows if row.phase == DUE]
+        read = {(job.lane, job.priority): CursorPosition(job.run_at_us, job.job_id) for job in taken}
         first = next(iter(found.rows), None)
         # A guarded claim has not read the lanes of limited jobs to their end.
         if first is not None and not first.is_guarded:
             read = read_limited_lanes(reached, request.queues, first.now_us) | read
-        cursor.took(read.items(), claimed=claimed_due)
+        cursor.took(read.items(), claimed=bool(taken))
         if endings:
-            finished = self._finishes.after_commit(endings, found.finished)
+            done, opened = closed_jobs(found.finished), self.changes.after_commit(endings, found.finished)
         jobs = before + found.jobs(claim)
         if first is None:
             claims = Claims(jobs) if jobs else None
         else:
             claims = Claims(jobs, first.next_due_s, sooner(cursor.again_s(), first.opens_s))
         # Limits are in force, or the finishes freed one that holds jobs: claim the rest in rounds.
-        if claims is not None and (finished.opened or (first is not None and first.is_guarded)):
+        if claims is not None and (opened or (first is not None and first.is_guarded)):
             rest = ClaimRequest(request.queues, request.tasks, request.most - len(jobs), request.capacity)
             claims = self._claim_in_rounds(worker, rest, claims)
-        return Exchange(finished.jobs, claims)
+        return Exchange(done, claims)
 
     def _claim_aged(
         self, endings: Sequence[Finish], logs: Sequence[NewLog], values: dict[str, Any], request: ClaimRequest
     ) -> _PlainClaim | None:
         """Claim aged jobs of starved priorities, from the front of their places, if it is their turn; else None."""
         guard = self._starvation.setdefault(values["worker"], StarvationGuard())
-        aged = guard.turn(self._transactions.monotonic())
+        aged = guard.turn(self.transactions.monotonic())
         if aged is None:
             return None
         places = [(queue, priority) for priority in aged for queue in request.queues]
         found = self._claim(endings, logs, {**values, **placed(places, {}), "age_us": str(duration_us(AGE))})
-        first = next((row.priority for row in found.rows if row.job_id is not None), None)
-        guard.took(first, self._transactions.monotonic())
+        first = next((row.picked.priority for row in found.rows if row.phase is not None), None)
+        guard.took(first, self.transactions.monotonic())
         return found
 
     def _claim(self, endings: Sequence[Finish], logs: Sequence[NewLog], values: dict[str, Any]) -> _PlainClaim:
         """Store finishes and claim in one transaction and one round trip."""
 
         def run(session: Session) -> list[Rows]:
-            finishing = self._tx_statements.finishing(endings, logs, session.now)
-            claiming = self._transactions.statements(session.now, ("claim_jobs", values))
+            finishing = self.changes.tx_statements.finishing(endings, logs, session.now)
+            claiming = self.transactions.statements(session.now, ("claim_jobs", values))
             return session.run_together([*finishing, *claiming])
 
-        *finished, claimed = self._transactions.perform(run)
-        return _PlainClaim(finished[-1] if endings else [], list(map(ClaimRow._make, claimed)))
+        *finished, claimed = self.transactions.perform(run)
+        return _PlainClaim(finished[-1] if endings else [], list(map(ClaimRow.of, claimed)))
 
     # -- claims in rounds
 
@@ -231,10 +203,10 @@ class PostgresClaims:
         # If this fails, the next exchange stores its finishes without the limited claim that failed.
         self.rounds.memory_of(worker).is_guarded = False
         try:
-            claim = self.rounds.claim(worker, request, partial(self._tx_statements.finishing, endings, logs))
+            claim = self.rounds.claim(worker, request, partial(self.changes.tx_statements.finishing, endings, logs))
         except LeaseLost:
-            return Exchange(self._finishes.finish_attempts(endings, logs), None)
-        self._finishes.wake_for(endings)
+            return Exchange(self.changes.finish_attempts(endings, logs), None)
+        self.changes.wake_for(endings)
         return Exchange(closed_jobs(claim.finished), Claims(claim.claimed, None, claim.again_s, claim.is_near))
 
 
@@ -249,28 +221,3 @@ def _values_of(worker: WorkerId, claim: ClaimId, request: ClaimRequest) -> dict[
         "ahead_us": "0",
         "age_us": "0",
     }
-
-
-def _claimed(job_id: JobId, row: ClaimRow, claim: ClaimId) -> Claimed:
-    """Return the claimed job of a row, as it is handed to the worker."""
-    return Claimed(
-        job_id=job_id,
-        attempt=row.attempt,
-        claim=claim,
-        task=row.task,
-        queue=row.queue,
-        priority=row.priority,
-        args=row.args.encode(),
-        policy=decode_policy(row.policy),
-        run_at_us=row.run_at_us,
-        claimed_at_us=row.now_us,
-        failures=row.failures,
-        crashes=row.crashes,
-        alone=row.alone,
-        occurrence=row.occurrence,
-        run=row.run,
-        step=row.step,
-        inputs=row.inputs,
-        trace=row.trace,
-        losses=row.losses,
-    )

@@ -39,7 +39,7 @@ from tickwork.store.postgres.claim.plan_values import Wanted, plan_writes
 from tickwork.store.postgres.claim.positions import after_wishes, asked_for, read_up_to
 from tickwork.store.postgres.connection.libpq_connection import Rows, Statement
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.holds import ReleasedHolds, RoundHolds
+from tickwork.store.postgres.limit_openings import ReleasedHolds, RoundHolds
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.rows.limits import decode_rule
 from tickwork.store.rows.workers import claiming_worker

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tickwork.core.ids import ClaimId, WorkerId
@@ -17,42 +17,31 @@ from tickwork.store.postgres.claim.cursor import ClaimCursors
 from tickwork.store.postgres.claim.round import PostgresClaimTx
 from tickwork.store.postgres.connection.libpq_connection import Rows, Statement
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.holds import ReleasedHolds
+from tickwork.store.postgres.job_changes import JobChanges
 from tickwork.store.postgres.limit_openings import LimitOpenings
-from tickwork.store.postgres.runs.run_changes import RunChanges
 from tickwork.store.postgres.transactions import PostgresTransactions
 
 Finishing = Callable[[datetime | None], Sequence[Statement]]
 """Returns the statements of finishes, for the time of a test."""
 
 
+@dataclass(eq=False)
 class ClaimRounds:
     """Runs claims in rounds. `memories` are what workers keep between their claims (fair turns, scans)."""
 
-    def __init__(
-        self,
-        transactions: PostgresTransactions,
-        *,
-        runs: RunChanges,
-        openings: LimitOpenings,
-        released_holds: ReleasedHolds,
-        cursors: ClaimCursors,
-        new_claim: Callable[[], ClaimId],
-    ) -> None:
-        self.transactions = transactions
-        self.runs = runs
-        self.openings = openings
-        self.released_holds = released_holds
-        self.cursors = cursors
-        self._new_claim = new_claim
-        self._memories: dict[WorkerId, ClaimMemory] = {}
+    transactions: PostgresTransactions
+    changes: JobChanges
+    openings: LimitOpenings
+    cursors: ClaimCursors
+    new_claim: Callable[[], ClaimId]
+    memories: dict[WorkerId, ClaimMemory] = field(default_factory=dict)
 
     def memory_of(self, worker: WorkerId) -> ClaimMemory:
-        return self._memories.setdefault(worker, ClaimMemory())
+        return self.memories.setdefault(worker, ClaimMemory())
 
     def claim(self, worker: WorkerId, request: ClaimRequest, finishing: Finishing | None = None) -> LimitedClaim:
         """Claim in rounds; the first one stores the finishes before it reads. Raises LeaseLost."""
-        claim = LimitedClaim(self, worker, self._new_claim(), finishing)
+        claim = LimitedClaim(self, worker, self.new_claim(), finishing)
         result = limited.run_rounds(claim.run_round, request, self.transactions.monotonic)
         claim.is_near = result.is_near
         claim.again_s = sooner(result.again_s, self.cursors.of(worker, request.tasks).again_s())
@@ -94,7 +83,7 @@ class LimitedClaim:
         self.claimed += claim_tx.claimed
         opened = rounds.openings.open_after_round(result.full, claim_tx.freed)
         if result.dropped:
-            rounds.runs.drop_jobs(result.dropped)
+            rounds.changes.drop_jobs(result.dropped)
         return replace(result, wants_more=True) if opened else result
 
     def _run_inside(
@@ -109,7 +98,7 @@ class LimitedClaim:
             queues=request.queues,
             tasks=request.tasks,
             read_now=rounds.transactions.test_time,
-            released_holds=rounds.released_holds,
+            released_holds=rounds.openings.released_holds,
             reached=rounds.cursors.of(self._worker, request.tasks).begin(),
             finishing=self._finishing(session.now) if self._finishing else (),
             claim=self._claim,

@@ -7,6 +7,7 @@ sql/job_search.sql and sql/read_jobs.sql.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tickwork.core.ids import JobId, is_id
@@ -30,11 +31,11 @@ _IDS = frozenset({"below", "floor", "run"})
 END = "ffffffff-ffff-ffff-ffff-ffffffffffff"  # After every id.
 
 
+@dataclass(eq=False)
 class JobRows:
     """Reads rows of jobs by filters and read paths."""
 
-    def __init__(self, transactions: PostgresTransactions) -> None:
-        self._transactions = transactions
+    transactions: PostgresTransactions
 
     def walked(self, word: str, which: JobFilter, way: ReadPath, floor: JobId | None) -> tuple[str, dict[str, Any]]:
         """Return a SELECT of `word` for each matching job on a walk. The walked jobs are found first, by their index.
@@ -42,7 +43,7 @@ class JobRows:
         If every walked row counts, no other table is read.
         """
         found, order, values = _conditions(way, bounds(which, None, floor))
-        walked = f"{self._transactions.sql[way.walks]} WHERE {_all_of(found, values)} ORDER BY {order} LIMIT"
+        walked = f"{self.transactions.sql[way.walks]} WHERE {_all_of(found, values)} ORDER BY {order} LIMIT"
         if way.finds_all and way.begins != "from_jobs":
             return f"SELECT {word} AS word {walked} %(most)s::bigint", values
         further, looked_up = self._further(which, which.ids)
@@ -54,7 +55,7 @@ class JobRows:
             among = f"j.id = ANY (ARRAY({ids})) AND {_all_of([*way.conditions, *further], values)}"
             values["walk"] = walk_of(way) + 1
         return (
-            f"SELECT {word} AS word {self._transactions.sql['from_jobs']} WHERE {among} LIMIT %(most)s::bigint",
+            f"SELECT {word} AS word {self.transactions.sql['from_jobs']} WHERE {among} LIMIT %(most)s::bigint",
             values,
         )
 
@@ -87,14 +88,14 @@ class JobRows:
         """Return these columns of the first matching jobs of a page, along a read path, down to `floor`."""
         if which.run is not None and not is_id(which.run):
             return []
-        sql = self._transactions.sql
+        sql = self.transactions.sql
         lies, ids = bounds(which, before, floor), which.ids if among is None else among
         where, order, values = self._where(which, way, lies, ids, walks=floor is not None)
         statement = f"{sql[columns]} {sql[way.begins]} WHERE {where} ORDER BY {order} LIMIT %(page)s::bigint"
         return self._run_named(statement, {**values, "page": limit})
 
     def _run_named(self, statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:
-        return self._transactions.perform(
+        return self.transactions.perform(
             lambda session: session.connection.run_named(statement, {**values, "now": session.now})
         )
 
@@ -105,7 +106,7 @@ class JobRows:
         if way.column is None or not walks:
             found, order, values = _conditions(way, lies)
         else:
-            found, order, values = _walked(way, self._transactions.sql["walk_names"], lies)
+            found, order, values = _walked(way, self.transactions.sql["walk_names"], lies)
         further, looked_up = self._further(which, ids)
         values |= looked_up
         return _all_of([*found, *way.conditions, *further], values), order, values
@@ -124,7 +125,7 @@ class JobRows:
             found.append(_OF_TENANT)
             values |= {"tenant": which.tenant, "quoted_tenant": encode_label(which.tenant)}
         if which.error is not None:
-            found.append(self._transactions.sql["has_error"])
+            found.append(self.transactions.sql["has_error"])
             values["error"] = like(which.error)
         return found, values
 
@@ -133,7 +134,7 @@ class JobRows:
     ) -> list[JobView]:
         """Return the jobs that a condition selects."""
         rows = self._run_named(
-            f"{self._transactions.sql[columns]} {self._transactions.sql[begins]} WHERE {where}", values
+            f"{self.transactions.sql[columns]} {self.transactions.sql[begins]} WHERE {where}", values
         )
         return [job_view(row, utc) for row in rows]
 
@@ -141,8 +142,8 @@ class JobRows:
         """Return the job to which a page may walk; None: there are fewer jobs."""
         found, order, values = _conditions(way, lies)
         where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
-        sql = f"SELECT {way.id}::text {self._transactions.sql[way.walks]} {where}"
-        rows = self._transactions.perform(lambda session: session.run_sql(sql, {**values, "walk": walk_of(way)}))
+        sql = f"SELECT {way.id}::text {self.transactions.sql[way.walks]} {where}"
+        rows = self.transactions.perform(lambda session: session.run_sql(sql, {**values, "walk": walk_of(way)}))
         return next((JobId(job_id) for (job_id,) in rows), None)
 
 

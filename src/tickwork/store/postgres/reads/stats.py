@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from tickwork.core.stats.rollups import KEPT, CountedRows, RollupCounts, RollupKey, minute_of
@@ -22,18 +23,18 @@ from tickwork.store.reads.stats import (
 )
 
 
+@dataclass(eq=False)
 class PostgresStats:
     """Rollups of what happened to jobs, and the counts of metrics."""
 
-    def __init__(self, transactions: PostgresTransactions) -> None:
-        self._transactions = transactions
+    transactions: PostgresTransactions
 
     def rollup_marks(self) -> RollupMarks:
-        return self._transactions.perform(_marks)
+        return self.transactions.perform(_marks)
 
     def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
-        now = self._transactions.now()
-        return self._transactions.perform(
+        now = self.transactions.now()
+        return self.transactions.perform(
             lambda session: count_page(lambda name, values: session.run(name, **values), now, marks, limit, utc, utc)
         )
 
@@ -53,47 +54,47 @@ class PostgresStats:
             session.run("put_rollups", rows=document(added(there, counts)))
             return True
 
-        return self._transactions.perform(add, single=False)
+        return self.transactions.perform(add, single=False)
 
     def rollups(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
         values = {"span": span, "queue": queue, "task": task, "since": since}
-        rows = self._transactions.run("rollups", **values)
+        rows = self.transactions.run("rollups", **values)
         return {minute: rollup_counts(columns) for minute, *columns in rows}
 
     def queue_rollups(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         found: dict[str, dict[int, RollupCounts]] = {}
-        rows = self._transactions.run("queue_rollups", span=span, since=since)
+        rows = self.transactions.run("queue_rollups", span=span, since=since)
         for queue, minute, *columns in rows:
             found.setdefault(queue, {})[minute] = rollup_counts(columns)
         return found
 
     def rollup_totals(self) -> dict[tuple[str, str], RollupCounts]:
-        rows = self._transactions.run("rollup_totals")
+        rows = self.transactions.run("rollup_totals")
         return {(queue, task): rollup_counts(columns) for queue, task, *columns in rows}
 
     def starting(self, limit: int) -> list[CountedRows]:
-        return counted_of(self._transactions.run("starting_counts", limit=limit))
+        return counted_of(self.transactions.run("starting_counts", limit=limit))
 
     def counted_until(self) -> datetime:
-        now = self._transactions.now()
+        now = self.transactions.now()
 
         def look(session: Session) -> datetime:
             return known(lambda name, values: session.run(name, **values), now, _marks(session), utc)
 
-        return self._transactions.perform(look)
+        return self.transactions.perform(look)
 
     def counts(self, since: datetime | None) -> Counts:
-        now = self._transactions.now()
-        return self._transactions.perform(
+        now = self.transactions.now()
+        return self.transactions.perform(
             lambda session: counts_of(lambda name, values: session.run(name, **values), now, since, utc, utc)
         )
 
     def prune_rollups(self, limit: int) -> None:
         """Delete statistics that are older than the retention of their span."""
-        now = self._transactions.now()
+        now = self.transactions.now()
         for span, kept in KEPT.items():
             values = {"span": span, "before": minute_of(now - kept), "limit": limit}
-            self._transactions.perform(lambda session, values=values: session.run("prune_rollups", **values))  # type: ignore[misc]
+            self.transactions.perform(lambda session, values=values: session.run("prune_rollups", **values))  # type: ignore[misc]
 
 
 def _marks(session: Session) -> RollupMarks:

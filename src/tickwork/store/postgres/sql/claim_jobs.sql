@@ -11,7 +11,8 @@
 -- The worker's row is locked against the reaper alone, which takes it FOR UPDATE; heartbeats do not conflict. It is
 -- locked only once there is something to claim: a claim that finds nothing writes nothing, and waits for no disk.
 --
--- A step has the occurrence of its run, which is not copied into each of its steps.
+-- A step has the occurrence of its run, which is not copied into each of its steps. Of the columns of a picked row, the
+-- two that only rounds need (`keyed`, `expires_at`) are NULL.
 --
 -- Locked rows are deleted by ctid, which is safe since rows of the queue are never updated. With ids instead, a planner
 -- whose statistics say that the queue is empty would read all of it.
@@ -88,12 +89,12 @@ later AS MATERIALIZED (
     ) END AS run_at, (SELECT min(t.open_at) FROM tickwork.limit_states t WHERE t.open_at > clock.now) AS open_at
     FROM clock
 )
-SELECT t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
-       (extract(epoch FROM clock.now) * 1000000)::bigint, t.failures, t.crashes, t.alone,
-       CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork.jobs u WHERE u.id = j.run) END, t.phase, j.run::text, j.step, j.inputs,
-       j.trace, t.losses,
-       extract(epoch FROM later.run_at - clock.now)::float8, extract(epoch FROM later.open_at - clock.now)::float8,
-       guarded.now_is
+SELECT (extract(epoch FROM clock.now) * 1000000)::bigint, extract(epoch FROM later.run_at - clock.now)::float8,
+       extract(epoch FROM later.open_at - clock.now)::float8, guarded.now_is, t.phase,
+       t.job_id::text, t.attempt, t.task, t.queue, t.priority, j.args, j.policy, (extract(epoch FROM t.run_at) * 1000000)::bigint,
+       t.failures, t.crashes, t.alone,
+       CASE WHEN j.run IS NULL THEN j.occurrence ELSE (SELECT u.occurrence FROM tickwork.jobs u WHERE u.id = j.run) END,
+       NULL, NULL, t.losses, j.run::text, j.step, j.inputs, j.trace
 FROM   leased CROSS JOIN clock CROSS JOIN later CROSS JOIN guarded
 LEFT   JOIN (taken t CROSS JOIN LATERAL (SELECT * FROM tickwork.jobs j WHERE j.id = t.job_id OFFSET 0) j) ON true
 WHERE  (SELECT count(*) FROM holder) > 0 OR NOT EXISTS (SELECT FROM picked)

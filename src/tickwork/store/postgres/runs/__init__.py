@@ -1,1 +1,0 @@
-"""Runs of dags on PostgreSQL: their rows inside a transaction, and the transactions that change them."""
