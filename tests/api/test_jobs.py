@@ -236,7 +236,7 @@ def test_many_waits_need_no_threads(app: Tickwork) -> None:
 
         async def main() -> list[str]:
             waits = [asyncio.create_task(job.wait_async(timeout=20)) for _ in range(100)]
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0)  # all of them begin to wait
             before = threading.active_count()
             go_on.set()
             states = await asyncio.gather(*waits)

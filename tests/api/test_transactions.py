@@ -142,18 +142,23 @@ def test_tx_takes_an_async_psycopg_connection(postgres_app: Tickwork) -> None:
     assert postgres_app.job(lost) is None
 
 
-def test_tx_takes_a_sqlalchemy_connection_or_session(postgres_app: Tickwork) -> None:
-    engine = sqlalchemy.create_engine(postgres_app.url.replace("postgresql://", "postgresql+psycopg://"))
+def check_enqueue_with(engine: sqlalchemy.Engine, app: Tickwork) -> None:
+    """Check that jobs commit and roll back with a connection and a session of SQLAlchemy."""
     with engine.begin() as connection:
-        kept = postgres_app.named("work").options(tx=connection).enqueue()
+        kept = app.named("work").options(tx=connection).enqueue()
     with Session(engine) as session:
-        also_kept = postgres_app.named("work").options(tx=session).enqueue()
+        also_kept = app.named("work").options(tx=session).enqueue()
         session.commit()
-        lost = postgres_app.named("work").options(tx=session).enqueue()
+        lost = app.named("work").options(tx=session).enqueue()
         session.rollback()
     engine.dispose()
     assert kept.state == also_kept.state == "queued"
-    assert postgres_app.job(lost.id) is None
+    assert app.job(lost.id) is None
+
+
+def test_tx_takes_a_sqlalchemy_connection_or_session(postgres_app: Tickwork) -> None:
+    engine = sqlalchemy.create_engine(postgres_app.url.replace("postgresql://", "postgresql+psycopg://"))
+    check_enqueue_with(engine, postgres_app)
 
 
 def test_an_asynchronous_tx_needs_the_asynchronous_enqueue(postgres_app: Tickwork) -> None:
@@ -183,16 +188,7 @@ def test_with_its_driver_tx_takes_a_sqlalchemy_session(tmp_path: Path) -> None:
     app = Tickwork(f"sqlite:///{tmp_path}/tickwork.db", driver="sqlite3")
     app.jobs()
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/tickwork.db")
-    with engine.begin() as connection:
-        kept = app.named("work").options(tx=connection).enqueue()
-    with Session(engine) as session:
-        also_kept = app.named("work").options(tx=session).enqueue()
-        session.commit()
-        lost = app.named("work").options(tx=session).enqueue()
-        session.rollback()
-    engine.dispose()
-    assert kept.state == also_kept.state == "queued"
-    assert app.job(lost.id) is None
+    check_enqueue_with(engine, app)
     app.close()
 
 

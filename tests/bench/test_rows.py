@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from bench.rows import ROWS, Row, Sizes
 from bench.rows.base import opened
 from bench.rows.limited import in_a_row, in_turn
 from bench.worker import BenchFailed
+from tests.waiting import eventually
 
 TINY = Sizes(
     drain=100,
@@ -89,9 +89,7 @@ def test_memory_and_processor_time_are_those_of_a_process_and_all_that_it_starte
     burn = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
     code = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])\nsys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as parent:
-        deadline = time.monotonic() + 20
-        while proc.cpu_s(parent.pid) < 0.2 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        eventually(lambda: proc.cpu_s(parent.pid) >= 0.2, 20)
         used, memory = proc.cpu_s(parent.pid), proc.pss_mb(parent.pid)
         parent.communicate()
 

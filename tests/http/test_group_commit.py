@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
+from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.api.client import Client, Job
 from tickwork.core.job import NewJob
@@ -32,6 +33,11 @@ def new_jobs(app: Tickwork, count: int, **options: object) -> list[NewJob]:
     return [app.named("mail").options(**options).new_job((), {"n": n}) for n in range(count)]
 
 
+def waiting(group_commit: GroupCommit) -> int:
+    """Return how many calls wait for the next commit."""
+    return len(group_commit._waiting)  # no public count: only tests need it
+
+
 def test_those_that_come_while_a_commit_runs_go_with_the_next(app: Tickwork) -> None:
     sizes: list[int] = []
     first, go_on = threading.Event(), threading.Event()
@@ -47,8 +53,7 @@ def test_those_that_come_while_a_commit_runs_go_with_the_next(app: Tickwork) -> 
         leader = pool.submit(group_commit.insert, jobs[0])
         assert first.wait(10)
         others = [pool.submit(group_commit.insert, job) for job in jobs[1:]]
-        while len(group_commit._waiting) < 29:
-            threading.Event().wait(0.001)
+        eventually(lambda: waiting(group_commit) == 29)
         go_on.set()
         assert [one.result(10).id for one in (leader, *others)] == [job.id for job in jobs]
     assert sizes == [1, 29]
@@ -87,8 +92,7 @@ def test_all_of_a_batch_hear_of_what_went_wrong(app: Tickwork, error: Exception)
         pool.submit(group_commit.insert, jobs[0])
         assert first.wait(10)
         others = [pool.submit(group_commit.insert, job) for job in jobs[1:]]
-        while len(group_commit._waiting) < 10:
-            threading.Event().wait(0.001)
+        eventually(lambda: waiting(group_commit) == 10)
         go_on.set()
         assert [one.exception(10) for one in others] == [error] * 10
     is_away = isinstance(error, StoreUnreachable)

@@ -6,17 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.process.harness import Workers
+from tests.process.harness import Workers, workers_on
 from tests.process.ledger import Ledger
 from tickwork import Tickwork
-
-_LOGS_SHOWN = 20  # of the workers of a test that failed
 
 
 @pytest.fixture
 def workers(store_url: str, tmp_path: Path) -> Iterator[Workers]:
     """Starts workers on this test's store; ends them after it, and shows what they said if it failed."""
-    yield from _serving(store_url, tmp_path)
+    with workers_on(store_url, tmp_path) as workers:
+        yield workers
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -49,12 +48,5 @@ def ledger(server: PostgresServer | None, tmp_path: Path) -> Ledger:
 @pytest.fixture
 def watched_workers(ledger: Ledger, tmp_path: Path) -> Iterator[Workers]:
     """As `workers`, on the store of the ledger."""
-    yield from _serving(ledger.url, tmp_path)
-
-
-def _serving(url: str, folder: Path) -> Iterator[Workers]:
-    workers = Workers(url, folder)
-    yield workers
-    workers.close()
-    for worker in workers.started[-_LOGS_SHOWN:]:
-        print(f"--- worker {worker.pid}: {worker.said()[-2000:]}")
+    with workers_on(ledger.url, tmp_path) as workers:
+        yield workers

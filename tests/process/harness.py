@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ HERE = Path(__file__).parent
 PATH = os.pathsep.join([str(HERE.parents[1]), str(HERE.parents[1] / "src")])  # the code that these tests belong to
 LIBC = ctypes.CDLL(None)
 TASKS = "tests.process.tasks"
+_LOGS_SHOWN = 20  # of the workers of a test that failed
 
 
 def die_with_the_tests() -> None:
@@ -149,6 +152,25 @@ class Workers:
                 if name_of(pid) == CHILD_NAME:
                     os.kill(pid, signal.SIGKILL)
         self.app.close()
+
+
+@contextmanager
+def workers_on(url: str, folder: Path) -> Iterator[Workers]:
+    """Start workers on a store while the block runs; then end them, and print their last logs."""
+    workers = Workers(url, folder)
+    yield workers
+    workers.close()
+    for worker in workers.started[-_LOGS_SHOWN:]:
+        print(f"--- worker {worker.pid}: {worker.said()[-3000:]}")
+
+
+def create_counter(url: str) -> None:
+    """Create our schema and the table that the task `counts` writes to."""
+    app = Tickwork(url, upgrade=True)
+    with app.connection() as tx:
+        tx.execute("CREATE TABLE counter (n INTEGER)")
+        tx.execute("INSERT INTO counter VALUES (0)")
+    app.close()
 
 
 def settled(jobs: list[Job], within_s: float, state: str = "succeeded") -> None:

@@ -8,9 +8,8 @@ import psycopg
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.process.harness import Workers, settled
+from tests.process.harness import Workers, create_counter, settled, workers_on
 from tests.waiting import eventually
-from tickwork import Tickwork
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -27,16 +26,9 @@ def server() -> Iterator[PostgresServer]:
 def workers(server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     monkeypatch.setenv("TICKWORK_POOL_IDLE", "1s")
     url = server.create_database("few")
-    app = Tickwork(url, upgrade=True)
-    with app.connection() as tx:
-        tx.execute("CREATE TABLE counter (n INTEGER)")
-        tx.execute("INSERT INTO counter VALUES (0)")
-    app.close()
-    workers = Workers(url, tmp_path)
-    yield workers
-    workers.close()
-    for worker in workers.started:
-        print(f"--- worker {worker.pid}: {worker.said()[-3000:]}")
+    create_counter(url)
+    with workers_on(url, tmp_path) as workers:
+        yield workers
 
 
 def test_an_idle_worker_holds_two_connections_and_its_children_none(workers: Workers) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres_server import PostgresServer
-from tests.process.harness import Workers, settled
+from tests.process.harness import Workers, create_counter, settled, workers_on
 from tests.waiting import eventually
 from tickwork import Job, Tickwork
 from tickwork.errors import StoreError
@@ -28,16 +28,9 @@ def server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def workers(server: PostgresServer, tmp_path: Path) -> Iterator[Workers]:
     url = server.create_database("outage")
-    app = Tickwork(url, upgrade=True)
-    with app.connection() as tx:
-        tx.execute("CREATE TABLE counter (n INTEGER)")
-        tx.execute("INSERT INTO counter VALUES (0)")
-    app.close()
-    workers = Workers(url, tmp_path)
-    yield workers
-    workers.close()
-    for worker in workers.started:
-        print(f"--- worker {worker.pid}: {worker.said()}")
+    create_counter(url)
+    with workers_on(url, tmp_path) as workers:
+        yield workers
 
 
 class Load:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.store.builders import HOUR, a_job, again, claim, ended, failed, insert_one, reap, register, running
 from tests.store.conftest import OpensStore
+from tests.waiting import eventually
 from tickwork.core.job import Claimed
 from tickwork.store.base import Store, Waiter
 from tickwork.store.postgres import PostgresStore
@@ -166,10 +167,7 @@ def test_if_the_way_around_it_leads_through_a_pooler_as_well_there_is_only_polli
     open_store: OpensStore, store: Store
 ) -> None:
     waiter = open_store(listen_url=store.url).waiter()
-    until = time.monotonic() + 10
-    while waiter.fileno() != -1 and time.monotonic() < until:
-        time.sleep(0.01)
-    assert waiter.fileno() == -1
+    eventually(lambda: waiter.fileno() == -1)
     waiter.close()
 
 

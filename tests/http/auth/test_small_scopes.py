@@ -66,27 +66,18 @@ WORK_WITH_SECRETS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), WORK_OF_SHELL)
-def test_defining_commands_takes_the_scope_shell(
-    app: Tickwork, operator: TestClient, method: str, path: str, body: dict[str, Any]
+@pytest.mark.parametrize(
+    ("scope", "method", "path", "body"),
+    [*(("shell", *work) for work in WORK_OF_SHELL), *(("use-secrets", *work) for work in WORK_WITH_SECRETS)],
+)
+def test_defining_work_with_commands_or_secrets_takes_their_scope(
+    app: Tickwork, operator: TestClient, scope: str, method: str, path: str, body: dict[str, Any]
 ) -> None:
     answer = operator.request(method, f"/api/v1{path}", json=body)
     assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
-    assert "'shell'" in answer.json()["detail"]
+    assert f"'{scope}'" in answer.json()["detail"]
     assert [*app.jobs(), *app.schedules.views(), *app.dag_versions()] == []
-    allowed = with_scopes(app, operator, "read", "enqueue", "operate", "shell")
-    assert allowed.request(method, f"/api/v1{path}", json=body).status_code in (200, 201)
-
-
-@pytest.mark.parametrize(("method", "path", "body"), WORK_WITH_SECRETS)
-def test_handing_secrets_to_built_in_tasks_takes_the_scope_use_secrets(
-    app: Tickwork, operator: TestClient, method: str, path: str, body: dict[str, Any]
-) -> None:
-    answer = operator.request(method, f"/api/v1{path}", json=body)
-    assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
-    assert "'use-secrets'" in answer.json()["detail"]
-    assert [*app.jobs(), *app.schedules.views(), *app.dag_versions()] == []
-    allowed = with_scopes(app, operator, "read", "enqueue", "operate", "use-secrets")
+    allowed = with_scopes(app, operator, "read", "enqueue", "operate", scope)
     assert allowed.request(method, f"/api/v1{path}", json=body).status_code in (200, 201)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.http.work import open_polls
 from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.outcome import Succeeded
@@ -84,11 +85,12 @@ def test_one_whose_request_is_cancelled_leaves_nothing_behind(app: Tickwork) -> 
     async def all_of_it() -> None:
         long_polls = a_hub(app)
         waiting = asyncio.create_task(long_polls.poll(WantedJobs(("q",)), an_asker(), 30, never()))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0)  # the request begins to wait
+        assert open_polls(long_polls) == 1
         waiting.cancel()
         with suppress(asyncio.CancelledError):
             await waiting
-        assert long_polls._groups == {}
+        assert open_polls(long_polls) == 0
         await long_polls.close()
 
     asyncio.run(all_of_it())
@@ -154,7 +156,7 @@ def test_those_who_want_different_things_are_served_in_the_order_they_came(app: 
         waiting = []
         for wanted in wants:
             waiting.append(asyncio.create_task(long_polls.poll(wanted, an_asker(), 20, never())))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0)  # the request begins to wait
         jobs = [await asyncio.to_thread(app.named("a").options(queue="q").enqueue) for _ in range(3)]
         got = [await asyncio.wait_for(one, 10) for one in waiting]
         assert [one.job.job_id for leased in got for one in leased] == [job.id for job in jobs]

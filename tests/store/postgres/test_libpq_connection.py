@@ -1,12 +1,12 @@
 """Our own statements on a connection: prepared once, several in one round trip, of any size and with any end."""
 
-import time
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
+from tests.waiting import eventually
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.connection.libpq_connection import PgConnection, Statement
 from tickwork.store.postgres.params import text_array
@@ -107,7 +107,4 @@ def test_what_the_server_says_unasked_is_noticed(connection: PgConnection, postg
     assert connection.is_quiet()
     with postgres.connection() as other:
         other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
-    until = time.monotonic() + 5
-    while connection.is_quiet() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not connection.is_quiet()
+    eventually(lambda: not connection.is_quiet(), 5)

@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.store.builders import insert_one
+from tests.waiting import eventually
 from tickwork.store.sqlite import SqliteStore
 from tickwork.store.sqlite.file import writer_queue
 from tickwork.store.sqlite.file.writer_queue import WriterQueue
@@ -66,13 +66,6 @@ def is_free(path: Path) -> bool:
     return not any(inode in line for line in Path("/proc/locks").read_text().splitlines())
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_writers_have_their_turns_in_the_order_in_which_they_asked(
     new_queue: Callable[[], WriterQueue], path: Path
 ) -> None:
@@ -86,7 +79,7 @@ def test_writers_have_their_turns_in_the_order_in_which_they_asked(
     with new_queue().turn():
         for number, thread in enumerate(threads):
             thread.start()
-            until(lambda count=number + 1: waiting(path) == count)  # type: ignore[misc]
+            eventually(lambda count=number + 1: waiting(path) == count)  # type: ignore[misc]
     for thread in threads:
         thread.join(10)
     assert order == list(range(8))
@@ -124,7 +117,7 @@ def test_the_turn_of_a_killed_process_is_over(new_queue: Callable[[], WriterQueu
 
     thread = threading.Thread(target=write)
     thread.start()
-    until(lambda: waiting(path) == 1)
+    eventually(lambda: waiting(path) == 1)
     holder.kill()
     holder.wait()
     assert entered.wait(10)
@@ -146,7 +139,7 @@ def test_a_stopped_process_keeps_other_writers_for_a_limited_time(
         holder.send_signal(signal.SIGCONT)
         holder.communicate()
     assert went_on == 3
-    until(lambda: is_free(path))  # no request that was given up keeps the lock
+    eventually(lambda: is_free(path))  # no request that was given up keeps the lock
     with queue.turn():
         assert not is_free(path)
     assert is_free(path)
@@ -189,7 +182,7 @@ def test_an_interrupted_writer_keeps_no_turn(
         with pytest.raises(KeyboardInterrupt), queue.turn():
             pytest.fail("it was interrupted")
     holder.communicate()
-    until(lambda: is_free(path))
+    eventually(lambda: is_free(path))
     with queue.turn():
         assert not is_free(path)
     assert is_free(path)

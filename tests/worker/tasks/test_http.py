@@ -450,8 +450,7 @@ def test_an_app_that_has_a_task_of_that_name_keeps_its_own(app: Tickwork) -> Non
 def test_a_cancelled_one_ends_at_once(app: Tickwork, working: Tickwork) -> None:
     with web(silence) as there:
         job = app.enqueue("http", url=there.url())
-        while not there.came:
-            time.sleep(0.01)
+        eventually(lambda: there.came)
         began = time.monotonic()
         app.cancel(job.id)
         with pytest.raises(Exception, match="cancelled"):

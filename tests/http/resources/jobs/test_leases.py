@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.http.work import open_polls
 from tests.store.builders import claim_one
 from tests.waiting import eventually
 from tests.worker.job_helpers import output_of, supersede
@@ -214,10 +215,12 @@ class TestClaiming:
         assert lease(admin, wait="300ms") == []
         assert time.monotonic() - began >= 0.3
 
-    def test_one_who_waits_gets_a_job_that_comes_in_meanwhile(self, admin: TestClient, app: Tickwork) -> None:
+    def test_one_who_waits_gets_a_job_that_comes_in_meanwhile(
+        self, admin: TestClient, app: Tickwork, parts: ServerContext
+    ) -> None:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(lease_one, admin, wait="20s")
-            time.sleep(0.2)
+            eventually(lambda: open_polls(parts.long_polls) == 1)
             assert not waiting.done()
             job = enqueue(app)
             assert waiting.result(timeout=10)["id"] == job.id
@@ -228,13 +231,13 @@ class TestClaiming:
         assert app.store.now() >= job.run_at
 
     def test_many_who_wait_for_the_same_get_a_job_each_and_the_first_is_first(
-        self, admin: TestClient, app: Tickwork
+        self, admin: TestClient, app: Tickwork, parts: ServerContext
     ) -> None:
         with ThreadPoolExecutor(5) as pool:
             waiting = []
-            for number in range(5):
+            for number in range(1, 6):
                 waiting.append(pool.submit(lease_one, admin, wait="20s", worker=f"w{number}"))
-                time.sleep(0.1)
+                eventually(lambda count=number: open_polls(parts.long_polls) == count)
             jobs = [enqueue(app) for _ in range(3)]
             for one in waiting[:3]:
                 one.result(timeout=10)
@@ -336,7 +339,7 @@ class TestClaiming:
     def test_a_server_that_stops_answers_all_that_wait(self, admin: TestClient, parts: ServerContext) -> None:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(lease, admin, wait="30s")
-            eventually(lambda: parts.long_polls._groups, 5)
+            eventually(lambda: open_polls(parts.long_polls), 5)
             assert admin.portal is not None
             admin.portal.call(parts.long_polls.stop)
             assert waiting.result(timeout=5) == []
