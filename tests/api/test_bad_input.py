@@ -1,4 +1,4 @@
-"""What cannot be right is refused before anything is stored, with an error that says what, where and what to do."""
+"""Invalid input is refused before anything is stored, with an error that names the value and the next step."""
 
 import math
 import time
@@ -44,7 +44,7 @@ class Shop:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def one_shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """One store does for all of these tests, since nothing may be stored in it."""
+    """All of these tests share a store, since they may store nothing."""
     if request.param == "sqlite":
         app = Tickwork(f"sqlite:///{tmp_path_factory.mktemp('shop')}/tickwork.db")
     else:

@@ -16,7 +16,7 @@ from tickwork.errors import InvalidArguments, InvalidOption
 
 
 def tell_store(app: Tickwork) -> None:
-    """Have a worker tell the store of the app's tasks, and leave."""
+    """Register the tasks of the app with a worker that ends at once."""
     with app.worker():
         eventually(app.client.workers)
 

@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def runs(app: Tickwork) -> list[dict[str, Any]]:
-    """What the handlers of the task `note` knew of their jobs."""
+    """The jobs as the handlers of the task `note` saw them."""
     known: list[dict[str, Any]] = []
 
     @app.task

@@ -291,7 +291,7 @@ def test_jobs_enqueued_with_the_handlers_tx_commit_with_it(shop: Tickwork) -> No
 def test_on_sqlite_a_handler_may_not_keep_its_transaction_open_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stops every other writer of the file."""
+    """A transaction stops every other writer of the file."""
     monkeypatch.setattr("tickwork.worker.run.executor.TRANSACTION_LIMIT", timedelta(milliseconds=200))
     app = Tickwork(f"sqlite:///{tmp_path}/tickwork.db")
     with app.connection() as tx:

@@ -1,4 +1,4 @@
-"""What a worker costs by being there, and its promptness under load: the harness works, on tiny numbers."""
+"""Rows for the cost of an idle worker and for its latency under load: the harness works, on tiny numbers."""
 
 import os
 import subprocess

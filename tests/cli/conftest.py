@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a way to call it in this process, and a shop with jobs in every state."""
+"""Fixtures for tests of commands: a call in this process, and a store with jobs in every state."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ class Cli:
         return CliRunner().invoke(main, arguments, input=input)
 
     def ok(self, *arguments: str, input: str | None = None) -> str:
-        """What it printed; it must have worked."""
+        """Return what a command printed; check that it succeeded."""
         result = self(*arguments, input=input)
         assert result.exit_code == 0, result.output
         return result.stdout
@@ -86,7 +86,7 @@ class Shop:
         self.add, self.send = add, send
 
     def run(self) -> None:
-        """Have all that is due done by a worker."""
+        """Run a worker until no job is due."""
         live = [job for state in ("queued", "running") for job in self.app.jobs(state=state)]
         with self.app.worker(queues=["default", "mail"], concurrency=2):
             for job in live:

@@ -104,7 +104,7 @@ class _Module:
         return Found(self._called(name), self._value(call.args[0]), int(self._value(given[0])) if given else 0)
 
     def _value(self, expression: ast.expr) -> Any:
-        """What an expression is, in which only constants of the module may stand."""
+        """Evaluate an expression of constants of the module."""
         try:
             known = vars(importlib.import_module(self.name))
             return eval(compile(ast.Expression(expression), self.name, "eval"), known)  # noqa: S307
@@ -155,7 +155,7 @@ class Pump:
 
 
 def cases_of(found: Found, pump: Pump) -> Iterator[dict[str, Any]]:
-    """What to measure of a pattern: each way in which it is used."""
+    """The uses of a pattern to measure."""
     is_bytes = isinstance(found.text, bytes)
     text = found.text.decode("latin-1") if isinstance(found.text, bytes) else found.text
     for use in sorted({"walk" if one in WALKS else one for one in found.uses}):

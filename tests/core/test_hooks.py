@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
 
 def sign(secret: bytes, body: bytes, at: datetime) -> str:
-    """What a sender puts into X-Tickwork-Signature."""
+    """Return the value of X-Tickwork-Signature that a sender computes."""
     time = str(int(at.timestamp())).encode()
     return f"t={time.decode()},v1={hmac.new(secret, time + b'.' + body, hashlib.sha256).hexdigest()}"
 

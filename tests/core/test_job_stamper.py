@@ -1,4 +1,4 @@
-"""What jobs are stamped with: from what a decorator says, the arguments and the options of the call."""
+"""Job limits from the options of a decorator, the arguments and the options of the call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ACCOUNT = concurrency(2, key="account")
 
 
 def said(**given: Any) -> TaskLimits:
-    """What a decorator says."""
+    """The options of a decorator."""
     return read_task_limits("sync", PARAMETERS, given)
 
 

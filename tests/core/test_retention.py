@@ -1,4 +1,4 @@
-"""How long ended jobs are kept, by the rules that a setting says."""
+"""How long ended jobs are kept, by the rules of a setting."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What only a value can do is refused for a reference, with what to write instead; so is what no task could take."""
+"""Operations that need a value are refused for a reference, with advice; so are values that no task could take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of dags share: tasks to call in them, and ways to look at what was written down."""
+"""Tasks to call in dags, and ways to read the traced graph."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def parents(dag: Dag[Any, Any]) -> dict[str, list[str]]:
 
 
 def arguments(step: Step) -> tuple[Any, dict[tuple[str | int, ...], Any]]:
-    """What a step is called with: its JSON, and what goes into its holes."""
+    """Return the arguments of a step as JSON, and its placeholders."""
     return json.loads(bytes(step.args.json)), {hole.where: hole.value for hole in step.args.holes}
 
 

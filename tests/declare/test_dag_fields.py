@@ -15,7 +15,7 @@ TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool,
 
 
 def complaints(value: Any, schema: dict[str, Any], path: str = "") -> list[str]:
-    """What a validator says, of the parts of JSON Schema that occur; as few words as it takes."""
+    """Validate a value against the parts of JSON Schema that occur here; return the fewest problems that explain it."""
     if "$ref" in schema:
         return complaints(value, SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]], path)
     if "anyOf" in schema:

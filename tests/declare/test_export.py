@@ -1,4 +1,4 @@
-"""What is written as a declaration is read as what it was."""
+"""An exported declaration is read back as the same objects."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

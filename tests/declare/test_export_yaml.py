@@ -1,4 +1,4 @@
-"""What `--yaml` prints is what `tickwork apply` reads: the same schedules, by either way."""
+"""`tickwork apply` reads the output of `--yaml` as the same schedules."""
 
 from tests.importers.cronjob_texts import FULL, cronjob, read
 from tests.importers.crontab_texts import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FEDORA, LARAVEL, MDADM, PHP

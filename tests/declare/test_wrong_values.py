@@ -153,7 +153,7 @@ def read(value: Any) -> DeclaredWork:
 
 
 def check_usable(found: DeclaredWork) -> None:
-    """What was read is stored as it is, and its commands and requests are what the built-in tasks take."""
+    """Check that accepted work can be stored, and that the built-in tasks take its commands and requests."""
     for dag in found.dags.values():
         assert digest(decode_graph(encode_graph(dag.graph))) == digest(dag.graph), "apply would find a change"
         for step in dag.graph.steps:
@@ -197,7 +197,7 @@ def test_a_wrong_value_is_a_problem_with_its_place(name: str) -> None:
 
 
 def problems_of(value: Any) -> list[FileProblem]:
-    """What is wrong with a file; what is read can be used."""
+    """Return the problems of a file; check that accepted work can be used."""
     try:
         found = read(value)
     except BadFile as bad:

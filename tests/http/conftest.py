@@ -19,7 +19,7 @@ TOKEN = "a-token-of-tests"
 
 @pytest.fixture(autouse=True)
 def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What makes a password slow to guess would make its tests slow. Its cost is stored with each."""
+    """Use a low cost for password hashes, so that tests are fast. The cost is stored with each hash."""
     monkeypatch.setattr(credentials, "_COST", 16)
 
 

@@ -49,7 +49,7 @@ ADA = {"name": "ada", "role": "viewer", "password": "correct horse"}
 
 
 class Desk:
-    """What an admin calls, and makes beforehand."""
+    """A call of an admin, and the objects that it needs."""
 
     def __init__(self, app: Tickwork, admin: TestClient) -> None:
         self.app = app

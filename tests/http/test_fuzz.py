@@ -47,7 +47,7 @@ dags:
 
 
 class Tried(NamedTuple):
-    """What the document of a server says, the headers of those who try it, and a client that may do everything.
+    """The OpenAPI document of a server, the headers of each caller, and a client with all scopes.
 
     `ids` are those of a run and of a job that are there.
     """

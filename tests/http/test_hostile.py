@@ -91,7 +91,7 @@ def example(kind: inspect.Type) -> Any:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Leaf]]:
-    """Where values have to be made up, and of which kind they are."""
+    """Yield the paths of values to make up, with their kinds."""
     if isinstance(value, Leaf):
         yield path, value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What holds for every route: who may call it, what is refused, and in which words."""
+"""Rules of all routes: access, refusals and their messages."""
 
 import pytest
 from starlette.testclient import TestClient

@@ -1,4 +1,4 @@
-"""What a server remembers for a second, and no longer."""
+"""A server caches reads of the store for one second."""
 
 from datetime import UTC, datetime, timedelta
 from typing import cast

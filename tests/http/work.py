@@ -1,4 +1,4 @@
-"""What tests of the API do to jobs, as a worker would: claim them, and end them well or badly."""
+"""Claim jobs and finish them as a worker would, for tests of REST."""
 
 from datetime import timedelta
 from random import Random

@@ -70,7 +70,7 @@ def _since_1_5(version: str, parents: Parents, children: Parents, runtimes: Mapp
 
 
 def montage(size: int, seed: int = 1) -> Parents:
-    """Who waits for whom in a mosaic of the sky: projections, differences, a fit, corrections, and one picture.
+    """The dependencies of the Montage workflow: projections, differences, a fit, corrections, and one picture.
 
     `size` is the number of tasks, at least 12.
     """

@@ -86,7 +86,7 @@ _WRONG = {
 
 
 def wrong(ledger: Ledger, parents: Parents) -> dict[str, list[Any]]:
-    """What does not hold of the runs in a store, which are all of one dag, with some of the rows that show it."""
+    """Invariants of the runs of one dag; a violated invariant is reported with some of its rows."""
     pairs = [(child, parent) for child, some in parents.items() for parent in some]
     edges = ", ".join(f"('{child}', '{parent}')" for child, parent in pairs)
     values = {"edges": edges, "steps": len(parents), "live": _LIVE, "going": _GOING}

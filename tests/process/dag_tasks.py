@@ -1,4 +1,4 @@
-"""What the workers of test_dags.py run: dags, and the tasks that are their steps. Store and witness: as in tasks.py."""
+"""Dags and tasks for the workers of test_dags.py. Store and witness: as in tasks.py."""
 
 import os
 import random
@@ -121,7 +121,7 @@ LATTICE_JOBS = len(LATTICE_PARENTS) - 1 + PARTS - 1  # the alarm is not run, the
 
 
 def lattice_result(n: int) -> int:
-    """What a run gives back, counted by hand."""
+    """Return the expected result of a run."""
     joined = (n + 1) + (n + 2)
     return sum(joined + part + 10 for part in range(PARTS)) + joined
 

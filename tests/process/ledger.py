@@ -87,7 +87,7 @@ class Ledger:
         self.kind = "sqlite" if url.startswith("sqlite") else "postgres"
 
     def keep(self) -> None:
-        """Have each claim and each end written down from now on."""
+        """Record each claim and each end from now on."""
         if self.kind == "sqlite":
             with closing(sqlite_connection(self.url)) as connection:
                 connection.execute(_TRIGGERS["sqlite"])
@@ -136,7 +136,7 @@ class Observer:
         )
 
     def stop(self) -> dict[str, Any]:
-        """What it saw: how many samples, the most leases of each key, and each sample in which there were too many."""
+        """Its report: the number of samples, the most leases of each key, and the samples that exceeded a limit."""
         if self._seen is None:
             said, _ = self._process.communicate(b"", timeout=30)
             self._seen = json.loads(said)

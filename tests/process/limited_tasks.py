@@ -1,4 +1,4 @@
-"""What the workers of test_limits.py run: tasks under limits. Where store and witness are: as in tasks.py."""
+"""Tasks under limits for the workers of test_limits.py. Store and witness: as in tasks.py."""
 
 from tests.process.tasks import nap
 from tests.process.witness import tell

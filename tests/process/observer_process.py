@@ -19,7 +19,7 @@ REST_S = 0.001
 
 
 def looker(url: str) -> Callable[[], list[Any]]:
-    """What gives the leases of each key at one instant."""
+    """Return a query for the leases of each key at one instant."""
     if Ledger(url).kind == "sqlite":
         file = sqlite_connection(url)
         return lambda: file.execute(LEASES["sqlite"]).fetchall()

@@ -58,13 +58,13 @@ class Server:
 
     @property
     def processor_s(self) -> float:
-        """How long it has computed."""
+        """The CPU time that it has used."""
         times = self._process.cpu_times()
         return float(times.user + times.system)
 
     @property
     def connection_count(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         port = urlsplit(self.address).port
         known = self._process.net_connections("tcp")
         return len([one for one in known if one.laddr.port == port and one.status != psutil.CONN_LISTEN])

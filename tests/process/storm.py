@@ -92,7 +92,7 @@ class Storm:
         return True
 
     def resume(self, now: float) -> None:
-        """Have those go on whose pause is over."""
+        """Continue the processes whose pause is over."""
         for pid, until in list(self._paused.items()):
             if until <= now:
                 del self._paused[pid]

@@ -1,4 +1,4 @@
-"""What the workers of these tests run. TICKWORK_URL says where the store is, WITNESS where to tell what happened."""
+"""Tasks for the workers of these tests. TICKWORK_URL is the store, WITNESS the address for reports of events."""
 
 import asyncio
 import ctypes

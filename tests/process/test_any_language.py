@@ -25,7 +25,7 @@ LEASE_S = 3
 
 
 class Language(NamedTuple):
-    """What it takes to run an example, and a job that only it can do."""
+    """The command of an example, and a job that only it can run."""
 
     tools: tuple[str, ...]
     command: Callable[[Path], list[str]]

@@ -200,7 +200,7 @@ def scene(store_url: str, tmp_path: Path, app: Tickwork) -> Iterator[Scene]:
 
 
 def forms(value: str) -> set[str]:
-    """How a value may be written, in lower case."""
+    """Return the encodings of a value, in lower case."""
     return {form.lower() for form in written(value)}
 
 
@@ -292,7 +292,7 @@ def asked_for_everything(call: Client, ids: list[str]) -> None:
 
 
 def shown(call: Client, ids: list[str]) -> str:
-    """What the web UI shows: the DOM of each of its pages, and of the page of each job and run."""
+    """Return the DOM of each page of the web UI, and of the page of each job and run."""
     *jobs, run = ids
     leaves = [pattern for pattern in patterns() if "/:" not in pattern]
     places = [*leaves, *(f"/jobs/{id}" for id in jobs), f"/runs/{run}", "/dags/dag", "/hooks/hook"]

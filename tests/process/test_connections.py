@@ -1,4 +1,4 @@
-"""How many connections workers hold, and what becomes of work when the server has none left."""
+"""Workers hold few connections, and work continues when the server has none left."""
 
 import time
 from collections.abc import Iterator

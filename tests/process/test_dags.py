@@ -80,13 +80,13 @@ class Weather:
 
 
 def ended(ledger: Ledger) -> int:
-    """How many runs have ended and are not queued again."""
+    """Return the number of runs that have ended and are not queued again."""
     ((count,),) = ledger.read("SELECT count(*) FROM tickwork.finished f JOIN tickwork.runs u ON u.id = f.job_id")
     return int(count)
 
 
 def jobs_of_steps(ledger: Ledger) -> Counter[str]:
-    """How many jobs there are of each step, in all runs."""
+    """Return the number of jobs of each step, in all runs."""
     rows = ledger.read("SELECT step, count(*) FROM tickwork.jobs WHERE run IS NOT NULL GROUP BY step")
     return Counter(dict(rows))
 
@@ -193,7 +193,7 @@ _HESITATE_NO_MORE = {"sqlite": "DROP TRIGGER hesitation", "postgres": "DROP TRIG
 
 
 class Hesitation:
-    """Has the store hesitate in the middle of storing the instances of a map, long enough for a kill."""
+    """Delay the store while it inserts the instances of a map, long enough for a kill."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

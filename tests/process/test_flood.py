@@ -67,7 +67,7 @@ def port(server: Server) -> int:
 
 
 def answer_s(server: Server) -> float:
-    """How long it takes to connect, and to be answered that the server is alive."""
+    """Return the time to connect and to get the response of the health check."""
     began = time.monotonic()
     connection = http.client.HTTPConnection("127.0.0.1", port(server), timeout=10)
     try:
@@ -90,7 +90,7 @@ def server(app: Tickwork, tmp_path: Path) -> Iterator[Server]:
 
 
 def starved_s(server: Server) -> float:
-    """How long the event loop of a server has waited for a processor, while other programs had all of them."""
+    """Return the time that the event loop of a server has waited for a CPU that other programs used."""
     return int(Path(f"/proc/{server.program.process.pid}/schedstat").read_text().split()[1]) / 1e9
 
 

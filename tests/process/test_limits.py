@@ -36,7 +36,7 @@ def workers(watched_workers: Workers) -> Workers:
 
 
 def top_up(workers: Workers, task: Any, rng: random.Random, ledger: Ledger) -> None:
-    """Have enough jobs waiting; a database that is away gets its jobs later."""
+    """Keep enough jobs waiting; jobs for a database that is down are inserted later."""
     try:
         if ledger.count("queue") < BACKLOG:
             task.enqueue_many([(rng.choice(ACCOUNTS), rng.uniform(0.02, 0.3)) for _ in range(BACKLOG)])

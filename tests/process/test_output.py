@@ -1,4 +1,4 @@
-"""What handlers wrote survives whatever ends them."""
+"""The output of handlers survives every kind of end."""
 
 import json
 import os

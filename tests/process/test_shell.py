@@ -103,5 +103,5 @@ def _worker(folder: Path, app: Tickwork) -> AbstractContextManager[Program]:
 
 
 def _holds(pid: int) -> tuple[int, int]:
-    """How many open files and child processes a process has."""
+    """Return the number of open files and child processes of a process."""
     return len(os.listdir(f"/proc/{pid}/fd")), len(children_of(pid))

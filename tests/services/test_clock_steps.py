@@ -160,7 +160,7 @@ def test_of_several_processes_one_repairs_a_step(open_store: OpensStore, clock: 
 
 
 class TestJobs:
-    """What else names an instant by the store's clock."""
+    """Other objects with an instant by the store's clock."""
 
     def jump(self, scheduler: Scheduler, clock: VirtualClock) -> None:
         scheduler.tick(clock.monotonic())

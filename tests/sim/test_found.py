@@ -1,4 +1,4 @@
-"""What the simulator found that no planted bug stands for: each as small as it can be told."""
+"""Bugs that the simulator found and that no planted bug covers, each as a minimal test."""
 
 from __future__ import annotations
 

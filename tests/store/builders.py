@@ -125,7 +125,7 @@ def ended(store: Store, finish: Any = succeeded, **changes: Any) -> JobId:
 
 
 def reap(store: Store, limit: int = 100) -> set[JobId]:
-    """What the reaper does in one tick."""
+    """Reclaim expired attempts as the reaper does in one tick."""
     return store.reclaim_attempts([abandoned(attempt) for attempt in store.expired_attempts(limit)])
 
 

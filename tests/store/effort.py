@@ -1,4 +1,4 @@
-"""How much a store has to do for a verb, counted by the database itself: the same on every machine, busy or not.
+"""The work of a store for a verb, counted by the database itself: the same on every machine, busy or not.
 
 PostgreSQL: its statements and the rows that their plans read, planned as they are in production, without a look at the
 values. SQLite: the steps of its virtual machine.
@@ -53,7 +53,7 @@ class SqliteEffort:
 
 
 class PostgresEffort:
-    """Has each statement of a verb explained, measured and rolled back, just before it is run."""
+    """Explains each statement of a verb in a transaction that is rolled back, before the statement runs."""
 
     def of(self, verb: Verb) -> int:
         with _explaining("ANALYZE, ") as plans:

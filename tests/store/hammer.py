@@ -21,7 +21,7 @@ from tickwork.store.sqlite import SqliteStore
 
 @dataclass
 class Witness:
-    """What the threads saw: which attempts they were given, and which endings the store accepted."""
+    """Reports of the threads: the attempts that they claimed, and the ends that the store accepted."""
 
     inserted: list[JobId] = field(default_factory=list)
     claimed: list[tuple[JobId, int]] = field(default_factory=list)

@@ -104,7 +104,7 @@ class Stepper:
             self._is_waiting = False
 
     def step(self) -> bool:
-        """Have it do one round trip; False: it waits for a lock, or is done."""
+        """Let it do one round trip; return False if it waits for a lock, or is done."""
         with self._changed:
             if not self._is_waiting or self.is_done:
                 return False
@@ -130,7 +130,7 @@ class Stepper:
         return self._store.observer.execute(query, (self._pid,)).fetchone() == ("Lock",)
 
     def finish(self) -> None:
-        """Have it go on to its end."""
+        """Let it continue to its end."""
         with self._changed:
             self._permits = 10_000
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""What a store says of the blobs that its jobs have written."""
+"""References of a store to the blobs of its jobs."""
 
 import json
 

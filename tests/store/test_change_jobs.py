@@ -1,4 +1,4 @@
-"""What callers and operators do to jobs: cancel, retry, discard, expire, prune."""
+"""Changes of jobs by callers, operators and services: cancel, retry, discard, expire, prune."""
 
 import pytest
 

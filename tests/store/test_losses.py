@@ -26,7 +26,7 @@ from tickwork.testing import VirtualClock
 
 
 def lose(store: Store, clock: VirtualClock, count: int, job_id: JobId) -> None:
-    """Have workers claim a job and fall silent, one after the other."""
+    """Claim a job with one worker after the other, none of which renews its lease."""
     for _ in range(count):
         assert claim_one(store).job_id == job_id
         clock.advance(2 * MINUTE)

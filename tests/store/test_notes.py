@@ -1,4 +1,4 @@
-"""What running attempts write: logs, progress and saved state, each only while the attempt is the current one."""
+"""Writes of running attempts: logs, progress and saved state, each only while the claim holds the job."""
 
 import msgspec
 import pytest

@@ -71,7 +71,7 @@ def a_move(seen: DueSchedule, wake_at: datetime | None = None, **changes: Any) -
 
 
 def a_start(due_at: datetime, job: NewJob, **changes: Any) -> dict[str, Any]:
-    """What a move carries that starts a run for an occurrence."""
+    """Return the move that starts a run for an occurrence."""
     return {"fires": (Fired(due_at, "start", False, job.id),), "jobs": (job,), **changes}
 
 
@@ -80,7 +80,7 @@ def a_run(schedule: str, at: datetime, **changes: Any) -> NewJob:
 
 
 def start_run(store: Store, clock: VirtualClock, seen: DueSchedule | None = None, **changes: Any) -> JobId:
-    """Have the schedule start a run now, and not be looked at again by itself."""
+    """Start a run of the schedule now, without a next wake-up."""
     seen = seen or see(store)
     job = a_run(seen.name, clock.now())
     assert store.schedules.move_schedules([a_move(seen, **a_start(clock.now(), job, **changes))]) == {seen.name}

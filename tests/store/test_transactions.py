@@ -331,7 +331,7 @@ def test_without_a_transaction_an_autocommit_connection_stores_all_or_none(
 
 
 class TestRefused:
-    """What cannot be one transaction with the store is refused, and nothing is stored."""
+    """A connection that cannot share a transaction with the store is refused, and nothing is stored."""
 
     @pytest.mark.parametrize("tx", [object(), "tx", 7])
     def test_something_else(self, store: Store, tx: object) -> None:

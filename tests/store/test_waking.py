@@ -307,7 +307,7 @@ def in_child(work: Callable[[], bool]) -> bool:
 
 
 class TestSockets:
-    """How SQLite's waiters are called: a socket for each, in a folder beside the file."""
+    """Wake-ups on SQLite: a socket for each waiter, in a folder beside the file."""
 
     @pytest.mark.parametrize("name", ["short", "a-very-long-name-" * 12])
     def test_a_folder_with_a_long_name_will_do(self, tmp_path: Path, name: str) -> None:

@@ -31,7 +31,7 @@ addEventListener("securitypolicyviolation", (event) =>
 
 
 def chromium() -> str:
-    """Where the browser is; installed where it is missing and can be. Else tests are skipped, or fail under CI."""
+    """Return the path of the browser, and install it if possible. Without it tests are skipped, or fail under CI."""
     found = found_chromium() or _installed()
     if found:
         return found
@@ -56,7 +56,7 @@ def _installed() -> str | None:
 
 
 class Watched:
-    """What went wrong in the pages of a context: errors of the console, refused requests, dialogs, other hosts.
+    """Problems in the pages of a context: console errors, refused requests, dialogs, other hosts.
 
     `may_answer(status, path)` says beforehand that a page will be refused something.
     """

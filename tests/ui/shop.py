@@ -1,4 +1,4 @@
-"""What the workers of these tests run: work that ends well, badly, late and not at all, with names that mean harm.
+"""Tasks for the workers of these tests: they succeed, fail, run long or never start, with hostile names.
 
 Only workers import it, and the names from hostile.py: it stores its schedules where TICKWORK_URL says.
 """

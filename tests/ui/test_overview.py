@@ -115,7 +115,7 @@ def test_a_store_where_nothing_was_ever_enqueued_says_how_to_begin(browser: Brow
 
 
 def _stand_still(page: Page) -> None:
-    """Have the page show nothing new until it is asked to."""
+    """Freeze the page until the test refreshes it."""
     page.locator("button.live").click()
     expect(page.locator("button.live")).to_have_text("Paused")
     expect(page.get_by_role("slider")).to_have_count(2)
@@ -130,7 +130,7 @@ def _instant(chart: Locator) -> str:
 
 
 def _succeeded(served: Served, until: str) -> int:
-    """How many jobs, runs of dags aside, succeeded in the store before then."""
+    """Return the number of jobs, without runs of dags, that succeeded before an instant."""
     found, before = 0, None
     while True:
         page = served.app.store.reads.find_jobs(JobFilter(state=JobState.SUCCEEDED), 500, before)

@@ -56,7 +56,7 @@ def test_a_page_shows_itself_where_answers_take_longer_than_changes_come(page: P
 
 @contextmanager
 def changing(served: Served) -> Iterator[None]:
-    """Have something change a few times a second."""
+    """Change the store a few times a second."""
     is_over = Event()
 
     def change() -> None:

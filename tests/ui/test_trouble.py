@@ -1,4 +1,4 @@
-"""What pages do when things go wrong: slow answers, a server that is away, sessions that end, hands that are quick."""
+"""Pages under failures: slow responses, a server that is down, expired sessions, quick double clicks."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def at(page: Page, served: Served, place: str) -> Page:
 
 
 def hide(page: Page, is_hidden: bool) -> None:
-    """Have the page believe that its tab is, or is not, behind others."""
+    """Tell the page that its tab is hidden, or visible."""
     page.evaluate(
         """(isHidden) => {
           Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });

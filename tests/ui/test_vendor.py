@@ -1,4 +1,4 @@
-"""What others wrote is what their published versions make, and nothing else."""
+"""Vendored files are built from the published versions of their packages, and nothing else."""
 
 import subprocess
 import sys

@@ -44,7 +44,7 @@ def refuse_html(page: Page) -> None:
 
 
 def complaints(page: Page) -> list[Any]:
-    """What axe-core finds that keeps people from using the page, with the elements that it means."""
+    """Return the serious findings of axe-core, with their elements."""
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((all) => all.violations)")
     return [
         (one["id"], one["help"], [node["target"] for node in one["nodes"][:5]])
@@ -156,12 +156,12 @@ def test_a_page_loads_no_more_than_it_may(browser: Browser, served: Served, patt
 
 
 def files(page: Page) -> int:
-    """How many bytes of the UI itself came over the wire so far."""
+    """Return the bytes of the UI's own files that were transferred so far."""
     return sum(size for path, size in sizes(page) if "/api/" not in path)
 
 
 def answers(page: Page) -> int:
-    """How many bytes the API answered so far. They depend on what is in the store, and are renewed as it changes."""
+    """Return the bytes of API responses so far. They depend on the content of the store."""
     return sum(size for path, size in sizes(page) if "/api/" in path)
 
 

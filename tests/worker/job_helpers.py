@@ -1,4 +1,4 @@
-"""What the tests of workers share: a store of each kind, an app on it, and waiting for a condition."""
+"""Read the output of a job, and take a job away from its worker."""
 
 from itertools import groupby
 from random import Random
@@ -11,7 +11,7 @@ from tickwork.worker.run.capture import STRIDE
 
 
 def output_of(job: Job, attempt: int | None = None) -> str:
-    """What the handlers of a job wrote, in one piece, or one attempt of it."""
+    """Return the output of all attempts of a job, or of one attempt."""
     chunks = job.logs()
     while more := job.logs(after=(chunks[-1].attempt, chunks[-1].seq) if chunks else (0, -1)):
         chunks += more

@@ -34,7 +34,7 @@ class QuietPools:
         self._news: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
 
     def end(self, job_ids: Iterable[str], kind: Any = "succeeded", took: float = 1.0, settled: bool = False) -> None:
-        """Have attempts end so; the worker hears of it at its next tick."""
+        """End attempts this way; the worker learns of it at its next tick."""
         ends = []
         for job_id in list(job_ids):
             one = self.given.pop(job_id)

@@ -78,7 +78,7 @@ class Scene:
             self.worker.tick(self.clock.monotonic())
 
     def work_off(self) -> None:
-        """Have everything end that runs, until nothing waits."""
+        """End all running jobs until no job waits."""
         while self.pools.given:
             self.pools.end(list(self.pools.given))
             self.worker.tick(self.clock.monotonic())

@@ -44,7 +44,7 @@ def searches(claim_backoff: ClaimBackoff) -> bool:
 
 
 def slow(took_s: float = LONG) -> ClaimBackoff:
-    """What is known after a claim that took long."""
+    """Return the backoff after a slow claim."""
     return claimed(ClaimBackoff(), took_s)
 
 

@@ -1,4 +1,4 @@
-"""What a worker tells of the ends of attempts: breakers open and close, and transactional ends let others through."""
+"""Ends of attempts open and close breakers, and ends of transactional tasks open limits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Scene:
         self.store.insert_jobs(jobs(count, job_limits=job_limits, policy=policy))
 
     def tick(self, after: timedelta = timedelta(0)) -> list[str]:
-        """What runs after some time, and another tick."""
+        """Advance the clock, tick, and return the running jobs."""
         self.clock.advance(after)
         self.worker.tick(self.clock.monotonic())
         self.worker.tick(self.clock.monotonic())

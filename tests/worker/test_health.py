@@ -1,4 +1,4 @@
-"""What a worker tells probes: of its lease, not of its process; and what it counts."""
+"""Health checks of a worker report its lease, not its process; and its counters."""
 
 import json
 import logging

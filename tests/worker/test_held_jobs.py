@@ -1,4 +1,4 @@
-"""What a worker holds, and when it looks again."""
+"""The jobs that a worker holds, and their timers."""
 
 from datetime import timedelta
 from random import Random

@@ -51,7 +51,7 @@ class Scene:
         self.worker.tick(self.clock.monotonic())
 
     def states(self) -> list[str]:
-        """How the first attempt of each ended: that which had begun, that which waited, and the other."""
+        """Return the end of the first attempt of each job: begun, waiting, and repeatable."""
         return [self.store.reads.attempts(job)[0].state for job in (self.begun, self.waits, self.other)]
 
     def is_over(self) -> bool:

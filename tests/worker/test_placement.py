@@ -1,4 +1,4 @@
-"""What a worker has, what it says of it, and which jobs it takes for that."""
+"""The offer of a worker, how it is reported, and the jobs that fit it."""
 
 from __future__ import annotations
 

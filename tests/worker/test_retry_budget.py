@@ -1,4 +1,4 @@
-"""What the retry budget makes of jobs that fail together."""
+"""The retry budget spreads retries of jobs that fail together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def a_steady_queue(per_second: int, seconds: int = 120) -> QueueRetryBudgets:
 
 
 def fail(retries: QueueRetryBudgets, count: int, now: float) -> list[float]:
-    """Have jobs fail at once for the first time; return when they come back, in order."""
+    """Fail jobs at once for the first time; return when they are due again, in order."""
     rng = Random(7)
     delays = [RetryPolicy().delay(1, rng) or timedelta(0) for _ in range(count)]
     return sorted(now + retries.delay("q", delay, now).total_seconds() for delay in delays)

@@ -42,7 +42,7 @@ async def start() -> Producer:
 
 @asynccontextmanager
 async def main() -> AsyncIterator[PgQueuer]:
-    """What `pgq run` runs."""
+    """The entry point for `pgq run`."""
     worker = PgQueuer(await _driver())
 
     @worker.entrypoint(STAMP)

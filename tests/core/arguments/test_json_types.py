@@ -1,4 +1,4 @@
-"""What one task gives is told apart from what another takes only where no value could be both."""
+"""The result type of one task contradicts the parameter type of another only if no value fits both."""
 
 from __future__ import annotations
 

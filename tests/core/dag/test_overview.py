@@ -1,4 +1,4 @@
-"""How the steps of a run stand, from their standings and the times of their jobs."""
+"""The states of the steps of a run, from their rows and the times of their jobs."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What goes into the holes of arguments, what conditions say of it, and what a mapped step is mapped over."""
+"""Values of placeholders, conditions on them, and the elements of a mapped step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a graph is said before anything runs: all of it, by name."""
+"""All problems of a graph are reported by name before anything runs."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def at(limit: str, key: str = "", weight: int = 1) -> LimitUse:
 
 
 def told(admission: Admission) -> tuple[str, dict[str, str]]:
-    """Who was admitted, and which limit holds the others."""
+    """Return the admitted jobs, and the limits that hold the others."""
     return "".join(admission.admitted), {refusal.id: refusal.held_by.limit for refusal in admission.refused}
 
 

@@ -1,4 +1,4 @@
-"""What a notification and a channel may say."""
+"""Values that a notification and a channel accept."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

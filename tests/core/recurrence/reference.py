@@ -1,4 +1,4 @@
-"""What cron means, found the slow way: minute by minute over UTC, judged by what the clock on the wall shows.
+"""A slow reference for cron: each minute of UTC is compared with the expression by its wall time.
 
 It shares nothing with what it checks: its own reading of expressions, zoneinfo's own `fold`, no search, no jumps.
 """

@@ -40,7 +40,7 @@ def backward(rule: RuleValue, window: Window, most: int) -> list[datetime]:
 
 
 def walk(step: Callable[[datetime], datetime | None], instant: datetime, window: Window, most: int) -> list[datetime]:
-    """What is due in a window; one more than expected is enough to see that it is wrong."""
+    """Return the occurrences in a window, up to one more than expected."""
     found: list[datetime] = []
     while len(found) <= most:
         due = step(instant)

@@ -1,4 +1,4 @@
-"""What all rules have in common: order, looking ahead and back, and a form that can be stored."""
+"""Properties of all rules: order, the next and the previous occurrence, and a stored form."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ POLICIES: tuple[Dst, ...] = ("once", "skip", "both", "shift")
 
 
 def on(day: str, time: str, zone: str, dst: Dst) -> list[list[str]]:
-    """What cron and RRULE make of a daily time on one day, as the clock shows it."""
+    """Return the occurrences of a daily time on one day, by cron and by RRULE, as wall times."""
     hour, minute = time.split(":")
     found = []
     for rule in (

@@ -1,4 +1,4 @@
-"""What a schedule does at an instant: catching up, overlapping, spreading, ending; told case by case, and modelled."""
+"""The decision at an instant: catch-up, overlap, spread, end; case by case, and against a model."""
 
 from __future__ import annotations
 

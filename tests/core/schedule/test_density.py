@@ -1,4 +1,4 @@
-"""How many occurrences fall in each minute: by arithmetic and by walking it is the same."""
+"""Occurrences per minute: arithmetic and enumeration agree."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""How late a canary is."""
+"""The lateness of a canary."""
 
 from datetime import timedelta
 

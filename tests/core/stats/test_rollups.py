@@ -1,4 +1,4 @@
-"""What is counted of a minute is added to every span and total that it is part of."""
+"""Counts of a minute are added to every period and total that contain it."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""How many children and workers are wanted: bounded, monotone, and steady under a steady load."""
+"""The wanted number of children and workers: bounded, monotone, and constant under a constant load."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ async def status(
     host: bytes = b"tickwork.test",
     client: str = "192.0.2.1",
 ) -> int:
-    """What is answered to a request whose path is sent just so, as uvicorn hands it on."""
+    """Return the response to a request with exactly this path, as uvicorn passes it on."""
     path, _, query = raw.partition("?")
     sent = [(b"host", host), *headers]
     if who.header is not None:
@@ -133,7 +133,7 @@ def filled(route: Route) -> str:
 
 
 def declared(route: Route, who: Who) -> int:
-    """What the table says."""
+    """The access that the table of routes declares."""
     if isinstance(route.access, NoCredentials):
         return LET_IN
     if who.scopes is None:

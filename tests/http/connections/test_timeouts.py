@@ -81,7 +81,7 @@ def client(address: tuple[str, int]) -> Iterator[socket.socket]:
 
 
 def rest_of(client: socket.socket) -> bytes:
-    """What comes until the server closes the connection."""
+    """Return the bytes that arrive until the server closes the connection."""
     data = bytearray()
     try:
         while more := client.recv(65536):

@@ -66,7 +66,7 @@ def scan(admin: TestClient) -> list[dict[str, Any]]:
 
 
 def is_meant(job: dict[str, Any], which: dict[str, str]) -> bool:
-    """What a filter means, said once more."""
+    """A second implementation of a filter."""
     for name in ("state", "task", "queue", "key", "collection"):
         if name in which and job[name] != which[name]:
             return False
@@ -168,7 +168,7 @@ VIEWS = st.fixed_dictionaries(
 
 
 def is_shown(job: dict[str, Any], which: dict[str, str], now: str) -> bool:
-    """What the other filters mean."""
+    """A second implementation of the other filters."""
     later = "delayed" if job["run_at"] > now else "due"
     word = job["state"] if job["state"] != "queued" else "retrying" if job["failures"] else later
     words = {word, job["state"]}

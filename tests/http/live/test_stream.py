@@ -88,7 +88,7 @@ class Told:
 
 
 async def settled(listener: Listener) -> Told:
-    """What is told until nothing more is for a while."""
+    """Return the events until none comes for a while."""
     told = Told()
     while (event := await anext(listener)) is not None:
         told.add(event)

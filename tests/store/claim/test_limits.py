@@ -776,7 +776,7 @@ class Everything:
         return take(self.store, self.worker, limit, queues=("default", "mail"), reach=reach)
 
     def can_run(self) -> set[JobId]:
-        """Who can run now, if `why` is to be believed."""
+        """Return the jobs that can run now, according to `why`."""
         now, gates = self.store.now(), [view.gate for view in self.store.limits.list_gates()]
         waiting = self.store.reads.list_jobs(JobFilter(state=JobState.QUEUED), 1000)
         return {one.id for one in waiting if runnable(one, now, self.store.limits.hold(one.id), gates)}

@@ -145,7 +145,7 @@ class LimitsMachine(RuleBasedStateMachine):
         self.hold(me, done.claims.jobs, limit)
 
     def end(self, data: st.DataObject, how: str) -> Finish:
-        """How one of the attempts ends, which the model knows already."""
+        """Finish one of the attempts of the model."""
         one = self.held.pop(data.draw(st.sampled_from(sorted(self.held))))
         job = self.model.jobs[one.job_id]
         delay_s = {"again": 0, "later": 30}.get(how)

@@ -1,4 +1,4 @@
-"""What the model of flow control, and people, found out: each is a promise that was broken once."""
+"""Regressions of limits, found by the model and by users: each promise was broken once."""
 
 from __future__ import annotations
 

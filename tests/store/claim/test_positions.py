@@ -1,4 +1,4 @@
-"""What waits for a slot, and how long jobs take: what workers grow by."""
+"""The jobs that wait for a slot and the duration of jobs, which decide the autoscaling of workers."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def step(
 
 
 def steps(store: Store, worker: WorkerId, most: int, **how: Any) -> list[JobId]:
-    """What some searches find, one after the other."""
+    """Return the jobs that some searches find, one after the other."""
     return [one for _ in range(most) for one in ids(step(store, worker, **how).jobs)]
 
 

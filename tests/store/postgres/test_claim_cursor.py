@@ -438,7 +438,7 @@ def _check_that_a_bound_spares_a_walk(store: PostgresStore, worker: WorkerId) ->
 
 
 def _blocks_read(store: PostgresStore, worker: WorkerId, *tables: str) -> list[int]:
-    """How many blocks of each table one claim looked at."""
+    """Return the number of blocks of each table that one claim read."""
 
     def blocks() -> list[int]:
         with psycopg.connect(store.url, autocommit=True) as connection:
@@ -458,5 +458,5 @@ def _blocks_read(store: PostgresStore, worker: WorkerId, *tables: str) -> list[i
 
 
 def _report(store: PostgresStore) -> None:
-    """Have every connection of the store report its statistics now, by ending it."""
+    """End every connection of the store, so that it reports its statistics."""
     store.transactions.connections.close()

@@ -1,4 +1,4 @@
-"""How many connections a process opens, keeps and gives back, and what it does when the server has none left."""
+"""The connections that a process opens, keeps and closes, also when the server has none left."""
 
 import logging
 import threading

@@ -45,7 +45,7 @@ class Distant(PostgresStore):
         self.server.answer_s = SHORT_S
 
     def lose_answers(self) -> None:
-        """Have requests carried out and not answered; also the first of their kind, which is not prepared here."""
+        """From now on the server executes requests and the responses are lost, also without prepared statements."""
         for connection in self.transactions.connections.idle:
             connection.prepares = False
         self.silence("deaf")
@@ -205,7 +205,7 @@ def test_a_listener_that_hears_nothing_makes_another_connection(
     first = waiter._connection
 
     def look() -> PgConnection | None:
-        """What a worker does between its ticks."""
+        """Clear the waiter as a worker does between its ticks, and return its connection."""
         if select.select([waiter], [], [], 0)[0]:
             waiter.clear()
         return waiter._connection

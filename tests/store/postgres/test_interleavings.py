@@ -398,7 +398,7 @@ def test_retry_and_enqueue_with_one_key(postgres: PostgresStore, every_order: Ca
 
 
 def test_save_and_reclaim(postgres: PostgresStore, clock: VirtualClock, every_order: Callable[[Make], None]) -> None:
-    """What an attempt writes is there before it is reclaimed, or is not written at all."""
+    """A write of an attempt is visible before the attempt is reclaimed, or does not happen."""
 
     def make() -> tuple[Sequence[Actor], Callable[[], None]]:
         claimed = running(postgres)

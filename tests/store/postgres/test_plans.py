@@ -1,4 +1,4 @@
-"""How PostgreSQL carries out the statements that decide throughput: by index, and touching no more than it must."""
+"""Plans of PostgreSQL for the statements that decide throughput: index scans that read only the needed rows."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What changed lately: everything that happens to jobs is told, again and again while it is young, and then no more."""
+"""The change feed reports every change of jobs, repeatedly while it is recent, and then no more."""
 
 from datetime import datetime, timedelta
 from random import SystemRandom

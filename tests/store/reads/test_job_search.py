@@ -92,7 +92,7 @@ FILTERS: list[dict[str, object]] = [
 
 
 def is_meant(view: JobView, which: dict[str, object], errors: dict[JobId, str | None], now: datetime) -> bool:
-    """What a filter means, said once more."""
+    """A second implementation of a filter."""
     wanted = {**which}
     waits, tasks, error = wanted.pop("waits", None), str(wanted.pop("tasks", "")), wanted.pop("error", None)
     if wanted.pop("dead", False) and (view.state is not JobState.FAILED or view.discarded):

@@ -217,7 +217,7 @@ class TestDags:
 
 class TestFires:
     def fire(self, store: Store, clock: VirtualClock, action: str = "start", *, late: bool = False) -> JobId | None:
-        """Have the schedule `s` do something now, and return the job that it started."""
+        """Fire the schedule `s` with an action, and return the job that it started."""
         (seen,) = (one for one in store.schedules.look_at_schedules(10).schedules if one.name == "s")
         job = a_job(at=clock.now()) if action == "start" else None
         fired = Fired(clock.now(), action, late, None if job is None else job.id)

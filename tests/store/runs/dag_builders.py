@@ -92,7 +92,7 @@ def drain(store: Store) -> list[str]:
 
 
 def recount(store: Store, run: JobId, graph: Graph) -> None:
-    """What is counted is what there is: of parents, of instances; and a run that has ended has nothing open."""
+    """Check that the counters of parents and instances match the rows, and that an ended run has no open step."""
     standings = {one.standing.step: one.standing for one in store.dags.run_steps(run)}
     views = store.reads.list_jobs(JobFilter(parent=run), 1000)
     for step in graph.steps:

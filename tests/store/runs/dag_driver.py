@@ -1,4 +1,4 @@
-"""Has a store carry out a run as workers, callers and services would, with the model beside it."""
+"""Executes a run on a store as workers, callers and services would, and compares it with the model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Driver:
         self.drain()
 
     def play_endings(self) -> None:
-        """Have each step end as its name says, and then the others."""
+        """End each named step as given, and then the others."""
         self._do(self.claim_all)
         for name in self._named("cancelled"):
             assert self.store.cancel_jobs([self._id((name, 0))])
@@ -162,7 +162,7 @@ class Driver:
         self._took(worker, 3, done.claims.jobs)
 
     def _runnable(self) -> list[tuple[Place, tuple[WorkerId, Claimed]]]:
-        """What is held; what cannot be called is ended as failed at once, as workers do."""
+        """Return the claimed attempts; fail those without valid arguments at once, as workers do."""
         flawed = [(place, one) for place, (_, one) in self.held.items() if one.flaw is not None]
         if flawed:
             ends = [(place, failed(one), ("failed", None)) for place, one in flawed]
@@ -199,7 +199,7 @@ class Driver:
         self.model.end(ends)
 
     def finish_stale(self) -> None:
-        """What an attempt brings that is not the current one is dropped."""
+        """Check that the result of a superseded attempt is dropped."""
         for one in self.rng.sample(self.stale, min(3, len(self.stale))):
             assert self.store.finish_attempts([succeeded(one, b"777")]) == set()
 

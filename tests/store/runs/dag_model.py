@@ -1,4 +1,4 @@
-"""What a run of a dag should do, told as simply as it can be: after each event every step is looked at again.
+"""A simple model of a run of a dag: after each event it evaluates every step again.
 
 It reads the fields of a Graph and shares no code with what it is compared with. Values are Python's own.
 """
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass
 class Fate:
-    """How a step stands. `total`: how many instances it came to; None: it never came to any."""
+    """The state of a step. `total`: the number of its instances; None: it has none yet."""
 
     state: str = "waiting"
     is_blocked: bool = False

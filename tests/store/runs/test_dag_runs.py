@@ -658,7 +658,7 @@ def test_instances_of_a_mapped_step_know_their_places(store: Store) -> None:
 
 
 class TestOccurrences:
-    """What steps know of the occurrence that their run stands for."""
+    """The jobs of steps have the occurrence of their run."""
 
     @pytest.mark.parametrize("job_limits", [None, ONE], ids=["plain", "limited"])
     def test_a_step_has_the_tick_of_its_run(

@@ -1,4 +1,4 @@
-"""How SQLite carries out the statements that decide throughput: by key, in order, and without a sort."""
+"""Plans of SQLite for the statements that decide throughput: by key, in order, without a sort."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -56,7 +56,7 @@ def holding(path: Path) -> subprocess.Popen[str]:
 
 
 def waiting(path: Path) -> int:
-    """How many wait in the kernel's queue."""
+    """Return the number of writers in the kernel's queue."""
     inode = f":{path.stat().st_ino} "
     return sum("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 

@@ -1,4 +1,4 @@
-"""What travels between a supervisor and its children arrives as it was sent, however the stream is cut."""
+"""Messages between a supervisor and its children arrive as they were sent, however the stream is split."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What tasks write on the worker's console: marked line by line, and never like a record of the worker."""
+"""Output of tasks on the worker's console: marked line by line, and never like a log record of the worker."""
 
 import io
 import json

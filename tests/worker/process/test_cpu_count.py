@@ -1,4 +1,4 @@
-"""How many processors a worker counts on: its affinity, and the quota of its control group."""
+"""The number of CPUs of a worker: its affinity, and the quota of its control group."""
 
 import os
 from pathlib import Path

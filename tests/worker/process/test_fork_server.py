@@ -146,7 +146,7 @@ class Host:
         return self.pids(whose)[-1]
 
     def sleepers(self) -> list[int]:
-        """What the code of the children has started."""
+        """The processes that the code of the children has started."""
         return [int(line) for line in (self.folder / "sleepers").read_text().split()]
 
     def stop(self) -> int:
@@ -434,7 +434,7 @@ def fork_server() -> Iterator[ForkServer]:
 def born(
     fork_server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., ForkedChild]]:
-    """Has children born that say hello and wait."""
+    """Forks children that send a hello and wait."""
     ends: list[socket.socket] = []
     outputs: list[ChildOutput] = []
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What commands and the processes of a worker show of the environment that the worker was started with."""
+"""Commands and processes of a worker do not show the environment that the worker was started with."""
 
 import os
 import tempfile

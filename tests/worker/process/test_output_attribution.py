@@ -1,4 +1,4 @@
-"""Whose output it is that came through the descriptors of a child, and where in a log it stands."""
+"""Output from the descriptors of a child is attributed to its attempt, at its position in the log."""
 
 import os
 from collections.abc import Iterator

@@ -159,7 +159,7 @@ def test_an_unknown_task_fails_its_own_attempt(bench: Bench) -> None:
 
 
 def test_what_ended_before_a_handler_blocked_the_loop_is_said_all_the_same(bench: Bench) -> None:
-    """It is said at the end of a turn of the event loop, which may not come."""
+    """The end is reported at the end of a turn of the event loop, which may not come."""
     go_on = threading.Event()
 
     @bench.app.task

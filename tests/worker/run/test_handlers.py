@@ -1,4 +1,4 @@
-"""What a handler knows of its job, may say of it, and may raise."""
+"""The context of a handler, its reports, and the exceptions that it may raise."""
 
 import threading
 import time

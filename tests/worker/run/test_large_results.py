@@ -56,7 +56,7 @@ def rows(count: int, size: int = 1000) -> list[dict[str, str]]:
 
 
 def told(run: Run) -> str:
-    """How the steps of a run ended, for when it did not go well."""
+    """Return the ends of the steps of a run, for the message of a failed test."""
     return "; ".join(f"{name}: {step.state} {step.error}" for name, step in run.steps.items())
 
 

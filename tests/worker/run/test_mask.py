@@ -1,4 +1,4 @@
-"""What an attempt was given as a secret is in nothing that is stored of it."""
+"""The secrets of an attempt are masked in everything that is stored of it."""
 
 import json
 import textwrap

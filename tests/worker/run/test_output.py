@@ -1,4 +1,4 @@
-"""What a handler prints and logs is kept with its attempt, apart from everybody else's, also while it runs."""
+"""The output and logs of a handler are stored with its attempt alone, also while it runs."""
 
 import asyncio
 import io

@@ -51,7 +51,7 @@ def send(
     origin: str | None = None,
     **more: Any,
 ) -> HttpResponse:
-    """What a job with these arguments does in a worker with these settings."""
+    """Run the task with these arguments and settings; return its result."""
     clock = SystemClock()
     given = (auth or {}, secrets or {}, environ or {}, origin)
     asked = HttpArguments(url, method, headers or {}, more.get("json"), body, *given)
@@ -277,7 +277,7 @@ def test_one_forbidden_address_among_several_is_enough() -> None:
 
 
 def test_a_name_that_resolves_to_something_else_the_second_time_gains_nothing() -> None:
-    """What is dialled is what was judged: the resolver is asked once for each connection, and never by a library."""
+    """The checked address is the one that is dialled: one lookup for each connection, and none by a library."""
     answers = iter([["127.0.0.2"], ["127.0.0.1"]])
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""How a server is set up and how it is: where settings come from, without passwords; services and clocks."""
+"""The settings of a server and their sources, without passwords; its services and clocks."""
 
 from pathlib import Path
 from random import Random

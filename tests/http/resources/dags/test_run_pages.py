@@ -1,4 +1,4 @@
-"""What the pages of dags and runs read: the grid, steps that changed, events, approvals that wait, lists."""
+"""Routes of the pages of dags and runs: the grid, changed steps, events, waiting approvals, lists."""
 
 from datetime import datetime, timedelta
 from typing import Any

@@ -463,7 +463,7 @@ def noting(function: Any, name: str, done: list[str]) -> Any:
 
 
 def told(answer: Any) -> tuple[int, dict[str, Any]]:
-    """What an answer tells, but for the id of its request."""
+    """Return a response without the id of its request."""
     same = ("status", "code", "detail", "title", "type")
     return answer.status_code, {name: answer.json()[name] for name in same}
 

@@ -22,7 +22,7 @@ def bulk(admin: TestClient, **body: Any) -> Any:
 
 
 def carried_out(admin: TestClient, app: Tickwork, answer: Any) -> dict[str, Any]:
-    """How an operation ended, after the services of a server had their turns."""
+    """Run the services of a server, and return the ended operation."""
     assert answer.status_code == 202, answer.text
     service = BulkOperations(app.store)
     while service.tick(0.0) == 0.0:

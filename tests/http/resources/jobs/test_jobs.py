@@ -160,7 +160,7 @@ def test_a_batch_has_a_cap_and_room_for_more_than_other_bodies(
 
 def test_a_batch_is_counted_before_its_jobs_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     def peak(data: bytes, code: int) -> int:
-        """How much memory it takes to refuse a batch."""
+        """Return the peak memory of the refusal of a batch."""
         tracemalloc.start()
         with pytest.raises(Problem) as refused:
             [job_bodies.read_job(job, 0) for job in job_bodies.read_jobs(data)]

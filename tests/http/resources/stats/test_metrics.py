@@ -1,4 +1,4 @@
-"""What a scrape of a server tells, and that every metric of the table is drawn or told of."""
+"""Metrics of a server: each metric of the table is in the dashboard or has an alert."""
 
 import json
 from datetime import timedelta

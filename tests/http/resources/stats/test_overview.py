@@ -1,4 +1,4 @@
-"""What the overview is made of: figures over time, what needs attention, what is next and what failed."""
+"""The overview: statistics over time, findings, next occurrences and failures."""
 
 from datetime import datetime, timedelta
 from typing import Any
