@@ -19,8 +19,8 @@ from sim.faults import SECOND, Unreachable
 from sim.trace import hold
 from sim.workloads.handlers import Script, draw_script
 from tickwork.core.ids import ClaimId, JobId
-from tickwork.core.job import AskingAttempt, Policy
-from tickwork.core.outcome import Succeeded, decide
+from tickwork.core.job import AskingAttempt
+from tickwork.core.outcome import JobCounts, Succeeded, decide
 from tickwork.errors import LeaseLost
 from tickwork.store.attempts import Finish, NewLog
 from tickwork.worker.ipc.protocol import (
@@ -302,7 +302,7 @@ class Body(Actor):
         """Commit a transactional handler's own writes together with the end of its job."""
         given = attempt.asking
         self.world.plan_round.truth.returned(attempt.key, _result(attempt))
-        outcome = decide(Policy(), 0, 0, False, Succeeded(_result(attempt)), self._rng)
+        outcome = decide(JobCounts(), Succeeded(_result(attempt)), self._rng)
         try:
             self._store.commit_with([Finish(*given, outcome)], attempt.wrote)
         except (Unreachable, LeaseLost) as error:

@@ -23,7 +23,7 @@ from sim.run import run_seed
 from sim.world import World
 from tickwork.core import outcome
 from tickwork.core.ids import ClaimId, JobId, WorkerId
-from tickwork.core.job import AttemptState, Claimed, JobState, Policy
+from tickwork.core.job import AttemptState, Claimed, JobState
 from tickwork.core.outcome import Released, Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
@@ -132,9 +132,9 @@ def _fence_without_holder() -> Iterator[None]:
 def _losses_never_charged() -> AbstractContextManager[object]:
     """A job whose worker is lost is always requeued, without a limit."""
 
-    def uncounted(policy: Policy, failures: int, crashes: int, alone: bool, losses: int, *_: Any) -> Transition:
-        again = (JobState.QUEUED, failures, crashes, timedelta(0), alone)
-        return Transition(AttemptState.LOST, *again, error="lost", losses=losses)
+    def uncounted(job: outcome.CountedJob, *_: Any) -> Transition:
+        again = (JobState.QUEUED, job.failures, job.crashes, timedelta(0), job.alone)
+        return Transition(AttemptState.LOST, *again, error="lost", losses=job.losses)
 
     return mock.patch.object(outcome, "_abandoned", uncounted)
 
@@ -328,9 +328,9 @@ def _begun_work_released() -> AbstractContextManager[object]:
     """A job with on_lost="fail" that its worker releases is started again, although its handler had begun."""
     original = finisher.decide
 
-    def decide(policy: Policy, failures: int, crashes: int, alone: bool, ending: Any, *others: Any) -> Transition:
+    def decide(job: outcome.CountedJob, ending: Any, rng: Random) -> Transition:
         ending = Released(ending.after) if isinstance(ending, Released) else ending
-        return original(policy, failures, crashes, alone, ending, *others)
+        return original(job, ending, rng)
 
     return mock.patch.object(finisher, "decide", decide)
 

@@ -215,7 +215,7 @@ def _ended(app: Tickwork, how: Ending) -> str:
     """Create a job that ran once and ended; return its id."""
     job = app.tasks["noop"].enqueue(0)
     (claimed,) = app.store.claim_jobs(WORKER, ["default"], ["noop"], 1).jobs
-    transition = decide(claimed.policy, claimed.failures, claimed.crashes, claimed.alone, how, Random(0))
+    transition = decide(claimed, how, Random(0))
     app.store.finish_attempts([Finish(claimed.job_id, claimed.attempt, claimed.claim, transition)])
     return job.id
 
@@ -243,7 +243,7 @@ def _a_run(app: Tickwork) -> str:
     for _ in range(3):  # the run itself, and each of its steps
         claims = app.store.claim_jobs(WORKER, ["default"], ["forward", RUN], 100).jobs
         for one in claims:
-            done = decide(one.policy, one.failures, one.crashes, one.alone, Succeeded(b"0"), Random(0))
+            done = decide(one, Succeeded(b"0"), Random(0))
             app.store.finish_attempts([Finish(one.job_id, one.attempt, one.claim, done, run=one.run, step=one.step)])
     if run.state != "succeeded":
         raise BenchFailed(f"the run that the others are copies of is {run.state}.")

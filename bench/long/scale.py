@@ -121,7 +121,7 @@ def _claim(store: Store, queue: str) -> list[Claimed]:
 
 def _finish(store: Store, claimed: list[Claimed]) -> None:
     check(bool(claimed), "There is nothing left to finish.")
-    endings = [(one, decide(one.policy, 0, 0, False, Succeeded(b"null"), Random(0))) for one in claimed]
+    endings = [(one, decide(one, Succeeded(b"null"), Random(0))) for one in claimed]
     store.finish_attempts([Finish(one.job_id, one.attempt, one.claim, transition) for one, transition in endings])
 
 

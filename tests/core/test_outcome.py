@@ -16,6 +16,7 @@ from tickwork.core.outcome import (
     Crashed,
     Ending,
     Failed,
+    JobCounts,
     Released,
     Snoozed,
     Succeeded,
@@ -31,7 +32,7 @@ TEN_MINUTES = timedelta(minutes=10)
 
 
 def after(ending: Ending, policy: Policy = ONCE_AGAIN, failures=0, crashes=0, *, alone=False, losses=0) -> Transition:
-    return decide(policy, failures, crashes, alone, ending, Random(1), losses)
+    return decide(JobCounts(policy, failures, crashes, alone, losses), ending, Random(1))
 
 
 def test_a_success_ends_the_job_with_its_result():
@@ -216,7 +217,7 @@ def test_no_history_has_more_failures_or_crashes_than_allowed(endings, retries, 
     policy, state = Policy(retry=RetryPolicy(retries=retries)), Transition(AttemptState.LOST, JobState.QUEUED, 0, 0)
     for ending in endings:
         counts = (state.failures, state.crashes, state.alone)
-        state = decide(policy, *counts, ending, Random(seed), state.losses)
+        state = decide(JobCounts(policy, *counts, state.losses), ending, Random(seed))
         if state.job.ended:
             break
     assert state.failures <= retries + 1

@@ -35,7 +35,7 @@ def fail(app: Tickwork, one: Claimed, error: str = "Traceback:\nValueError: no")
 
 
 def _end(app: Tickwork, one: Claimed, how: Any, logs: tuple[str, ...]) -> None:
-    outcome = decide(one.policy, one.failures, one.crashes, one.alone, how, Random(1), one.losses)
+    outcome = decide(one, how, Random(1))
     words = [NewLog(one.job_id, one.claim, seq, text) for seq, text in enumerate(logs)]
     assert app.store.finish_attempts(
         [Finish(one.job_id, one.attempt, one.claim, outcome, run=one.run, step=one.step)], words

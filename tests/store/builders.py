@@ -90,8 +90,7 @@ def running(store: Store, worker: WorkerId | None = None, **changes: Any) -> Cla
 
 
 def ending(attempt: Claimed | OpenAttempt, how: Ending) -> Finish:
-    counts = (attempt.failures, attempt.crashes, attempt.alone)
-    outcome = decide(attempt.policy, *counts, how, _random, attempt.losses)
+    outcome = decide(attempt, how, _random)
     return Finish(attempt.job_id, attempt.attempt, attempt.claim, outcome, run=attempt.run, step=attempt.step)
 
 

@@ -26,5 +26,5 @@ def supersede(job: Job) -> None:
     """Take a running job away from its worker, as the reaper does when a lease ran out."""
     view, store = job.view, job._client.store
     (held,) = [one for one in store.open_attempts(WorkerId(str(view.worker))) if one.job_id == job.id]
-    lost = decide(view.policy, view.failures, view.crashes, view.alone, Abandoned(), Random(1), view.losses)
+    lost = decide(view, Abandoned(), Random(1))
     assert store.finish_attempts([Finish(view.id, view.attempt, held.claim, lost)]) == {view.id}

@@ -16,7 +16,7 @@ from tickwork.core.ids import ClaimId
 from tickwork.core.job import Policy
 from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.limits.task_limits import breaker_name
-from tickwork.core.outcome import Succeeded, decide
+from tickwork.core.outcome import JobCounts, Succeeded, decide
 from tickwork.core.retry import RetryPolicy
 from tickwork.store.attempts import Finish
 from tickwork.store.sqlite import SqliteStore
@@ -120,7 +120,7 @@ def test_an_end_that_a_handler_stored_itself_lets_the_next_one_in(app: Tickwork)
     worker.tick(clock.monotonic())
     assert list(pools.given) == [first]
     assert store.limits.hold(second) is not None
-    stored = decide(Policy(), 0, 0, False, Succeeded(b"null"), Random(0))
+    stored = decide(JobCounts(), Succeeded(b"null"), Random(0))
     with store.connection() as tx:
         assert store.finish_attempts([Finish(first, 1, ClaimId(pools.given[first].claim), stored)], (), tx) == {first}
     pools.end([first], settled=True)

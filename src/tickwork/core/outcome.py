@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from random import Random
-from typing import assert_never
+from typing import NamedTuple, Protocol, assert_never
 
 import msgspec
 
@@ -102,91 +102,106 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     losses: int = 0
 
 
-def decide(
-    policy: Policy, failures: int, crashes: int, alone: bool, ending: Ending, rng: Random, losses: int = 0
-) -> Transition:
-    """Return the outcome of a job, given its failures, crashes and losses so far, and how its attempt ended."""
+class CountedJob(Protocol):
+    """A job with its policy, and the counts of its attempts that failed, crashed and were lost."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+    @property
+    def failures(self) -> int: ...
+
+    @property
+    def crashes(self) -> int: ...
+
+    @property
+    def alone(self) -> bool: ...
+
+    @property
+    def losses(self) -> int: ...
+
+
+class JobCounts(NamedTuple):
+    """The policy and the counts of a job, for callers that do not have the job itself."""
+
+    policy: Policy = Policy()
+    failures: int = 0
+    crashes: int = 0
+    alone: bool = False
+    losses: int = 0
+
+
+def decide(job: CountedJob, ending: Ending, rng: Random) -> Transition:
+    """Return the outcome of a job, given its counts before the attempt, and how the attempt ended."""
     match ending:
         case Succeeded(result):
-            if policy.again_every is not None and result in _FALSE:
-                return _put_off(failures, crashes, policy.again_every, alone)
-            return Transition(AttemptState.SUCCEEDED, JobState.SUCCEEDED, failures, crashes, result=result)
+            if job.policy.again_every is not None and result in _FALSE:
+                return _put_off(job, job.policy.again_every)
+            return Transition(AttemptState.SUCCEEDED, JobState.SUCCEEDED, job.failures, job.crashes, result=result)
         case Failed(error, fatal, after):
-            return _failed(policy, failures, crashes, alone, AttemptState.FAILED, error, fatal, after, rng)
+            delay = None if fatal else job.policy.retry.delay(job.failures + 1, rng)
+            return _failed(job, AttemptState.FAILED, error, delay if delay is None or after is None else after)
         case TimedOut(error):
-            return _failed(policy, failures, crashes, alone, AttemptState.TIMED_OUT, error, False, None, rng)
+            return _failed(job, AttemptState.TIMED_OUT, error, job.policy.retry.delay(job.failures + 1, rng))
         case Snoozed(after):
-            return _put_off(failures, crashes, after, alone)
+            return _put_off(job, after)
         case Cancelled(error):
-            return Transition(AttemptState.CANCELLED, JobState.CANCELLED, failures, crashes, error=error)
+            return Transition(AttemptState.CANCELLED, JobState.CANCELLED, job.failures, job.crashes, error=error)
         case Released(after, begun):
-            if begun and policy.on_lost == "fail":
-                return _lost(policy, failures, crashes, _STOPPED, alone=alone, losses=losses)
-            return _put_off(failures, crashes, after, alone, losses)
+            if begun and job.policy.on_lost == "fail":
+                return _lost(job, _STOPPED, alone=job.alone, losses=job.losses)
+            return _put_off(job, after, job.losses)
         case Crashed(error, was_alone):
-            if was_alone:
-                return _crashed(policy, failures, crashes + 1, error, losses)
-            return _lost(policy, failures, crashes, error, alone=True, losses=losses)
+            return _crashed(job, error) if was_alone else _lost(job, error, alone=True, losses=job.losses)
         case Abandoned(error, begun):
-            return _abandoned(policy, failures, crashes, alone, losses, error, begun)
+            return _abandoned(job, error, begun)
         case _:
             assert_never(ending)
 
 
-def _put_off(failures: int, crashes: int, delay: timedelta, alone: bool, losses: int = 0) -> Transition:
-    return Transition(AttemptState.RELEASED, JobState.QUEUED, failures, crashes, delay, alone, losses=losses)
+def _put_off(job: CountedJob, delay: timedelta, losses: int = 0) -> Transition:
+    counts = (job.failures, job.crashes)
+    return Transition(AttemptState.RELEASED, JobState.QUEUED, *counts, delay, job.alone, losses=losses)
 
 
-def _abandoned(
-    policy: Policy, failures: int, crashes: int, alone: bool, losses: int, error: str, begun: bool
-) -> Transition:
+def _abandoned(job: CountedJob, error: str, begun: bool) -> Transition:
     """Count a lost attempt.
 
     A job that had begun alone in its worker fails; one that had not begun there is not counted.
     """
-    if not is_exclusive(policy, losses):
-        return _lost(policy, failures, crashes, error, alone=alone, losses=losses + 1)
+    losses = job.losses + 1
+    if not is_exclusive(job.policy, job.losses):
+        return _lost(job, error, alone=job.alone, losses=losses)
     if not begun:
-        return _lost(policy, failures, crashes, error, alone=alone, losses=losses)
-    error = f"its worker died {losses + 1} times in a row while running it, the last time with no other job: {error}"
-    return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=clip(error), losses=losses + 1)
+        return _lost(job, error, alone=job.alone, losses=job.losses)
+    error = clip(f"its worker died {losses} times in a row while running it, the last time with no other job: {error}")
+    return Transition(AttemptState.LOST, JobState.FAILED, job.failures, job.crashes, error=error, losses=losses)
 
 
-def _failed(
-    policy: Policy,
-    failures: int,
-    crashes: int,
-    alone: bool,
-    attempt: AttemptState,
-    error: str,
-    fatal: bool,
-    after: timedelta | None,
-    rng: Random,
-) -> Transition:
-    """Count a failure, and retry after a delay or end the job as failed."""
-    error = clip(error)
-    failures += 1
-    delay = None if fatal else policy.retry.delay(failures, rng)
+def _failed(job: CountedJob, attempt: AttemptState, error: str, delay: timedelta | None) -> Transition:
+    """Count a failure, and retry after a delay; None ends the job as failed."""
+    counts = (job.failures + 1, job.crashes)
     if delay is None:
-        return Transition(attempt, JobState.FAILED, failures, crashes, error=error)
-    wait = delay if after is None else after
-    return Transition(attempt, JobState.QUEUED, failures, crashes, wait, alone, error=error)
+        return Transition(attempt, JobState.FAILED, *counts, error=clip(error))
+    return Transition(attempt, JobState.QUEUED, *counts, delay, job.alone, error=clip(error))
 
 
-def _crashed(policy: Policy, failures: int, crashes: int, error: str, losses: int) -> Transition:
+def _crashed(job: CountedJob, error: str) -> Transition:
     """Retry a job that crashed alone, or end it as failed if its crash budget is used up."""
-    if crashes >= CRASH_BUDGET or policy.on_lost == "fail":
+    crashes = job.crashes + 1
+    if crashes >= CRASH_BUDGET or job.policy.on_lost == "fail":
         error = f"crashed: {clip(error)} (crash {crashes} of {CRASH_BUDGET} while running alone)"
-        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=error)
-    again = (JobState.QUEUED, failures, crashes, timedelta(0), True)
-    return Transition(AttemptState.LOST, *again, error=clip(error), losses=losses)
+        return Transition(AttemptState.LOST, JobState.FAILED, job.failures, crashes, error=error)
+    again = (JobState.QUEUED, job.failures, crashes, timedelta(0), True)
+    return Transition(AttemptState.LOST, *again, error=clip(error), losses=job.losses)
 
 
-def _lost(policy: Policy, failures: int, crashes: int, error: str, *, alone: bool, losses: int) -> Transition:
+def _lost(job: CountedJob, error: str, *, alone: bool, losses: int) -> Transition:
     """Queue a job again after a lost attempt, or end it as failed if `on_lost` is "fail"."""
-    if policy.on_lost == "fail":
-        return Transition(AttemptState.LOST, JobState.FAILED, failures, crashes, error=clip(error), losses=losses)
-    again = (JobState.QUEUED, failures, crashes, timedelta(0), alone)
+    counts = (job.failures, job.crashes)
+    if job.policy.on_lost == "fail":
+        return Transition(AttemptState.LOST, JobState.FAILED, *counts, error=clip(error), losses=losses)
+    again = (JobState.QUEUED, *counts, timedelta(0), alone)
     return Transition(AttemptState.LOST, *again, error=clip(error), losses=losses)
 
 

@@ -43,7 +43,7 @@ class Reaper:
     def _outcome(self, one: OpenAttempt) -> Transition:
         """Return what becomes of a job whose attempt was abandoned."""
         ending = Abandoned(begun=one.begun)
-        return decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
+        return decide(one, ending, self._rng)
 
     def tick(self, now: float) -> float:
         """Reclaim one batch; return the seconds until the next."""

@@ -93,7 +93,7 @@ class Finisher:
             self._begun_once.append((job.job_id, job.claim))
         if job.occurrence is not None:
             self._runs.add(job.job_id)
-        transition = decide(job.policy, job.failures, job.crashes, job.alone, ending, self._rng, job.losses)
+        transition = decide(job, ending, self._rng)
         transition = self._retries.postponed(job.queue, transition, self._clock.monotonic())
         if job.job_limits is not None:
             self.breaker_reports.ended(job, transition.attempt)
@@ -137,7 +137,7 @@ class Finisher:
 
     def _released(self, one: OpenAttempt) -> Finish:
         ending = Released(begun=(one.job_id, one.claim) in self._begun_once)
-        transition = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
+        transition = decide(one, ending, self._rng)
         return Finish(one.job_id, one.attempt, one.claim, transition, 0, one.run, one.step)
 
     def clear(self) -> None:

@@ -59,7 +59,7 @@ def test_queues_show_how_many_workers_they_want(cli: Cli, shop: Shop) -> None:
     job = shop.add.enqueue(1)
     (claimed,) = store.claim_jobs(WorkerId("w"), ["default"], ["add"], 1).jobs
     eventually(lambda: store.now() - job.view.started_at > timedelta(seconds=1))
-    ending = decide(claimed.policy, 0, 0, False, Succeeded(b"null"), Random(0))
+    ending = decide(claimed, Succeeded(b"null"), Random(0))
     store.finish_attempts([Finish(claimed.job_id, claimed.attempt, claimed.claim, ending)])
     shop.add.enqueue_many([(1,)] * 900)
     (item,) = cli.json("queues")["items"]

@@ -116,7 +116,7 @@ def test_logs_follow_a_job_until_it_has_ended(cli: Cli, shop: Shop) -> None:
     job.cancel()
     eventually(lambda: store.cancel_requests(me.id))
     assert follower.is_alive()
-    end = decide(job.view.policy, 0, 0, False, Cancelled(), Random(1))
+    end = decide(job.view, Cancelled(), Random(1))
     store.finish_attempts([Finish(job.id, 1, claim, end)], [NewLog(job.id, claim, 2, "three\n")])
     follower.join(timeout=10)
     assert printed == ["one\ntwo\nthree\n"]

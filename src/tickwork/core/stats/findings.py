@@ -7,7 +7,7 @@ is wrong with it, since when, and where to look; it reports nothing that is as e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -32,7 +32,7 @@ MANY_HELD = 1000
 TITLE_LIMIT = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A problem to look at. `page` and `query` locate it in the web UI."""
 
@@ -104,7 +104,7 @@ class StoreFacts:
     gates: Sequence[HoldingLimit] = ()
     limits: Sequence[HoldingLimit] = ()
     breakers: Sequence[HoldingLimit] = ()
-    approvals: Sequence[PendingApproval] = field(default=())
+    approvals: Sequence[PendingApproval] = ()
     skew: timedelta = timedelta(0)
 
 
@@ -114,24 +114,24 @@ def judge(scene: StoreFacts) -> list[Finding]:
     return sorted(matters, key=lambda one: (SEVERITIES.index(one.severity), -one.count, one.kind, one.title))[:LIMIT]
 
 
-def _nobody_works(scene: StoreFacts) -> Iterator[Finding]:
+def _no_worker(scene: StoreFacts) -> Iterator[Finding]:
     """Report due jobs if no worker is running."""
     due = [one.view for one in scene.queues if one.view.due and not one.is_paused]
     if due and not any(worker.serves for worker in scene.workers):
-        count, since = sum(view.due for view in due), _first(view.oldest_due_at for view in due)
+        count = sum(view.due for view in due)
         yield Finding(
-            "no_worker",
-            "error",
-            f"no worker is running, and {_jobs(count)} {_are(count)} due",
-            "Start one: tickwork worker MODULE_OR_FILE",
-            count,
-            since,
-            "workers",
+            kind="no_worker",
+            severity="error",
+            title=f"no worker is running, and {_jobs(count)} {_are(count)} due",
+            detail="Start one: tickwork worker MODULE_OR_FILE",
+            count=count,
+            since=min((view.oldest_due_at for view in due if view.oldest_due_at is not None), default=None),
+            page="workers",
         )
 
 
 def _queues(scene: StoreFacts) -> Iterator[Finding]:
-    """Report queues that no worker serves, or whose jobs wait long. Without any worker, `_nobody_works` reports."""
+    """Report queues that no worker serves, or whose jobs wait long. Without any worker, `_no_worker` reports."""
     if not any(worker.serves for worker in scene.workers):
         return
     for view, workers, is_paused in scene.queues:
@@ -139,16 +139,26 @@ def _queues(scene: StoreFacts) -> Iterator[Finding]:
             continue  # jobs that a limit holds are not late
         waited = scene.now - view.oldest_due_at
         told = f"{_jobs(view.due)} {_are(view.due)} due, the oldest for {format_duration(waited)}"
-        query = f"state:queued queue:{_quoted(view.name)}"
+        late = Finding(
+            kind="queue_late",
+            severity="error" if waited >= VERY_LATE else "warning",
+            title=f"the queue {view.name} does not keep up",
+            detail=f"{told}. {workers} worker(s) serve it: start more, or look at what they are busy with.",
+            count=view.due,
+            since=view.oldest_due_at,
+            page="jobs",
+            query=f"state:queued queue:{_quoted(view.name)}",
+        )
         if not workers and waited >= UNSERVED:
-            title = f"no worker serves the queue {view.name}"
-            detail = f"{told}. Start a worker that does: tickwork worker -q {view.name}"
-            yield Finding("queue_unserved", "error", title, detail, view.due, view.oldest_due_at, "jobs", query)
+            yield replace(
+                late,
+                kind="queue_unserved",
+                severity="error",
+                title=f"no worker serves the queue {view.name}",
+                detail=f"{told}. Start a worker that does: tickwork worker -q {view.name}",
+            )
         elif waited >= LATE:
-            severity: Severity = "error" if waited >= VERY_LATE else "warning"
-            title = f"the queue {view.name} does not keep up"
-            detail = f"{told}. {workers} worker(s) serve it: start more, or look at what they are busy with."
-            yield Finding("queue_late", severity, title, detail, view.due, view.oldest_due_at, "jobs", query)
+            yield late
 
 
 def _workers(scene: StoreFacts) -> Iterator[Finding]:
@@ -156,31 +166,45 @@ def _workers(scene: StoreFacts) -> Iterator[Finding]:
     for worker in scene.workers:
         beat_at = worker.lease_until - scene.lease
         silent = format_duration(max(timedelta(0), scene.now - beat_at))
+        lost = Finding(
+            kind="worker_lost",
+            severity="warning",
+            title=f"worker {worker.name} was lost",
+            detail=f"It has been silent for {silent}; what it ran was queued again. Look at its host and its log.",
+            count=1,
+            since=beat_at,
+            page="workers",
+            query=worker.id,
+        )
         if worker.state == "lost":
-            title = f"worker {worker.name} was lost"
-            detail = f"It has been silent for {silent}; what it ran was queued again. Look at its host and its log."
-            yield Finding("worker_lost", "warning", title, detail, 1, beat_at, "workers", worker.id)
+            yield lost
         elif worker.state == "running" and scene.now - beat_at >= SILENT:
-            title = f"worker {worker.name} has been silent for {silent}"
-            detail = f"It holds {_jobs(worker.running)}, which others take over when its lease ends."
-            yield Finding(
-                "worker_silent", "warning", title, detail, max(1, worker.running), beat_at, "workers", worker.id
+            yield replace(
+                lost,
+                kind="worker_silent",
+                title=f"worker {worker.name} has been silent for {silent}",
+                detail=f"It holds {_jobs(worker.running)}, which others take over when its lease ends.",
+                count=max(1, worker.running),
             )
 
 
 def _failing(scene: StoreFacts) -> Iterator[Finding]:
     """Report tasks whose jobs fail now, and dags whose runs do."""
     for (name, is_run), found in _by_task(one for one in scene.failed if one.state == "failed").items():
-        since, while_ = found[-1].ended_at, format_duration(LATELY)
+        count, period = len(found), format_duration(LATELY)
+        title = f"task {name} fails: {_jobs(count)} in {period}"
         if is_run:
-            title = f"{_counted(len(found), 'run')} of the dag {name} failed in {while_}"
-            query = f"state:failed dag:{_quoted(name)}"
-            yield Finding("run_failed", "error", _cut(title), _top_error(found), len(found), since, "runs", query)
-        else:
-            severity: Severity = "error" if len(found) >= MANY_FAILED else "warning"
-            title = f"task {name} fails: {_jobs(len(found))} in {while_}"
-            query = f"state:failed task:{_quoted(name)}"
-            yield Finding("failing", severity, _cut(title), _top_error(found), len(found), since, "jobs", query)
+            title = f"{_counted(count, 'run')} of the dag {name} failed in {period}"
+        yield Finding(
+            kind="run_failed" if is_run else "failing",
+            severity="error" if is_run or count >= MANY_FAILED else "warning",
+            title=_cut(title),
+            detail=_top_error(found),
+            count=count,
+            since=found[-1].ended_at,
+            page="runs" if is_run else "jobs",
+            query=f"state:failed {'dag' if is_run else 'task'}:{_quoted(name)}",
+        )
 
 
 def _retrying(scene: StoreFacts) -> Iterator[Finding]:
@@ -188,19 +212,32 @@ def _retrying(scene: StoreFacts) -> Iterator[Finding]:
     tried = (one for one in scene.retried if one.state in ("failed", "timed_out", "lost"))
     for (task, _), found in _by_task(tried).items():
         jobs = len({one.id for one in found})
-        severity: Severity = "warning" if jobs >= MANY_FAILED else "info"
-        title = f"task {task}: {_jobs(jobs)} {'was' if jobs == 1 else 'were'} tried again in {format_duration(LATELY)}"
-        query = f"state:retrying task:{_quoted(task)}"
-        yield Finding("retrying", severity, _cut(title), _top_error(found), jobs, found[-1].ended_at, "jobs", query)
+        were = "was" if jobs == 1 else "were"
+        yield Finding(
+            kind="retrying",
+            severity="warning" if jobs >= MANY_FAILED else "info",
+            title=_cut(f"task {task}: {_jobs(jobs)} {were} tried again in {format_duration(LATELY)}"),
+            detail=_top_error(found),
+            count=jobs,
+            since=found[-1].ended_at,
+            page="jobs",
+            query=f"state:retrying task:{_quoted(task)}",
+        )
 
 
 def _dead(scene: StoreFacts) -> Iterator[Finding]:
     """Report dead letters."""
     if scene.dead:
         some = "; ".join(f"{count:,} of {task}: {error}" for task, error, count in scene.dead_causes[:3])
-        title = _counted(scene.dead, "dead letter")
-        detail = f"Redrive or discard them. The most frequent: {some}" if some else "Redrive or discard them."
-        yield Finding("dead", "warning", title, detail, scene.dead, scene.dead_since, "dead")
+        yield Finding(
+            kind="dead",
+            severity="warning",
+            title=_counted(scene.dead, "dead letter"),
+            detail=f"Redrive or discard them. The most frequent: {some}" if some else "Redrive or discard them.",
+            count=scene.dead,
+            since=scene.dead_since,
+            page="dead",
+        )
 
 
 def _schedules(scene: StoreFacts) -> Iterator[Finding]:
@@ -208,70 +245,109 @@ def _schedules(scene: StoreFacts) -> Iterator[Finding]:
     for one in scene.late_schedules:
         late = scene.now - one.since
         if late >= OVERDUE:
-            severity: Severity = "error" if late >= LATE else "warning"
-            title = f"schedule {one.name} is late by {format_duration(late)}"
-            detail = "No scheduler has read it. Every worker and server fires schedules: is one running?"
-            yield Finding("schedule_late", severity, _cut(title), detail, 1, one.since, "schedules", one.name)
+            yield Finding(
+                kind="schedule_late",
+                severity="error" if late >= LATE else "warning",
+                title=_cut(f"schedule {one.name} is late by {format_duration(late)}"),
+                detail="No scheduler has read it. Every worker and server fires schedules: is one running?",
+                count=1,
+                since=one.since,
+                page="schedules",
+                query=one.name,
+            )
     for one in scene.paused_schedules:
         told = " ".join(part for part in (f"by {one.by}" if one.by else "", f"({one.why})" if one.why else "") if part)
-        detail = f"It was paused {told}".rstrip() + " and starts nothing until it is resumed."
         yield Finding(
-            "schedule_paused",
-            "info",
-            _cut(f"schedule {one.name} is paused"),
-            detail,
-            1,
-            one.since,
-            "schedules",
-            one.name,
+            kind="schedule_paused",
+            severity="info",
+            title=_cut(f"schedule {one.name} is paused"),
+            detail=f"It was paused {told}".rstrip() + " and starts nothing until it is resumed.",
+            count=1,
+            since=one.since,
+            page="schedules",
+            query=one.name,
         )
 
 
-def _flow(scene: StoreFacts) -> Iterator[Finding]:
+def _limits(scene: StoreFacts) -> Iterator[Finding]:
     """Report gates, open breakers, and limits that hold many jobs."""
     for one in scene.gates:
-        title = f"the gate {one.name} is in force"
-        detail = f"{one.said} It holds {_jobs(one.held)}."
-        yield Finding("gate", "info", _cut(title), detail, one.held, one.since, "gates", one.name)
+        yield Finding(
+            kind="gate",
+            severity="info",
+            title=_cut(f"the gate {one.name} is in force"),
+            detail=f"{one.said} It holds {_jobs(one.held)}.",
+            count=one.held,
+            since=one.since,
+            page="gates",
+            query=one.name,
+        )
     for one in scene.breakers:
         if one.held:
-            title = f"the breaker {one.name} is open and holds {_jobs(one.held)}"
-            detail = f"{one.said}. When its pause is over one job tries whether it works again."
-            yield Finding("breaker", "error", _cut(title), detail, one.held, one.since, "limits", one.name)
+            yield Finding(
+                kind="breaker",
+                severity="error",
+                title=_cut(f"the breaker {one.name} is open and holds {_jobs(one.held)}"),
+                detail=f"{one.said}. When its pause is over one job tries whether it works again.",
+                count=one.held,
+                since=one.since,
+                page="limits",
+                query=one.name,
+            )
     for one in scene.limits:
         if one.held >= MANY_HELD:
-            title = f"the limit {one.name} holds {_jobs(one.held)}"
-            detail = f"It lets through {one.said}. Raise it if what it protects can take more."
-            yield Finding("limit", "warning", _cut(title), detail, one.held, one.since, "limits", one.name)
+            yield Finding(
+                kind="limit",
+                severity="warning",
+                title=_cut(f"the limit {one.name} holds {_jobs(one.held)}"),
+                detail=f"It lets through {one.said}. Raise it if what it protects can take more.",
+                count=one.held,
+                since=one.since,
+                page="limits",
+                query=one.name,
+            )
 
 
 def _approvals(scene: StoreFacts) -> Iterator[Finding]:
     """Report steps that wait for approval."""
     for one in scene.approvals:
-        title = f"step {one.step} of a run of {one.dag} waits for approval"
         asks = "" if one.text is None else f"{_cut(one.text)} "
-        detail = f"{asks}Approve it, or reject it: tickwork runs approve {one.run_id} {one.step}"
-        yield Finding("approval", "info", _cut(title), detail, 1, one.since, "runs", one.run_id)
+        yield Finding(
+            kind="approval",
+            severity="info",
+            title=_cut(f"step {one.step} of a run of {one.dag} waits for approval"),
+            detail=f"{asks}Approve it, or reject it: tickwork runs approve {one.run_id} {one.step}",
+            count=1,
+            since=one.since,
+            page="runs",
+            query=one.run_id,
+        )
 
 
 def _clock(scene: StoreFacts) -> Iterator[Finding]:
     """Report a difference between the server's clock and the store's."""
     if abs(scene.skew) >= SKEWED:
         way = "ahead of" if scene.skew > timedelta(0) else "behind"
-        title = f"the clock of this server is {format_duration(abs(scene.skew))} {way} the store's"
-        detail = "Schedules and leases follow the store's clock; ids and logs do not. Set the clock by NTP."
-        yield Finding("clock", "warning", title, detail, 1, None, "settings")
+        yield Finding(
+            kind="clock",
+            severity="warning",
+            title=f"the clock of this server is {format_duration(abs(scene.skew))} {way} the store's",
+            detail="Schedules and leases follow the store's clock; ids and logs do not. Set the clock by NTP.",
+            count=1,
+            since=None,
+            page="settings",
+        )
 
 
 _JUDGES: tuple[Callable[[StoreFacts], Iterator[Finding]], ...] = (
-    _nobody_works,
+    _no_worker,
     _queues,
     _workers,
     _failing,
     _retrying,
     _dead,
     _schedules,
-    _flow,
+    _limits,
     _approvals,
     _clock,
 )
@@ -292,10 +368,6 @@ def _top_error(troubles: Sequence[FailedEnd]) -> str:
         counts[error] = counts.get(error, 0) + 1
     error, count = max(counts.items(), key=lambda item: (item[1], item[0]))
     return _cut(f"{error or 'without an error'} ({count:,} of {len(troubles):,})")
-
-
-def _first(instants: Iterator[datetime | None]) -> datetime | None:
-    return min((one for one in instants if one is not None), default=None)
 
 
 def _quoted(name: str) -> str:

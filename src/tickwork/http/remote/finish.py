@@ -47,7 +47,7 @@ class RemoteFinisher:
         `worker` is the attempt's own lease, which ends with it.
         """
         with self._lock:
-            outcome = decide(one.policy, one.failures, one.crashes, one.alone, ending, self._rng, one.losses)
+            outcome = decide(one, ending, self._rng)
             outcome = self._retries.postponed(one.queue, outcome, self._clock.monotonic())
         finish = Finish(one.job_id, one.attempt, one.claim, outcome, 0, one.run, one.step, one.policy.produce)
         if not self._store.finish_attempts([finish]):

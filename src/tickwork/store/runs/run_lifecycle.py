@@ -22,7 +22,7 @@ from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.dag.step_inputs import NO_RESULTS, OF_RUN, StepResults, decode_holes, fill, read, value_of, wanted_by
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import JobState, NewJob
-from tickwork.core.outcome import Cancelled, Failed, Succeeded, decide
+from tickwork.core.outcome import Cancelled, Failed, JobCounts, Succeeded, decide
 from tickwork.core.why import gist
 from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
 from tickwork.store.attempts import Finish
@@ -261,7 +261,7 @@ def _end_of(run_tx: RunTx, going: LiveRun, move: Advance) -> Finish:
         ending = Failed(f"{_count(run.failed, 'step')} failed.\n" + "\n".join(told) + more)
     else:
         ending = _succeeded(run_tx, going, move)
-    transition = decide(going.policy, going.failures, 0, False, ending, Random(run.id))
+    transition = decide(JobCounts(going.policy, going.failures), ending, Random(run.id))
     return Finish(JobId(run.id), going.attempt, going.claim, transition)
 
 

@@ -21,9 +21,8 @@ from tickwork.context import CurrentJob, LazyTransaction, set_current, set_curre
 from tickwork.core.arguments.payload import RESULT_LIMIT, storable
 from tickwork.core.blob_ref import MARK
 from tickwork.core.ids import JobId
-from tickwork.core.job import Policy
 from tickwork.core.job_options import matches
-from tickwork.core.outcome import Succeeded, clip, decide
+from tickwork.core.outcome import JobCounts, Succeeded, clip, decide
 from tickwork.core.text.duration import parse_duration
 from tickwork.store.attempts import Finish
 from tickwork.store.base import Store
@@ -90,7 +89,7 @@ class HandlerCalls:
             set_current(CurrentJob(attempt, transaction))
             result = _encoded(attempt, task, task.function(transaction, *args, **kwargs))
             result = self._keep(attempt, result)
-            outcome = decide(Policy(), 0, 0, False, Succeeded(result), _NO_CHANCE)
+            outcome = decide(JobCounts(), Succeeded(result), _NO_CHANCE)
             given, waited_us = attempt.given, round(attempt.waited_s() * 1e6)
             about = (waited_us, given.run, given.step, given.produce, attempt.reported)
             finish = Finish(JobId(attempt.job_id), attempt.number, attempt.claim, outcome, *about)
