@@ -10,39 +10,35 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from random import Random
-from typing import Any, TypeVar, overload
+from typing import Any
 
 import msgspec
 
 from tickwork.api.async_twins import twin
-from tickwork.api.client import PAGE, Client, Job
+from tickwork.api.client import Client, Job
+from tickwork.api.job_calls import JobCalls
 from tickwork.api.limits import LimitCalls
 from tickwork.api.notifications import Notifications
-from tickwork.api.paging import Page, Pages
-from tickwork.api.runs import Run
 from tickwork.api.schedule_rules import Calendar, Rule, read_rule
 from tickwork.api.schedules import Schedule, Schedules
 from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.arguments.stored_signature import StoredSignature
-from tickwork.core.bulk_operation import BulkChange, BulkOperation
-from tickwork.core.ids import JobId
-from tickwork.core.job import JobFilter, JobState, TaskDefinition, WorkerView
-from tickwork.core.job_options import Options, calendar_name, read_option, task_name
+from tickwork.core.job import TaskDefinition, WorkerView
+from tickwork.core.job_options import Options, calendar_name, task_name
 from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.core.placement import read_offer
 from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec
 from tickwork.core.text.duration import parse_duration
 from tickwork.core.text.mask_url import masked
 from tickwork.core.workers.autoscale import QueueLoad
-from tickwork.dag import Dag, DagRegistry
-from tickwork.dag_builder.steps import NO_STEP
+from tickwork.dag import Dag
 from tickwork.errors import InvalidInput
+from tickwork.registry import AppRegistry
 from tickwork.security.vault import Vault
 from tickwork.services.start_services import Nudge
 from tickwork.store.base import PoolSizes, Store
@@ -100,10 +96,7 @@ def open_store(
     )
 
 
-AnyJob = TypeVar("AnyJob", bound=Job)
-
-
-class Tickwork(LimitCalls, DagRegistry):
+class Tickwork(LimitCalls, JobCalls, AppRegistry):
     """An app: its tasks, and the store that holds their jobs.
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
@@ -204,7 +197,7 @@ class Tickwork(LimitCalls, DagRegistry):
 
     def named(self, task: str | Task[Any, Any] | Dag[Any, Any]) -> Enqueues[Any, Any]:
         """Return a task by name, imported here or not, ready for `.options(...)` and `.enqueue(...)`."""
-        name = task_name(_name(task))
+        name = task_name(task if isinstance(task, str) else task.name)
         known = self.tasks.get(name) or self.dags.get(name)
         return known if known is not None else _by_name(self, name, self.store.reads.task_definition(name))
 
@@ -216,51 +209,6 @@ class Tickwork(LimitCalls, DagRegistry):
         """
         return self.named(task).broadcast(*args, **kwargs)
 
-    def job(self, id: str | Job | None = None, *, key: str | None = None) -> Job | None:
-        """Return the job with this id, or the job that holds (else last held) this key. None: there is none."""
-        return self.client.job(None if id is None else _job_id(id), key=key)
-
-    def run(self, id: str) -> Run | None:
-        """Return the dag run with this id; None if there is none."""
-        found = self.client.job(id)
-        return Run(self.client, found.id, found.seen) if found is not None and found.seen.version is not None else None
-
-    @overload
-    def runs(
-        self, /, dag: str | Dag[Any, Any] | None = None, *, limit: None = None, cursor: str | None = None, **which: Any
-    ) -> Pages[Run]: ...
-
-    @overload
-    def runs(
-        self, /, dag: str | Dag[Any, Any] | None = None, *, limit: int, cursor: str | None = None, **which: Any
-    ) -> Page[Run]: ...
-
-    def runs(
-        self,
-        /,
-        dag: str | Dag[Any, Any] | None = None,
-        *,
-        limit: int | None = None,
-        cursor: str | None = None,
-        **which: Any,
-    ) -> Pages[Run] | Page[Run]:
-        """Return the runs of a dag, or of all dags, newest first. `state=`, `key=` and the like filter as for jobs.
-
-        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the next cursor.
-        """
-        read = self._reads_runs(dag, which)
-        return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
-
-    def _reads_runs(self, dag: str | Dag[Any, Any] | None, which: dict[str, Any]) -> Callable[..., Page[Run]]:
-        """Return a function that reads one page of matching runs."""
-        wanted = replace(_filter(which if dag is None else {**which, "task": dag}), runs=True)
-
-        def read(limit: int, cursor: str | None) -> Page[Run]:
-            page = self.client.jobs(wanted, limit, cursor)
-            return Page([Run(self.client, job.id, job.seen) for job in page], page.next_cursor)
-
-        return read
-
     def dag_versions(self, name: str | None = None) -> list[DagView]:
         """Return the newest version of every stored dag, by name; or all versions of one dag, newest first."""
         return self.store.dags.list_dags(name)
@@ -269,36 +217,6 @@ class Tickwork(LimitCalls, DagRegistry):
         """Return the assets that tasks and dags with `produce=` have updated: when, and by which job."""
         return self.store.dags.list_assets()
 
-    @overload
-    def jobs(self, /, *, limit: None = None, cursor: str | None = None, **which: Any) -> Pages[Job]: ...
-
-    @overload
-    def jobs(self, /, *, limit: int, cursor: str | None = None, **which: Any) -> Page[Job]: ...
-
-    def jobs(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Pages[Job] | Page[Job]:
-        """Return the jobs, newest first: state=, task=, queue=, key=, label=, creator=, error=, since= ...
-
-        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the next cursor.
-        """
-        read = partial(self.client.jobs, _filter(which))
-        return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
-
-    def cancel(self, job: str | Job | None = None, /, **which: Any) -> int:
-        """Cancel one job, or all matching jobs that have not ended; return how many."""
-        return self.client.cancel(_some(job, which))
-
-    def redrive(self, job: str | Job | None = None, /, *, rate: str | None = None, **which: Any) -> int:
-        """Queue dead letters again, all or the matching ones; return how many. `rate="50/s"` spreads them over time."""
-        return self.client.redrive(replace(_filter(_with_id(job, which)), dead=True), rate)
-
-    def discard(self, job: str | Job | None = None, /, **which: Any) -> int:
-        """Remove failed jobs from the dead letters; return how many."""
-        return self.client.discard(replace(_some(job, which), dead=True))
-
-    def begin(self, change: BulkChange, by: str) -> BulkOperation:
-        """Start a bulk operation, which the services of any worker or server carry out page by page."""
-        return self.store.operations.put_operation(self._ids.new_id(), change, by)
-
     def connection(self) -> AbstractContextManager[Any]:
         """Open your own transaction on the store: pass it as `tx=`.
 
@@ -306,36 +224,9 @@ class Tickwork(LimitCalls, DagRegistry):
         """
         return self.store.connection()
 
-    async def jobs_async(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Page[Job]:
-        """Return the jobs, as `jobs` does; without `limit`, all are read.
-
-        `async for` over `jobs()` reads page by page.
-        """
-        return await asyncio.to_thread(_read, partial(self.client.jobs, _filter(which)), limit, cursor)
-
-    async def runs_async(
-        self,
-        /,
-        dag: str | Dag[Any, Any] | None = None,
-        *,
-        limit: int | None = None,
-        cursor: str | None = None,
-        **which: Any,
-    ) -> Page[Run]:
-        """Return the runs, as `runs` does; without `limit`, all are read.
-
-        `async for` over `runs()` reads page by page.
-        """
-        return await asyncio.to_thread(_read, self._reads_runs(dag, which), limit, cursor)
-
     broadcast_async = twin(broadcast)
-    job_async = twin(job)
-    run_async = twin(run)
     dag_versions_async = twin(dag_versions)
     assets_async = twin(assets)
-    cancel_async = twin(cancel)
-    redrive_async = twin(redrive)
-    discard_async = twin(discard)
 
     # -- schedules
 
@@ -500,75 +391,9 @@ def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enq
     )
     signature = StoredSignature(definition)
     version = None if definition is None or definition.version is None else definition.version
-    about = (lambda: signature, Options.of_task(name, definition), lambda: task_limits, NO_STEP)
-    return Enqueues(app, name, *about, None if version is None else lambda: version)
-
-
-def _name(task: str | Enqueues[Any, Any]) -> str:
-    return task if isinstance(task, str) else task.name
+    about = (lambda: signature, Options.of_task(name, definition), lambda: task_limits)
+    return Enqueues(app, name, *about, version=None if version is None else lambda: version)
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
-
-
-def _job_id(job: str | Job) -> str:
-    return job.id if isinstance(job, Job) else job
-
-
-def _with_id(job: str | Job | None, which: dict[str, Any]) -> dict[str, Any]:
-    return which if job is None else {**which, "id": _job_id(job)}
-
-
-def _some(job: str | Job | None, which: dict[str, Any]) -> JobFilter:
-    """Return a filter for the given jobs. Raises InvalidInput for a filter that would match all jobs."""
-    which = _with_id(job, which)
-    if not which:
-        raise InvalidInput("say which jobs: an id, key=, task=, queue=, collection=, label=, creator= or state=.")
-    return _filter(which)
-
-
-_FILTERS = (
-    *("id", "ids", "state", "task", "queue", "key", "collection", "label", "parent", "creator", "error", "since"),
-    "until",
-)
-
-
-def _filter(which: dict[str, Any]) -> JobFilter:
-    """Check a filter given as keyword arguments. Raises InvalidInput and InvalidOption."""
-    unknown = [name for name in which if name not in _FILTERS]
-    if unknown:
-        raise InvalidInput(f"jobs cannot be chosen by {unknown[0]!r}; they can by {', '.join(_FILTERS)}.")
-    chosen = dict(which)
-    if "id" in chosen:
-        chosen["ids"] = [chosen.pop("id")]
-    if chosen.get("ids") is not None:
-        chosen["ids"] = tuple(JobId(_job_id(one)) for one in chosen["ids"])
-    if chosen.get("task") is not None:
-        chosen["task"] = task_name(_name(chosen["task"]))
-    for text in ("label", "creator"):
-        if chosen.get(text) is not None:
-            (chosen[text],) = read_option("labels", [chosen[text]])
-    for option in ("queue", "key", "collection", "parent"):
-        if option in chosen:
-            chosen[option] = read_option(option, chosen[option])
-    if chosen.get("state") is not None:
-        chosen["state"] = _state(chosen["state"])
-    for instant in ("since", "until"):
-        if chosen.get(instant) is not None:
-            chosen[instant] = read_option("at", chosen[instant])
-    return JobFilter(**chosen)
-
-
-def _read(read: Callable[..., Page[AnyJob]], limit: int | None, cursor: str | None) -> Page[AnyJob]:
-    """Return one page of a list, or without a limit all of it."""
-    if limit is not None:
-        return read(limit, cursor)
-    return Page(Pages(partial(read, PAGE), cursor).load(), None)
-
-
-def _state(name: str) -> JobState:
-    try:
-        return JobState(name)
-    except ValueError:
-        raise InvalidInput(f"there is no state {name!r}; the states are {', '.join(JobState)}.") from None

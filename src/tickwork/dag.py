@@ -1,4 +1,4 @@
-"""The `@app.dag` decorator: trace a function into a graph of steps, store the dag, and enqueue its runs.
+"""Dags: trace a function into a graph of steps, store the dag, and enqueue its runs.
 
 A dag's function is called once, at first use, with references for its parameters; each task that it calls becomes a
 step. A run of the dag is a job of its own, whose arguments are the parameters. Nothing here runs steps.
@@ -7,30 +7,27 @@ step. A run of the dag is a job of its own, whose arguments are the parameters. 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property, update_wrapper
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 import msgspec
 
-from tickwork.api.schedule_rules import Rule
 from tickwork.core.arguments import payload
 from tickwork.core.arguments.signature import Signature
-from tickwork.core.arguments.type_hints import inspect_signature, parameter_names
+from tickwork.core.arguments.type_hints import inspect_signature
 from tickwork.core.dag.graph import Graph, JsonTemplate, Param
 from tickwork.core.dag.validate import checked
-from tickwork.core.job_options import Options, task_name
-from tickwork.core.limits.limits import Bound
-from tickwork.core.limits.task_limits import NO_LIMITS, TaskLimits, read_task_limits, split_limits
-from tickwork.core.schedule.spec import split_policies
+from tickwork.core.job_options import Options
+from tickwork.core.limits.task_limits import TaskLimits
 from tickwork.dag_builder.references import Reference
-from tickwork.dag_builder.steps import NO_STEP, DagRef, StepOptions, StepRef, asset_names, run_template, split_step
+from tickwork.dag_builder.steps import DagRef, StepOptions, StepRef, run_template, split_step
 from tickwork.dag_builder.task_calls import PlaceholderExtractor, encode_known
 from tickwork.dag_builder.trace import Trace, current_trace
-from tickwork.errors import InvalidDag, InvalidOption
+from tickwork.errors import InvalidDag
 from tickwork.store.base import Store
-from tickwork.task import Enqueues, Task, TaskRegistry, declared_spec, origin_of, with_queue_limits
+from tickwork.task import Enqueues, TaskRegistry, with_queue_limits
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -70,7 +67,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         on: tuple[tuple[str, ...], ...] = (),
         produce: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(registry, name, lambda: self.signature, options, lambda: self.task_limits, NO_STEP, self.put)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.task_limits, version=self.put)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -99,7 +96,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
     def _checked(self) -> Graph:
         return checked(self.trace())
 
-    def forget(self) -> None:
+    def forget_limits(self) -> None:
         """Discard the traced graph after limits of queues were declared: its steps are stamped with those limits."""
         self.__dict__.pop("task_limits", None)
         self.__dict__.pop("_checked", None)
@@ -171,9 +168,8 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
 
     def _with(self, options: Options, step: StepOptions) -> Dag[Arguments, Result]:
         other = copy(self)
-        Enqueues.__init__(
-            other, self._registry, self.name, self._signature, options, self._task_limits, step, self._version
-        )
+        about = (self._registry, self.name, self._signature, options, self._task_limits)
+        Enqueues.__init__(other, *about, step=step, version=self._version)
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -204,127 +200,3 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
     def until(self, *, every: Any, timeout: Any = None) -> NoReturn:
         """Raise InvalidDag: only a task can be a sensor."""
         raise InvalidDag(f"dag {self.name!r} is no sensor. Use until(...) on a task, or loop({self.name}, ...).")
-
-
-class DagRegistry(TaskRegistry):
-    """The tasks and the dags of an app, by name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dags: dict[str, Dag[Any, Any]] = {}
-
-    @overload
-    def dag(self, function: Callable[Arguments, Result], /) -> Dag[Arguments, Result]: ...
-
-    @overload
-    def dag(
-        self,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        on: Any = None,
-        produce: Any = None,
-        schedule: Rule | str | None = None,
-        **options: Any,
-    ) -> Callable[[Callable[Arguments, Result]], Dag[Arguments, Result]]: ...
-
-    def dag(
-        self,
-        function: Callable[..., Any] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        on: Any = None,
-        produce: Any = None,
-        schedule: Rule | str | None = None,
-        **options: Any,
-    ) -> Any:
-        """Make a function a dag: `@app.dag` or `@app.dag(name="nightly", priority="low")`.
-
-        The function defines the steps and their order: inside of it, calling a task adds a step. It is called when the
-        dag is first used, not here. Options and limits apply to its runs, as the options of a task apply to its jobs; a
-        run is not retried unless `retries=` is given. `description` is by default the first line of its docstring.
-        `schedule` is a rule that starts it, with policies as further arguments, as for a task. `on="asset"` starts a
-        run when the asset was updated, `on=["a", "b"]` when any of several was, `on=[("a", "b")]` when both were;
-        `produce="asset"` is what a run updates.
-        """
-
-        def register(function: Callable[..., Any]) -> Dag[Any, Any]:
-            if isinstance(function, Enqueues):
-                raise InvalidOption(f"{function.name!r} is a task or a dag already. A dag is made of a plain function.")
-            policies, rest = split_policies(options)
-            paused = rest.pop("paused", None)
-            said, rest = split_limits(rest)
-            called = task_name(function.__name__ if name is None else name)
-            given = Options().updated({"retries": 0, **rest})
-            task_limits = NO_LIMITS
-            if "sticky" in said:
-                raise InvalidOption(f"a run of dag {called!r} runs nowhere itself: say sticky= of the tasks in it.")
-            if said:
-                task_limits = read_task_limits(called, parameter_names(function), said)
-                given.refuse_beside(called, task_limits.merging)
-                self._own_limits(f"dag {called!r}", task_limits.limits)
-            made: Dag[Any, Any] = Dag(
-                self,
-                function,
-                called,
-                given,
-                task_limits,
-                description=_first_line(function) if description is None else description,
-                on=_on(on),
-                produce=NO_STEP.updated({"produce": produce}).produce,
-            )
-            spec = declared_spec(called, schedule, {**policies, "paused": paused}, "dag")
-            self._add_dag(made)
-            self._declare(called, spec)
-            return made
-
-        return register if function is None else register(function)
-
-    def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
-        """Declare limits for all jobs that this app enqueues into a queue.
-
-        `app.queue("mail", limits=[concurrency(5)])`. As soon as a worker has reported them to the store, they apply to
-        all jobs of its tasks, whichever program makes them. Raises InvalidOption.
-        """
-        super().queue(name, limits=limits)
-        for dag in self.dags.values():
-            dag.forget()
-
-    def _add_dag(self, dag: Dag[Any, Any]) -> Dag[Any, Any]:
-        """Register a dag. Raises InvalidOption if another function has its name."""
-        self._refuse_twin(dag.name, dag.function, {**self.tasks, **self.dags})
-        self.dags[dag.name] = dag
-        return dag
-
-    def _scheduled(self, name: str) -> Enqueues[Any, Any]:
-        return self.dags[name] if name in self.dags else super()._scheduled(name)
-
-    def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
-        self._refuse_twin(task.name, task.function, self.dags)
-        return super()._add(task)
-
-    @staticmethod
-    def _refuse_twin(name: str, function: Callable[..., Any], others: Mapping[str, Any]) -> None:
-        """Raise InvalidOption if another function is registered under the same name."""
-        other = others.get(name)
-        if other is not None and origin_of(other.function) != origin_of(function):
-            raise InvalidOption(
-                f"two tasks or dags are named {name!r}: {origin_of(other.function)} and {origin_of(function)}. "
-                f'Give one of them another: @app.dag(name="...").'
-            )
-
-
-def _first_line(function: Callable[..., Any]) -> str:
-    return (inspect.getdoc(function) or "").partition("\n")[0]
-
-
-def _on(value: Any) -> tuple[tuple[str, ...], ...]:
-    """Read `on`: for each entry the assets that start a run together. Raises InvalidOption."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (asset_names("on", value),)
-    if not isinstance(value, list):
-        raise InvalidOption('on is an asset, a list of any of which one starts a run, or of ("all", "of") them.')
-    return tuple(asset_names("on", one) for one in value)

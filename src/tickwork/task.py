@@ -1,9 +1,8 @@
-"""The `@app.task` decorator: tasks with their options and limits, and the calls that enqueue their jobs."""
+"""Tasks with their options and limits, and the calls that enqueue their jobs."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,34 +10,27 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import msgspec
 
 from tickwork.api.async_twins import twin
 from tickwork.api.client import Client, Job
 from tickwork.api.runs import Run
-from tickwork.api.schedule_rules import Rule, read_rule
 from tickwork.clock import SystemClock
 from tickwork.config import Settings
 from tickwork.context import current_creator, current_or_none
 from tickwork.core.arguments import payload
 from tickwork.core.arguments.signature import Signature
-from tickwork.core.arguments.type_hints import check_batch_handler, parameter_names
 from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob, TaskDefinition
-from tickwork.core.job_options import DEFAULT_QUEUE, Options, read_option, task_name
+from tickwork.core.job_options import DEFAULT_QUEUE, Options
 from tickwork.core.job_stamper import JobStamper
-from tickwork.core.limits.limits import AnyLimit, Bound, Shared, read_limits
+from tickwork.core.limits.limits import AnyLimit
 from tickwork.core.limits.task_limits import (
-    NO_LIMITS,
     TaskLimits,
-    bare,
     encode_task_limits,
-    read_task_limits,
-    split_limits,
 )
-from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec, split_policies
 from tickwork.core.workers.batch import Batch
 from tickwork.core.workers.broadcast import EXPIRES, addressed, addressees
 from tickwork.dag_builder.steps import NO_STEP, StepOptions, split_step, step_template
@@ -52,7 +44,6 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 Rows = Iterable[Sequence[Any] | Mapping[str, Any]]  # arguments of jobs, by position or by name
-POOLS = ("thread", "async", "process")
 
 
 class Enqueues(Traceable, Generic[Arguments, Result]):
@@ -65,6 +56,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         signature: Callable[[], ArgumentEncoder],
         options: Options,
         task_limits: Callable[[], TaskLimits],
+        *,
         step: StepOptions = NO_STEP,
         version: Callable[[], int | None] | None = None,
     ) -> None:
@@ -107,7 +99,8 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._with(defaults, replace(self.step, again_every=wait))
 
     def _with(self, options: Options, step: StepOptions) -> Enqueues[Arguments, Result]:
-        return Enqueues(self._registry, self.name, self._signature, options, self._task_limits, step, self._version)
+        about = (self._registry, self.name, self._signature)
+        return Enqueues(*about, options, self._task_limits, step=step, version=self._version)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inside of a dag: add a step, and return a reference to its result."""
@@ -228,8 +221,10 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         """Return the stamper that adds limits to jobs, rebuilt when the declarations of the app have changed."""
         task_limits = self._task_limits()
         if task_limits is not self._stamped[0]:
-            if said := self.step.said:
-                raise InvalidOption(f"{said} is for a step of a dag, and a job of {self.name!r} is none. Leave it out.")
+            if option := self.step.said:
+                raise InvalidOption(
+                    f"{option} is an option of a step of a dag, and a job of {self.name!r} is not a step. Leave it out."
+                )
             self._stamped = (task_limits, self.defaults.stamp(self.name, task_limits))
         return self._stamped[1]
 
@@ -255,12 +250,13 @@ class Task(Enqueues[Arguments, Result]):
         name: str,
         options: Options,
         declared: TaskLimits,
+        *,
         pool: str,
         transactional: bool,
         batch: Batch | None = None,
         step: StepOptions = NO_STEP,
     ) -> None:
-        super().__init__(registry, name, lambda: self.signature, options, lambda: self.task_limits, step)
+        super().__init__(registry, name, lambda: self.signature, options, lambda: self.task_limits, step=step)
         update_wrapper(self, function)
         self.function = function
         self.declared = declared
@@ -323,15 +319,13 @@ def ids_from(maker: IdMaker) -> Iterator[None]:
 
 
 class TaskRegistry:
-    """The tasks of an app, by name. A subclass adds the store."""
+    """The tasks of an app, by name, and what their jobs are made with. A subclass adds the store."""
 
     settings: Settings
 
     def __init__(self) -> None:
         self._ids = IdMaker(lambda: SystemClock().wall_us() // 1000, secrets.randbits)
         self.tasks: dict[str, Task[Any, Any]] = {}
-        self._declared: dict[str, ScheduleSpec] = {}
-        self._bounds: dict[str, tuple[str, Bound]] = {}  # limits by name, with the owner that declared them last
         self.queue_limits: dict[str, tuple[AnyLimit, ...]] = {}
 
     @property
@@ -343,147 +337,6 @@ class TaskRegistry:
     def client(self) -> Client:
         """The job client of that store."""
         raise NotImplementedError
-
-    @overload
-    def task(self, function: Callable[Arguments, Result], /) -> Task[Arguments, Result]: ...
-
-    @overload
-    def task(
-        self, *, batch: Batch, name: str | None = None, pool: str | None = None, **options: Any
-    ) -> Callable[[Callable[[list[Item]], Result]], BatchTask[Item, Result]]: ...
-
-    @overload
-    def task(
-        self,
-        *,
-        name: str | None = None,
-        pool: str | None = None,
-        transactional: bool = False,
-        schedule: Rule | str | None = None,
-        **options: Any,
-    ) -> Callable[[Callable[Arguments, Result]], Task[Arguments, Result]]: ...
-
-    def task(
-        self,
-        function: Callable[..., Any] | None = None,
-        *,
-        name: str | None = None,
-        pool: str | None = None,
-        transactional: bool = False,
-        batch: Batch | None = None,
-        schedule: Rule | str | None = None,
-        **options: Any,
-    ) -> Any:
-        """Make a function a task: `@app.task` or `@app.task(retries=5, queue="mail")`.
-
-        `pool` is where it runs: "thread" (the default for plain functions), "async" (the default for async functions)
-        or "process" (CPU-bound: a separate process). `transactional` passes it a connection as its first argument,
-        whose writes commit together with the job's end. `schedule` is a rule that starts it, without arguments;
-        policies are further arguments: `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
-
-        `batch=batch(max=100, wait="500ms")` calls it with a list of the arguments of up to `max` jobs at once: its only
-        parameter is `items: list[T]`, and `enqueue(item)` takes one T. It returns None, or a list with the result of
-        each job in the same order, in which an exception is the failure of that job; an exception that it raises fails
-        all jobs.
-
-        Limits of its jobs: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (a limit declared
-        elsewhere, or several), `sequence="account"` (one job at a time for each account, in order; with
-        `sequence("account", on_retry="pass")` others may pass a job that waits for a retry), `breaker=breaker()`.
-        Placement: `sticky="account"` (jobs of one account on the same worker, where possible). Merging of calls:
-        `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`. The last call of a debounced task runs,
-        also if it comes while the job of an earlier call runs. `produce="asset"` is the asset that a success updates.
-        """
-
-        def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            policies, rest = split_policies(options)
-            paused = rest.pop("paused", None)
-            said, rest = split_limits(rest)
-            step = NO_STEP.updated({"produce": rest.pop("produce", None)})
-            given = Options().updated(rest)
-            called = task_name(function.__name__ if name is None else name)
-            declared = declared_spec(called, schedule, {**policies, "paused": paused})
-            task_limits = NO_LIMITS
-            if said:
-                task_limits = read_task_limits(called, parameter_names(function, skip_first=transactional), said)
-                given.refuse_beside(called, task_limits.merging)
-                self._own_limits(f"task {called!r}", task_limits.limits)
-            where = _pool(function, pool, transactional)
-            if batch is not None:
-                _check_batch(function, batch, where, transactional)
-            kind: Any = Task if batch is None else BatchTask
-            made = self._add(kind(self, function, called, given, task_limits, where, transactional, batch, step))
-            self._declare(called, declared)
-            return made
-
-        return register if function is None else register(function)
-
-    def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
-        """Declare limits for all jobs that this app enqueues into a queue.
-
-        `app.queue("mail", limits=[concurrency(5)])`. As soon as a worker has reported them to the store, they apply to
-        all jobs of its tasks, whichever program makes them. Raises InvalidOption.
-        """
-        queue = read_option("queue", name)
-        read = read_limits(f"queue:{queue}", limits)
-        if self.queue_limits.get(queue, read) != read:
-            raise InvalidOption(f"queue {queue!r} has other limits already. Declare all of them in one place.")
-        self._own_limits(f"queue {queue!r}", read)
-        self.queue_limits = {**self.queue_limits, queue: read}
-        for task in self.tasks.values():
-            task.forget_limits()
-
-    def _own_limits(self, owner: str, limits: Sequence[AnyLimit]) -> None:
-        """Record which owner declares which limits.
-
-        Raises InvalidOption if owners declare different limits of one name.
-        """
-        found = {limit.name or "": bare(limit) for limit in limits if not isinstance(limit, Shared)}
-        for name, bound in found.items():
-            other, known = self._bounds.get(name, (owner, bound))
-            if other != owner and known != bound:
-                raise InvalidOption(
-                    f"{other} and {owner} declare the limit {name!r}, and not the same one. Declare it once, and name "
-                    f'it elsewhere: limit="{name}".'
-                )
-        self._bounds.update({name: (owner, bound) for name, bound in found.items()})
-
-    def _add(self, task: Task[Any, Any]) -> Task[Any, Any]:
-        """Register a task. Raises InvalidOption if another function has its name."""
-        known = self.tasks.get(task.name)
-        if known is not None and origin_of(known.function) != origin_of(task.function):
-            raise InvalidOption(
-                f"two tasks are named {task.name!r}: {origin_of(known.function)} and {origin_of(task.function)}. "
-                f'Give one of them another: @app.task(name="...").'
-            )
-        self.tasks[task.name] = task
-        return task
-
-    def _declare(self, name: str, spec: ScheduleSpec | None) -> None:
-        """Record the schedule that a decorator declares for a task, or that it declares none."""
-        self._declared.pop(name, None)
-        if spec is not None:
-            self._declared[name] = spec
-
-    def declared_schedules(self) -> list[ScheduleSpec]:
-        """Return the schedules that decorators declare. Raises InvalidArguments for a task that requires arguments.
-
-        Parameters are read only here, when everything that their hints may name is defined.
-        """
-        return [msgspec.structs.replace(spec, args=self._no_arguments(name)) for name, spec in self._declared.items()]
-
-    def _no_arguments(self, name: str) -> str:
-        """Return the arguments of a job that a schedule makes: the defaults. Raises InvalidArguments."""
-        try:
-            return self._scheduled(name).encode((), {}).decode()
-        except InvalidArguments as error:
-            kind = "task" if name in self.tasks else "dag"
-            raise InvalidArguments(
-                f"{kind} {name!r} has a schedule, which gives it no arguments: {error} "
-                f"Give its parameters defaults, or make the schedule with app.schedule({name!r}, ..., kwargs={{...}})."
-            ) from None
-
-    def _scheduled(self, name: str) -> Enqueues[Any, Any]:
-        return self.tasks[name]
 
     def new_jobs(
         self, name: str, encoded: Sequence[bytes], options: Options, stamp: JobStamper | None = None
@@ -513,54 +366,3 @@ def with_queue_limits(
     task_limits = msgspec.structs.replace(declared, queues=queues)
     read = task_limits.parameters
     return msgspec.structs.replace(task_limits, defaults=signature.defaults(read)) if read else task_limits
-
-
-def declared_spec(
-    name: str, schedule: Rule | str | None, policies: dict[str, Any], kind: TargetKind = "task"
-) -> ScheduleSpec | None:
-    """Return the schedule that a decorator declares; None if it declares none.
-
-    Raises InvalidOption for policies without a schedule.
-    """
-    if schedule is not None:
-        return new_spec(name, name, read_rule(schedule), b"{}", kind, **policies)
-    said = [policy for policy, value in policies.items() if value is not None]
-    if said:
-        raise InvalidOption(f"{said[0]} is a policy of a schedule: give schedule= as well.")
-    return None
-
-
-def _pool(function: Callable[..., Any], pool: str | None, transactional: bool) -> str:
-    """Return the pool in which a function runs. Raises InvalidOption if it cannot run there."""
-    is_async = inspect.iscoroutinefunction(function)
-    if is_async and transactional:
-        raise InvalidOption(f"{function.__qualname__} is an async function, which cannot be transactional.")
-    if pool is None:
-        return "async" if is_async else "thread"
-    if pool not in POOLS:
-        raise InvalidOption(f"pool must be one of {', '.join(POOLS)}, not {pool!r}.")
-    if is_async != (pool == "async"):
-        kind = "an async function" if is_async else "a plain function"
-        raise InvalidOption(f"{function.__qualname__} is {kind}, which cannot run in the pool {pool!r}.")
-    return pool
-
-
-def _check_batch(function: Callable[..., Any], batch: Any, pool: str, transactional: bool) -> None:
-    """Raise InvalidOption for a handler that cannot take the arguments of many jobs in one call."""
-    if not isinstance(batch, Batch):
-        raise InvalidOption(f'batch must be made with batch(max=100, wait="500ms"), not {batch!r}.')
-    name = function.__qualname__
-    if transactional:
-        raise InvalidOption(
-            f"{name} cannot be transactional and take batches: one transaction commits for all jobs of a call or for "
-            f"none, and each of them has an outcome of its own."
-        )
-    if pool == "process":
-        raise InvalidOption(f"{name} takes batches, which run on threads or an event loop, not in the pool 'process'.")
-    check_batch_handler(function)
-
-
-def origin_of(function: Callable[..., Any]) -> str:
-    """Return the file and line where a function is defined."""
-    code = inspect.unwrap(function).__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"

@@ -86,9 +86,9 @@ def test_a_debounced_task_is_no_step(made: Made) -> None:
 
 @pytest.mark.parametrize("options", [{"run_if": "always"}, {"name": "x"}, {"max_parallel": 3}])
 def test_options_of_a_step_are_refused_for_a_job(options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidOption, match=f"{next(iter(options))} is for a step of a dag"):
+    with pytest.raises(InvalidOption, match=f"{next(iter(options))} is an option of a step of a dag"):
         tell.options(**options).enqueue("x")
-    with pytest.raises(InvalidOption, match="until is for a step of a dag"):
+    with pytest.raises(InvalidOption, match="until is an option of a step of a dag"):
         is_there.until(every="1s").enqueue("x")
 
 

@@ -16,7 +16,7 @@ from tickwork.core.schedule.spec import decode_spec, encode_spec, template
 from tickwork.core.text.yaml_loader import write_yaml
 from tickwork.declare.documents import DeclaredWork, read_declared
 from tickwork.declare.reader import BadFile, FileProblem
-from tickwork.task import TaskRegistry
+from tickwork.registry import AppRegistry
 from tickwork.worker.tasks.http import add_http
 from tickwork.worker.tasks.shell import add_shell
 
@@ -168,8 +168,8 @@ def check_usable(found: DeclaredWork) -> None:
         assert decode_hook(encode_hook(hook)) == hook
 
 
-def built_in() -> TaskRegistry:
-    registry = TaskRegistry()
+def built_in() -> AppRegistry:
+    registry = AppRegistry()
     registry.settings = Settings()
     add_http(registry)
     add_shell(registry)

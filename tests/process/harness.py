@@ -132,7 +132,7 @@ class Workers:
     def wait_for(self, worker: WorkerProcess) -> None:
         def registered() -> bool:
             assert worker.is_running(), f"the worker ended: {worker.said()}"
-            return any(one.pid == worker.pid and one.state == "running" for one in self.app.client.workers())
+            return any(one.pid == worker.pid and one.state == "running" for one in self.app.store.reads.workers())
 
         eventually(registered, 30, "a worker takes jobs")
 

@@ -22,7 +22,7 @@ def test_short_jobs_finish_and_long_ones_are_given_back(workers: Workers, number
     children = worker.children()
     began = time.monotonic()
     worker.signal(number)
-    eventually(lambda: any(one.state == "draining" for one in workers.app.client.workers()), 5)
+    eventually(lambda: any(one.state == "draining" for one in workers.app.store.reads.workers()), 5)
     assert worker.wait(15) == 0
     assert 1.9 < time.monotonic() - began < 6
     assert all(gone(child) for child in children)
@@ -33,7 +33,7 @@ def test_short_jobs_finish_and_long_ones_are_given_back(workers: Workers, number
         assert (job.state, job.view.failures, job.view.crashes) == ("queued", 0, 0)
         assert [one.state for one in job.attempts()] == ["released"]
     assert (waiting.state, waiting.attempts()) == ("queued", [])
-    assert workers.app.client.workers() == []
+    assert workers.app.store.reads.workers() == []
 
 
 def test_an_idle_worker_leaves_at_once(workers: Workers) -> None:
@@ -58,7 +58,7 @@ def test_a_second_signal_stops_now(workers: Workers, stuck: str) -> None:
     job = workers.job(stuck, n=1, seconds=60) if stuck == "work" else workers.job(stuck)
     event = workers.witnessed(job)
     worker.signal(signal.SIGTERM)
-    eventually(lambda: any(one.state == "draining" for one in workers.app.client.workers()), 5)
+    eventually(lambda: any(one.state == "draining" for one in workers.app.store.reads.workers()), 5)
     began = time.monotonic()
     worker.signal(signal.SIGTERM)
     assert worker.wait(10) == 0

@@ -50,7 +50,9 @@ def test_a_job_of_a_paused_worker_is_finished_by_another_and_the_late_result_is_
     # It continues, under a new worker id.
     more = [workers.job("work", n=n, seconds=0.2) for n in range(12)]
     settled(more, within_s=20)
-    eventually(lambda: paused.pid in {one.pid for one in workers.app.client.workers() if one.state == "running"}, 10)
+    eventually(
+        lambda: paused.pid in {one.pid for one in workers.app.store.reads.workers() if one.state == "running"}, 10
+    )
     assert [job.view for job in jobs] == before
     assert [one.state for job in jobs for one in job.attempts()] == ["lost", "succeeded"] * 3
 

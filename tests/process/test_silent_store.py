@@ -87,7 +87,7 @@ def test_no_job_runs_twice_at_once_when_the_way_to_the_database_falls_silent(
 
 
 def is_up(workers: Workers, worker: WorkerProcess) -> bool:
-    return worker.pid in {one.pid for one in workers.app.client.workers() if one.state == "running"}
+    return worker.pid in {one.pid for one in workers.app.store.reads.workers() if one.state == "running"}
 
 
 def test_a_server_that_is_stopped_for_longer_than_a_lease_and_goes_on(server: PostgresServer, workers: Workers) -> None:

@@ -103,14 +103,16 @@ def test_a_worker_that_lost_its_lease_drops_its_jobs_and_goes_on_under_a_new_nam
     with app.worker():
         job = work.enqueue()
         eventually(lambda: attempts == [1])
-        (first,) = app.client.workers()
+        (first,) = app.store.reads.workers()
         reaper = Reaper(app.store, Random(1))
         while not reaper.reclaimed:  # its heartbeat may come in between, and wins then
             expire_leases(app)
             reaper.tick(0.0)
         assert job.result(timeout=15) == 2
         assert stopped.wait(5), "the handler of the lost attempt was stopped"
-        eventually(lambda: [one.id for one in app.client.workers() if one.state == "running"] not in ([], [first.id]))
+        eventually(
+            lambda: [one.id for one in app.store.reads.workers() if one.state == "running"] not in ([], [first.id])
+        )
     assert [attempt.state for attempt in job.attempts()] == ["lost", "succeeded"]
     assert job.view.failures == 0
 

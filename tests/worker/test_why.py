@@ -40,7 +40,7 @@ def test_why_is_true_in_each_situation(app: Tickwork) -> None:
         next_one = work.enqueue("")
         assert next_one.why() == f"{RUNNABLE}, but all 1 slots of the 1 worker(s) that can run it are taken"
 
-        (worker,) = app.client.workers()
+        (worker,) = app.store.reads.workers()
         assert job.why().startswith(f"it is running: attempt 1 on {worker.host}:{worker.pid} for ")
         job.cancel()
         assert job.why().endswith("; it was asked to stop")

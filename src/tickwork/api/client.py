@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
@@ -18,14 +18,12 @@ from tickwork.core import why
 from tickwork.core.access.scopes import BUILT_IN
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import (
-    AskingAttempt,
     AttemptView,
     JobFilter,
     JobState,
     JobView,
     LogChunk,
     NewJob,
-    QueueView,
     WorkerView,
 )
 from tickwork.core.job_options import read_option
@@ -77,10 +75,12 @@ class Client:
     async def enqueue_async(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
         """Store jobs from asyncio, all or none. An asynchronous `tx` is used on the caller's own event loop."""
         insert = getattr(self.store, "insert_jobs_async", None)
-        if tx is None or insert is None or not _is_async(tx):
+        if insert is None or not asyncio.iscoroutinefunction(getattr(tx, "execute", None)):
             return await asyncio.to_thread(self.enqueue, jobs, tx)
         _check_count(jobs)
-        return self._enqueued(jobs, await insert(jobs, tx, _asking()))
+        asking = current_or_none()
+        by = None if asking is None else asking.asking
+        return self._enqueued(jobs, await insert(jobs, tx, by))
 
     def _enqueued(self, asked: Sequence[NewJob], ids: Sequence[JobId]) -> list[Job]:
         return [Job(self, id, is_new=id == job.id) for job, id in zip(asked, ids, strict=True)]
@@ -135,27 +135,24 @@ class Client:
 
     def unknown_task(self, name: str) -> str | None:
         """Return a warning for a task that no worker has reported, with the nearest known name. None: it is known."""
-        if name in BUILT_IN or name.startswith("@") or self.store.reads.task_definition(name) is not None:
+        reads = self.store.reads
+        if name in BUILT_IN or name.startswith("@") or reads.task_definition(name) is not None:
             return None
-        known = {one.name for one in self.store.reads.task_definitions(PAGE)}
-        known.update(task for worker in self.store.reads.workers() for task in worker.tasks)
+        known = {one.name for one in reads.task_definitions(PAGE)}
+        known.update(task for worker in reads.workers() for task in worker.tasks)
         if name in known:
             return None
-        near = get_close_matches(name, known, n=1)
-        mean = f" Did you mean {near[0]!r}?" if near else ""
-        return f"No worker has told of a task {name!r} yet.{mean} Its jobs wait until a worker has it."
+        return f"No worker has reported a task {name!r} yet.{_meant(name, known)} Its jobs wait until a worker has it."
 
     def unknown_dag(self, name: str) -> str | None:
         """Return a warning for a dag that is not stored, with the nearest stored name; None for a stored dag."""
         definition = self.store.reads.task_definition(name)
         if definition is not None and definition.version is not None:
             return None
-        known = [one.name for one in self.store.reads.task_definitions(PAGE) if one.version is not None]
-        near = get_close_matches(name, known, n=1)
-        mean = f" Did you mean {near[0]!r}?" if near else ""
+        known = {one.name for one in self.store.reads.task_definitions(PAGE) if one.version is not None}
         return (
-            f"No dag {name!r} is stored yet.{mean} Store it before a schedule or a hook starts it: what is "
-            f"started without it does not run."
+            f"No dag {name!r} is stored yet.{_meant(name, known)} Store it before a schedule or a hook starts it: runs "
+            f"that are started without it fail to start."
         )
 
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
@@ -177,12 +174,6 @@ class Client:
             return why.explain(view, workers_of(store, view), store.now())
         gates = [one.gate for one in store.limits.list_gates()]
         return why.explain(view, store.reads.workers(), store.now(), store.limits.hold(view.id), gates)
-
-    def queues(self) -> list[QueueView]:
-        return self.store.reads.queues()
-
-    def workers(self) -> list[WorkerView]:
-        return self.store.reads.workers()
 
     def _pages(self, which: JobFilter, wanted: Callable[[JobView], bool]) -> Iterator[list[JobId]]:
         """Yield the ids of matching jobs for which `wanted` is true, a page at a time, newest first."""
@@ -356,7 +347,9 @@ class _PollDelay:
     def __init__(self, job: Job, timeout: float | str | timedelta | None) -> None:
         self._job = job
         self._next = _FIRST_LOOK_S
-        self._timeout_s = _seconds(timeout)
+        if isinstance(timeout, str | timedelta):
+            timeout = parse_duration(timeout, what="timeout").total_seconds()
+        self._timeout_s = timeout
         self._until = None if self._timeout_s is None else time.monotonic() + self._timeout_s
 
     def next(self) -> float:
@@ -370,20 +363,10 @@ class _PollDelay:
         return wait if left is None else min(wait, left)
 
 
-def _seconds(timeout: float | str | timedelta | None) -> float | None:
-    if timeout is None or isinstance(timeout, int | float):
-        return timeout
-    return parse_duration(timeout, what="timeout").total_seconds()
-
-
-def _asking() -> AskingAttempt | None:
-    """Return the attempt whose handler makes this call; None outside of a handler."""
-    job = current_or_none()
-    return None if job is None else job.asking
-
-
-def _is_async(tx: Any) -> bool:
-    return asyncio.iscoroutinefunction(getattr(tx, "execute", None))
+def _meant(name: str, known: Collection[str]) -> str:
+    """Return a suggestion for an unknown name: " Did you mean 'fetch'?", or an empty text."""
+    near = get_close_matches(name, known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _check_count(jobs: Sequence[NewJob]) -> None:

@@ -120,4 +120,4 @@ def test_arguments_are_checked_and_an_unknown_task_is_told_of(cli: Cli, shop: Sh
     assert "argument 'b' of task 'add' is of type integer, not 'two'" in refused.stderr
     unknown = cli("enqueue", "sendd")
     assert unknown.exit_code == 0
-    assert "No worker has told of a task 'sendd' yet. Did you mean 'send'?" in unknown.stderr
+    assert "No worker has reported a task 'sendd' yet. Did you mean 'send'?" in unknown.stderr

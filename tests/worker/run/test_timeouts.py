@@ -183,7 +183,7 @@ def test_a_worker_that_leaves_gives_back_what_does_not_end_in_its_grace(
     assert jobs[1].result() == "done"
     assert (jobs[0].state, jobs[0].view.failures) == ("queued", 0)
     assert [attempt.state for attempt in jobs[0].attempts()] == ["released"]
-    assert app.client.workers() == []
+    assert app.store.reads.workers() == []
 
 
 def test_a_spinning_handler_is_cancelled(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def workers(session: Invocation, as_json: bool) -> None:
     """List live workers, and workers that were lost recently."""
     app = session.app()
-    found, now = app.client.workers(), app.store.now()
+    found, now = app.store.reads.workers(), app.store.now()
     if as_json:
         print_json({"items": [{**plain(one), "offer": one.offer.shown} for one in found]})
         return

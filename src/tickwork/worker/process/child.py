@@ -21,9 +21,9 @@ import msgspec
 
 from tickwork.clock import SystemClock
 from tickwork.core.dag.graph import encode_graph
-from tickwork.dag import DagRegistry
 from tickwork.errors import InvalidInput, WorkerError
 from tickwork.observe.json_log import log_json, wants_json
+from tickwork.registry import AppRegistry
 from tickwork.worker.ipc import protocol
 from tickwork.worker.ipc.protocol import (
     AttemptEnd,
@@ -201,7 +201,7 @@ def _obey(executor: Executor, outbox: Outbox, message: protocol.ToExecutor) -> b
     return True
 
 
-def hello(app: DagRegistry) -> Hello:
+def hello(app: AppRegistry) -> Hello:
     """Return the `Hello` message of an app. An invalid dag is reported in `flaws` and does not raise."""
     graphs, flaws = [], []
     for dag in app.dags.values():

@@ -9,8 +9,8 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from tickwork.dag import DagRegistry
 from tickwork.errors import WorkerError
+from tickwork.registry import AppRegistry
 
 _loading: list[str] = []
 
@@ -23,7 +23,7 @@ def refuse_while_loading() -> None:
         )
 
 
-def load_app(target: str) -> DagRegistry:
+def load_app(target: str) -> AppRegistry:
     """Import `shop.tasks`, `shop.tasks:app` or `shop.py` and return the app in it.
 
     Raises WorkerError with one sentence, or the user's own traceback, when there is none.
@@ -36,10 +36,10 @@ def load_app(target: str) -> DagRegistry:
         _loading.pop()
     if attribute:
         found = getattr(module, attribute, None)
-        if not isinstance(found, DagRegistry):
+        if not isinstance(found, AppRegistry):
             raise WorkerError(f"{where} has no Tickwork app named {attribute!r}.")
         return found
-    apps = {id(value): value for value in vars(module).values() if isinstance(value, DagRegistry)}
+    apps = {id(value): value for value in vars(module).values() if isinstance(value, AppRegistry)}
     if len(apps) != 1:
         what = "no Tickwork app" if not apps else f"{len(apps)} Tickwork apps"
         raise WorkerError(f"{where} has {what}. Say which object it is: tickwork worker {where}:app")

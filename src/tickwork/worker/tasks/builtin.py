@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tickwork.core.stats.canary import NAME as CANARY
-from tickwork.task import TaskRegistry
+from tickwork.registry import AppRegistry
 from tickwork.worker.tasks import canary, http, smtp
 
 NAMES = (http.NAME, smtp.NAME, CANARY)
 
 
-def add_builtin(app: TaskRegistry) -> None:
+def add_builtin(app: AppRegistry) -> None:
     """Add the built-in tasks to an app, except those whose names the app already uses."""
     http.add_http(app)
     smtp.add_smtp(app)

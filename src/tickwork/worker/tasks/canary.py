@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tickwork.context import current_job
 from tickwork.core.stats.canary import NAME
-from tickwork.task import TaskRegistry
+from tickwork.registry import AppRegistry
 
 
-def add_canary(app: TaskRegistry) -> None:
+def add_canary(app: AppRegistry) -> None:
     """Add the task to an app."""
     if NAME not in app.tasks:
         app.task(name=NAME, retries=0)(canary)

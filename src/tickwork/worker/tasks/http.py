@@ -28,8 +28,8 @@ from tickwork.core.web.addresses import read_allowed
 from tickwork.core.web.answer import SIGNATURE, WORTH_A_RETRY, is_expected, kept_headers, retry_after, signature
 from tickwork.core.web.url import read_url
 from tickwork.errors import Fatal, InvalidArguments, InvalidPayload, RequestFailed, Retry
+from tickwork.registry import AppRegistry
 from tickwork.store.rows.instants import from_us
-from tickwork.task import TaskRegistry
 from tickwork.version import VERSION
 from tickwork.worker.run.secrets import masked, revealed
 from tickwork.worker.tasks.egress import Egress
@@ -72,7 +72,7 @@ class HttpResponse(TypedDict):
     elapsed_ms: int
 
 
-def add_http(app: TaskRegistry) -> None:
+def add_http(app: AppRegistry) -> None:
     """Add the task to an app, unless the app has a task of that name."""
     if NAME in app.tasks or app.settings.is_off(NAME):
         return

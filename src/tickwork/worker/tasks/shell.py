@@ -18,7 +18,7 @@ from tickwork.context import CurrentJob, current_job
 from tickwork.core.access.secret_policy import command_environment, read_passed, secret_variables
 from tickwork.core.arguments.payload import storable
 from tickwork.errors import CommandFailed, Interrupted, InvalidArguments, InvalidOption, WorkerError
-from tickwork.task import TaskRegistry
+from tickwork.registry import AppRegistry
 from tickwork.worker.run.capture import LOG_LIMIT
 from tickwork.worker.run.secrets import masked, revealed
 from tickwork.worker.tasks.command import RunningCommand, Stream
@@ -42,7 +42,7 @@ class CommandResult(TypedDict):
     truncated: NotRequired[bool]
 
 
-def add_shell(app: TaskRegistry, run_as: str | None = None) -> None:
+def add_shell(app: AppRegistry, run_as: str | None = None) -> None:
     """Add the task to an app; commands run as the user `run_as`.
 
     Raises WorkerError if the app has a task of that name, or the settings disable the task.

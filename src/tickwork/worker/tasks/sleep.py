@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from tickwork.errors import InvalidOption, WorkerError
-from tickwork.task import TaskRegistry
+from tickwork.registry import AppRegistry
 
 NAME = "@sleep"
 
 
-def add_sleep(app: TaskRegistry) -> None:
+def add_sleep(app: AppRegistry) -> None:
     """Add the task to an app. Raises WorkerError if the app has a task of that name."""
     try:
         app.task(name=NAME)(sleep)

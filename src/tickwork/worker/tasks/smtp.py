@@ -21,8 +21,8 @@ from tickwork.core.access.secret_policy import secret_variables
 from tickwork.core.job_options import REQUEST_TIMEOUT
 from tickwork.core.web.addresses import read_allowed
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed
+from tickwork.registry import AppRegistry
 from tickwork.store.rows.instants import from_us
-from tickwork.task import TaskRegistry
 from tickwork.worker.run.secrets import revealed
 from tickwork.worker.tasks.egress import Egress
 
@@ -32,7 +32,7 @@ TEXT_LIMIT = 100_000
 _FOR_GOOD = 500  # reply codes from here on are permanent errors
 
 
-def add_smtp(app: TaskRegistry) -> None:
+def add_smtp(app: AppRegistry) -> None:
     """Add the task to an app, unless the app has a task of that name."""
     if NAME in app.tasks or app.settings.is_off(NAME):
         return

@@ -597,7 +597,7 @@ def test_arguments_are_checked_by_what_a_worker_told(admin: TestClient, app: Tic
 
 def test_an_unknown_task_is_taken_with_a_warning(admin: TestClient, app: Tickwork) -> None:
     define(app)
-    said = "No worker has told of a task 'mial' yet. Did you mean 'mail'?"
+    said = "No worker has reported a task 'mial' yet. Did you mean 'mail'?"
     for path, body in (
         (JOBS, {"task": "mial"}),
         (f"{JOBS}/batch", {"jobs": [{"task": "mial"}, {"task": "mail", "args": {"to": "x"}}]}),
