@@ -441,7 +441,7 @@ def test_a_dag_is_started_by_its_name_and_its_parameters_are_checked(app: Tickwo
     etl.down = False
     other = Tickwork(app.url)
     with app.worker():
-        eventually(app.client.workers)
+        eventually(app.store.reads.workers)
         eventually(lambda: app.store.reads.task_definition("etl"), WAIT_S)
         run = other.enqueue("etl", day="x")
         assert isinstance(run, Run)

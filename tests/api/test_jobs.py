@@ -84,7 +84,7 @@ def test_more_than_a_hundred_jobs_are_iterated_over(app: Tickwork) -> None:
 
 
 def test_without_a_limit_all_jobs_are_iterated_over(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tickwork.app.PAGE", 10)
+    monkeypatch.setattr("tickwork.api.job_calls.PAGE", 10)
     jobs = app.named("work").enqueue_many([{"n": n} for n in range(25)])
     ids = [job.id for job in reversed(jobs)]
     assert [job.id for job in app.jobs()] == ids

@@ -18,7 +18,7 @@ from tickwork.errors import InvalidArguments, InvalidOption
 def tell_store(app: Tickwork) -> None:
     """Register the tasks of the app with a worker that ends at once."""
     with app.worker():
-        eventually(app.client.workers)
+        eventually(app.store.reads.workers)
 
 
 class Crowd:
@@ -422,7 +422,7 @@ class TestWhy:
 
         with app.worker():
             job = train.enqueue()
-            eventually(app.client.workers)
+            eventually(app.store.reads.workers)
             assert job.why() == (
                 f"{RUNNABLE}, but no worker that knows its task has what it needs (gpu mem=8000000000); "
                 f"start one with --label gpu --resource mem=8000000000"

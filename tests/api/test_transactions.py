@@ -91,7 +91,7 @@ def test_a_worker_starts_a_committed_job_without_waiting_for_a_poll(shop: Tickwo
         return "done"
 
     with shop.worker():
-        eventually(shop.client.workers)
+        eventually(shop.store.reads.workers)
         with shop.connection() as tx:
             job = work.options(tx=tx).enqueue()
         assert job.result(timeout=2) == "done"  # a poll may be 5 s away

@@ -75,7 +75,7 @@ class Served:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         self._client = httpx2.Client(base_url=f"{self.address}/api/v1", headers=headers, trust_env=False, timeout=30)
         if worker:
-            eventually(self.app.client.workers, START_S, "a worker takes jobs")
+            eventually(self.app.store.reads.workers, START_S, "a worker takes jobs")
 
     def _found_address(self) -> str:
         found = _ADDRESS.search(self._server.said())

@@ -61,7 +61,7 @@ class DagShop:
     def working(self) -> Iterator[None]:
         """A worker that the store knows of."""
         with self.app.worker(concurrency=4):
-            eventually(self.app.client.workers)
+            eventually(self.app.store.reads.workers)
             yield
 
     def ended(self) -> Run:
