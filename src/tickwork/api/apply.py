@@ -25,7 +25,7 @@ from tickwork.store.base import Store
 from tickwork.store.schedules import ScheduleView
 
 
-class FieldChange(msgspec.Struct, frozen=True):
+class FieldDifference(msgspec.Struct, frozen=True):
     """A field whose stored and declared values differ. None: the field is not set.
 
     For a field of a dag's step, `field` begins with the name of the step.
@@ -47,7 +47,7 @@ class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     change: Literal["new", "changed", "unchanged", "gone"]
     version: int | None = None
     was: int | None = None
-    fields: tuple[FieldChange, ...] = ()
+    fields: tuple[FieldDifference, ...] = ()
 
 
 class Told(NamedTuple):
@@ -262,7 +262,7 @@ class ApplyPlan:
             self._whole[DeclaredThing(kind, name)] = new
             return PlannedChange(kind=kind, name=name, change="new")
         fields = tuple(
-            FieldChange(field, old.get(field), new.get(field))
+            FieldDifference(field, old.get(field), new.get(field))
             for field in dict.fromkeys([*new, *old])
             if old.get(field) != new.get(field)
         )
@@ -286,14 +286,14 @@ def _dag_whole(graph: Graph) -> dict[str, Any]:
     return {**dag_changes.dag_facts(graph), "steps": steps}
 
 
-def _dag_differences(old: Graph, new: Graph) -> Iterator[FieldChange]:
+def _dag_differences(old: Graph, new: Graph) -> Iterator[FieldDifference]:
     """Yield the differences between two versions of a dag."""
     for one in dag_changes.changes(old, new):
         place = ".".join(filter(None, (one.step, one.field)))
         match one.what:
             case "added":
-                yield FieldChange(place, None, "a step")
+                yield FieldDifference(place, None, "a step")
             case "removed":
-                yield FieldChange(place, "a step", None)
+                yield FieldDifference(place, "a step", None)
             case _:
-                yield FieldChange(place, one.old, one.new)
+                yield FieldDifference(place, one.old, one.new)

@@ -178,7 +178,7 @@ class Run(Job):
     why_async = twin(why)  # type: ignore[arg-type]
 
 
-class Steps(Mapping[str, "Step"]):
+class Steps(Mapping[str, "RunStep"]):
     """The steps of a run by name, read on access. An instance of a mapped step is `name[number]`.
 
     `values()` and `items()` read the state of all steps at once.
@@ -189,7 +189,7 @@ class Steps(Mapping[str, "Step"]):
         self._views: dict[str, StepView] = {}
         self._states: dict[str, str] = {}
 
-    def __getitem__(self, name: str) -> Step:
+    def __getitem__(self, name: str) -> RunStep:
         """Return a step, or an instance such as `transform[3]`. Raises KeyError."""
         graph, base = self._run.graph, name
         idx = None
@@ -199,12 +199,12 @@ class Steps(Mapping[str, "Step"]):
         if base not in graph.by_name or idx == -1:
             raise KeyError(f"dag {graph.name!r} has no step {name!r}; it has {', '.join(graph.by_name)}")
         state = self._states.get(base) if idx is None else None
-        return Step(self._run, base, idx, self._views.get(base), state)
+        return RunStep(self._run, base, idx, self._views.get(base), state)
 
-    def values(self) -> ValuesView[Step]:
+    def values(self) -> ValuesView[RunStep]:
         return ValuesView(self._read())
 
-    def items(self) -> ItemsView[str, Step]:
+    def items(self) -> ItemsView[str, RunStep]:
         return ItemsView(self._read())
 
     def _read(self) -> Steps:
@@ -222,7 +222,7 @@ class Steps(Mapping[str, "Step"]):
         return len(self._run.graph.steps)
 
 
-class Step:
+class RunStep:
     """A step of a run, or one instance of a mapped step (`idx`). Facts that were read are not read again."""
 
     def __init__(

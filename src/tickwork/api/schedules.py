@@ -21,9 +21,9 @@ from tickwork.core.job_options import schedule_name
 from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.decide import rule_of
-from tickwork.core.schedule.due import period
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.spec import ScheduleSpec, template
+from tickwork.core.schedule.state import period
 from tickwork.core.schedule.upcoming import missing_calendars, state_of, upcoming
 from tickwork.core.text.duration import parse_duration
 from tickwork.errors import InvalidInput, InvalidOption, ScheduleNotFound

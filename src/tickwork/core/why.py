@@ -41,11 +41,6 @@ def explain(
             return _ended(job)
 
 
-def runnable(job: JobView, now: datetime, hold: Hold | None = None, gates: Sequence[Gate] = ()) -> bool:
-    """Return whether a claim by a worker that serves everything would take the job."""
-    return job.state is JobState.QUEUED and _kept(_sent_on(job, now, gates)[0], now, hold, gates) is None
-
-
 def gist(error: str) -> str:
     """Return the most useful line of an error: the line below a traceback's frames, or a group's last exception."""
     below = error.rpartition("Traceback (most recent call last):\n")[2]

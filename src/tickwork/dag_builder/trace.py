@@ -72,7 +72,17 @@ class Trace:
     ) -> StepRef:
         """Record a step and return the reference to its result. `called` names it, unless its options set a name."""
         name = self.name(called, said.name)
-        draft = StepDraft(name, args, job, approval, map, said.run_if, self.group, said.produce, may_fail=said.may_fail)
+        draft = StepDraft(
+            name,
+            args,
+            job=job,
+            approval=approval,
+            map=map,
+            run_if=said.run_if,
+            group=self.group,
+            produce=said.produce,
+            may_fail=said.may_fail,
+        )
         for hole in args.holes:
             draft.wait_for_value(hole.value)
         for over in map.over.values() if map is not None else ():

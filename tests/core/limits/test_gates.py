@@ -16,7 +16,6 @@ from tickwork.core.limits.gates import (
     Gate,
     JobFacts,
     gate_for,
-    next_end_us,
     read_gate,
     read_selectors,
 )
@@ -102,8 +101,6 @@ def test_a_gate_ends_by_itself() -> None:
     gate = a_gate("pause", NOW + 1, task="mail")
     assert gate_for(MAIL, [gate], NOW) == gate
     assert gate_for(MAIL, [gate], NOW + 1) is None
-    assert next_end_us([gate, a_gate("drop", task="x")], NOW) == NOW + 1
-    assert next_end_us([gate], NOW + 1) is None
 
 
 @given(facts, st.lists(gates, max_size=8), st.randoms(use_true_random=False))

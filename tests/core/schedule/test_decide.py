@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.core.schedule.states import edited, new_standing, put_on_hold, resumed, run_ended
 from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.decide import FireAction, ScheduleDecision, decide, next_due, rule_of
-from tickwork.core.schedule.due import GRACE
 from tickwork.core.schedule.policy import SchedulePolicies, read_policies
-from tickwork.core.schedule.state import ScheduleState, new_standing
+from tickwork.core.schedule.state import GRACE, ScheduleState
 from tickwork.errors import InvalidOption
 
 T0 = datetime.fromisoformat("2026-11-16T10:00:00Z")
@@ -41,7 +41,7 @@ class Schedule:
         return decision
 
     def run_ends(self, now: datetime) -> None:
-        self.standing = self.standing.run_ended(now)
+        self.standing = run_ended(self.standing, now)
 
 
 def told(decision: ScheduleDecision) -> list[tuple[int, str, bool]]:
@@ -150,16 +150,16 @@ def test_a_queued_one_starts_when_the_run_ends_and_reasons_are_given() -> None:
 
 def test_a_pause_is_a_time_of_missed_occurrences() -> None:
     schedule = Schedule(catchup="all", overlap="allow")
-    schedule.standing = schedule.standing.put_on_hold()
+    schedule.standing = put_on_hold(schedule.standing)
     assert schedule.look(T0 + 2 * MINUTE) == ScheduleDecision((), schedule.standing, None)
-    schedule.standing = schedule.standing.resumed(T0 + 2 * MINUTE + SECOND)
+    schedule.standing = resumed(schedule.standing, T0 + 2 * MINUTE + SECOND)
     assert told(schedule.look(T0 + 2 * MINUTE + SECOND)) == [(1, "start", True), (2, "start", True)]
 
 
 def test_an_edit_never_fires_what_lies_before_it() -> None:
     schedule = Schedule(cron("0 0 1 1 *"), catchup="all")
     schedule.rule = MINUTELY
-    schedule.standing = schedule.standing.edited(T0 + 10 * MINUTE + SECOND)
+    schedule.standing = edited(schedule.standing, T0 + 10 * MINUTE + SECOND)
     assert schedule.look(T0 + 10 * MINUTE + SECOND).fires == ()
     assert told(schedule.look(T0 + 11 * MINUTE)) == [(11, "start", False)]
 
@@ -368,12 +368,12 @@ def test_decisions_agree_with_a_naive_model(
     for step, seconds_later in [*steps, ("resume", 0), ("look", 1000)]:
         now += seconds_later * SECOND
         if step == "end" and standing.live_count:
-            standing, model.live = standing.run_ended(now), model.live - 1
+            standing, model.live = run_ended(standing, now), model.live - 1
         elif step == "pause":
-            standing, model.paused = standing.put_on_hold(), True
+            standing, model.paused = put_on_hold(standing), True
         elif step == "resume":
             model.active_since = now if model.paused else model.active_since
-            standing, model.paused = standing.resumed(now), False
+            standing, model.paused = resumed(standing, now), False
         elif step == "look":
             standing = look_and_compare(rule, policies, standing, model, now)
 

@@ -3,9 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwork.core.stats.rollups import Spread, merge, quantile, step_of_us
+from tickwork.core.stats.rollups import Spread, merge, quantile, step_of
 
 DURATIONS = st.lists(st.integers(0, 10**13), min_size=1, max_size=200)
+
+
+def step_of_us(duration_us: int) -> int:
+    """Return the bucket of a duration in microseconds."""
+    text = str(max(0, duration_us))
+    return step_of(len(text), int(text[:2]))
 
 
 def spread_of(durations: list[int]) -> Spread:

@@ -38,7 +38,7 @@ from tickwork.core.stats.rollups import (
     fold,
     minute_of,
     quantile,
-    step_of_us,
+    step_of,
 )
 from tickwork.services import stats_rollup
 from tickwork.services.stats_rollup import StatsRollup
@@ -85,7 +85,7 @@ def test_a_job_that_is_tried_three_times_is_one_success_and_two_retries(store: S
     keep_books(store, clock)
     found = summed(store, 1)
     assert (found.enqueued, found.started, found.succeeded, found.failed, found.retried) == (1, 3, 1, 0, 2)
-    assert found.runs == {step_of_us(1_000_000): 2, step_of_us(3_000_000): 1}
+    assert found.runs == {step_of(7, 10): 2, step_of(7, 30): 1}
 
 
 def test_every_outcome_is_counted_as_what_it_is(store: Store, clock: VirtualClock) -> None:

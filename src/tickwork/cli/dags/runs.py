@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from tickwork.api.runs import Run, Step
+    from tickwork.api.runs import Run, RunStep
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
     from tickwork.core.ids import JobId
@@ -227,7 +227,7 @@ def _print_chunk(chunk: LogChunk, name: str | None) -> None:
     click.echo(clean_log(chunk.text, colours=sys.stdout.isatty()), nl=False)
 
 
-def found_step(run: Run, name: str) -> Step:
+def found_step(run: Run, name: str) -> RunStep:
     """Return a step of a run, or an instance of a step. Raises JobNotFound."""
     try:
         return run.steps[name]

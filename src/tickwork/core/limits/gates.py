@@ -153,12 +153,6 @@ def gate_for(job: JobFacts, gates: Iterable[Gate], now_us: int) -> Gate | None:
     return min(matching, key=_rank, default=None)
 
 
-def next_end_us(gates: Iterable[Gate], now_us: int) -> int | None:
-    """Return when the next gate ends by itself, so that the jobs it parked may return; None: no gate has an end."""
-    ends = (gate.until_us for gate in gates if gate.until_us is not None and gate.until_us > now_us)
-    return min(ends, default=None)
-
-
 def _rank(gate: Gate) -> tuple[int, float, int, str]:
     """Return a sort key by precedence; the first gate decides."""
     lasts_us = float("inf") if gate.until_us is None else float(gate.until_us)

@@ -20,9 +20,8 @@ from tickwork.core.recurrence.combine import all_of, except_on
 from tickwork.core.recurrence.interval import After
 from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, spread
 from tickwork.core.recurrence.zones import TICK
-from tickwork.core.schedule.due import due_now, look_from, period
 from tickwork.core.schedule.policy import SchedulePolicies
-from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence
+from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence, due_now, look_from, period
 from tickwork.errors import InvalidOption
 
 # delay until it is noticed that a failed run, which blocks the next ones, has succeeded after a rerun

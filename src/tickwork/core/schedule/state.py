@@ -1,11 +1,19 @@
-"""The state of a schedule, which the store keeps between two decisions."""
+"""The state of a schedule, which the store keeps between two decisions, and the occurrences that are due by it.
+
+An occurrence is missed if no scheduler decided about it within the grace period: all were down, or the schedule was
+paused or did not exist. Missed occurrences are computed, not walked: a year of minutes costs as much as an hour of
+them.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import msgspec
 
+from tickwork.core.recurrence.interval import After
+from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.policy import SchedulePolicies
 
@@ -37,25 +45,92 @@ class ScheduleState(msgspec.Struct, frozen=True, kw_only=True):
     started: tuple[datetime, ...] = ()
     is_blocked: bool = False
 
-    def edited(self, now: datetime) -> ScheduleState:
-        """Return the state after a change of the rule, which fires nothing of the time before it."""
-        return msgspec.structs.replace(self, handled_at=max(self.handled_at, now))
 
-    def put_on_hold(self) -> ScheduleState:
-        """Return the state when paused."""
-        return msgspec.structs.replace(self, paused=True)
-
-    def resumed(self, now: datetime) -> ScheduleState:
-        """Return the state after a pause. Occurrences due meanwhile were missed: the catch-up policy decides."""
-        return msgspec.structs.replace(self, paused=False, active_since=now) if self.paused else self
-
-    def run_ended(self, now: datetime) -> ScheduleState:
-        """Return the state after the end of a run."""
-        return msgspec.structs.replace(self, live_count=max(0, self.live_count - 1), last_ended_at=now)
+GRACE = timedelta(seconds=30)  # more than the time to fire 10,000 schedules that are due in the same second
+_BATCH_LIMIT = 1000
 
 
-def new_standing(created_at: datetime, policies: SchedulePolicies) -> ScheduleState:
-    """Return the state of a new schedule, which looks back to its start if that has passed."""
-    start = policies.start
-    looked = created_at if start is None else min(start - TICK, created_at)
-    return ScheduleState(handled_at=looked, active_since=created_at)
+@dataclass(frozen=True, slots=True)
+class DueOccurrences:
+    """The due occurrences: missed ones to run, then those on time, each in order.
+
+    `passed_over` are the first and the last of the missed occurrences that do not run. `handled_at` is the last due
+    instant that this covers, and `upcoming` the first after it, which is already due if there were too many for one
+    look.
+    """
+
+    missed: tuple[datetime, ...]
+    on_time: tuple[datetime, ...]
+    passed_over: tuple[datetime, datetime] | None
+    handled_at: datetime
+    upcoming: datetime | None
+
+
+def due_now(
+    rule: RuleValue, policies: SchedulePolicies, standing: ScheduleState, now: datetime, calendars: Calendars
+) -> DueOccurrences:
+    """Return the occurrences that came due since the last look."""
+    low = look_from(policies, standing)
+    high = now if policies.end is None else min(now, policies.end)
+    missed_until = max(low, min(high, max(standing.active_since, now - GRACE)))
+    first = rule.first_after(low, calendars)
+    is_missed = first is not None and first <= missed_until
+    on_time, upcoming = _walk(rule, rule.first_after(missed_until, calendars) if is_missed else first, high, calendars)
+    newest = rule.last_before(missed_until + TICK, calendars) if is_missed else None
+    if first is None or newest is None:
+        return DueOccurrences((), on_time, None, on_time[-1] if on_time else standing.handled_at, upcoming)
+    missed = _to_catch_up(
+        rule, policies, low=low, newest=newest, is_superseded=bool(on_time), now=now, calendars=calendars
+    )
+    last = rule.last_before(missed[0], calendars) if missed else newest
+    while first is not None and first in standing.started:  # its record exists
+        first = rule.first_after(first, calendars)
+    passed_over = (first, last) if first is not None and last is not None and last >= first else None
+    return DueOccurrences(missed, on_time, passed_over, on_time[-1] if on_time else newest, upcoming)
+
+
+def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) -> tuple[datetime, datetime] | None:
+    """Return the period of an occurrence: from the one before it to it. None for the first occurrence."""
+    if isinstance(rule, After):
+        return None
+    before = rule.last_before(due, calendars)
+    return None if before is None else (before, due)
+
+
+def look_from(policies: SchedulePolicies, standing: ScheduleState) -> datetime:
+    """Return the instant after which the next occurrence is: the last handled one, or the start of the schedule."""
+    return standing.handled_at if policies.start is None else max(standing.handled_at, policies.start - TICK)
+
+
+def _walk(
+    rule: RuleValue, due: datetime | None, until: datetime, calendars: Calendars
+) -> tuple[tuple[datetime, ...], datetime | None]:
+    """Return the occurrences from `due` to `until`, at most _BATCH_LIMIT, and the one after them."""
+    found: list[datetime] = []
+    while due is not None and due <= until and len(found) < _BATCH_LIMIT:
+        found.append(due)
+        due = rule.first_after(due, calendars)
+    return tuple(found), due
+
+
+def _to_catch_up(
+    rule: RuleValue,
+    policies: SchedulePolicies,
+    *,
+    low: datetime,
+    newest: datetime,
+    is_superseded: bool,
+    now: datetime,
+    calendars: Calendars,
+) -> tuple[datetime, ...]:
+    """Return the missed occurrences to run. The latest is not run if a newer one is on time."""
+    if policies.catchup == "none" or (policies.catchup == "latest" and is_superseded):
+        return ()
+    limit = 1 if policies.catchup == "latest" else policies.catchup_limit
+    oldest = low if policies.catchup == "latest" else max(low, now - policies.catchup_age - TICK)
+    found: list[datetime] = []
+    due: datetime | None = newest
+    while len(found) < limit and due is not None and due > oldest:
+        found.append(due)
+        due = rule.last_before(due, calendars)
+    return tuple(reversed(found))

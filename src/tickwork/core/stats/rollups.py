@@ -32,12 +32,6 @@ def step_of(digits: int, lead: int) -> int:
     return digits * len(_LEADS) + max(0, bisect_right(_LEADS, two) - 1)
 
 
-def step_of_us(duration_us: int) -> int:
-    """Return the bucket of a duration in microseconds."""
-    text = str(max(0, duration_us))
-    return step_of(len(text), int(text[:2]))
-
-
 def merge(into: Spread, other: Mapping[int, int]) -> None:
     """Add a histogram to another."""
     for step, count in other.items():
