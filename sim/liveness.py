@@ -80,6 +80,7 @@ class Liveness:
         owner = self._world.plan_round.account.identities[row.worker]
         if owner.dead or owner.lease.worker != row.worker:
             return False
+        # The simulator compares memory with rows; a worker has no public view of it.
         if owner.worker._held.attempt(row.job_id, row.claim) is not None:
             return True
         return any((one.job_id, one.claim) == (row.job_id, row.claim) for one in owner.worker._finisher)

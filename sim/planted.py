@@ -318,6 +318,7 @@ def _no_lease_watch() -> AbstractContextManager[object]:
 
 def _head_loses_its_place() -> AbstractContextManager[object]:
     """A job of a sequence frees its key when its attempt ends, even if the job is requeued."""
+    # A planted bug replaces a private step.
     original = transitions._free_holds
     return mock.patch.object(
         transitions, "_free_holds", lambda transaction, job_ids, returned: original(transaction, job_ids, frozenset())

@@ -40,6 +40,7 @@ class Truth:
     def goes_on(self, process: WorkerProcess) -> None:
         """R10: check that a worker has told its handlers to stop by the end of its lease, even if the store is down."""
         lease, now = process.lease, process.clock.monotonic()
+        # The simulator compares memory with rows; a worker has no public view of it.
         held = process.worker._held
         heedless = [one.job.job_id for one in held if not one.cancelled and not held.starts(one)]
         over_s = now - lease.until

@@ -52,6 +52,7 @@ class World:
         self.clock = VirtualClock()
         claims = self.stream("claims")
         self.store = SqliteStore(":memory:", clock=self.clock, new_claim=lambda: ClaimId(claims.getrandbits(63)))
+        # The simulator looks at rows without a transaction of its own.
         self.raw: apsw.Connection = self.store._file._writer.raw
         self.raw.execute(LEDGER)
         self.depth = 0

@@ -280,6 +280,7 @@ def test_a_database_of_another_program_is_refused_and_not_touched(tmp_path: Path
 
 def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     app = app_on(tmp_path)
+    # A test cannot make a full or read-only disk; pragmas of the connection have the same effect.
     app.store._file._writer.run("PRAGMA query_only=ON")  # type: ignore[attr-defined]  # root may write anywhere
     with pytest.raises(StoreReadOnly, match=r"tickwork.db cannot be written.*Nothing was written"):
         app.enqueue("work")

@@ -338,7 +338,7 @@ def test_a_superseded_attempt_commits_nothing(shop: Tickwork) -> None:
     with shop.worker(concurrency=2):
         job = work.enqueue()
         assert running.wait(10)
-        supersede(job)
+        supersede(shop, job)
         assert job.result(timeout=10) == "attempt 2"
         go_on.set()
         [one.result(timeout=10) for one in meet.enqueue_many([()] * 2)]  # it takes both slots: attempt 1 is over
@@ -370,7 +370,7 @@ def test_a_superseded_attempt_can_enqueue_nothing(app: Tickwork) -> None:
         job = work.enqueue()
         assert running.wait(10)
         app.pause(task="work")  # or this worker would claim the job again and stop its first attempt
-        supersede(job)
+        supersede(app, job)
         go_on.set()
         eventually(lambda: len(refused) == 3)
     assert list(app.jobs(task="child")) == []

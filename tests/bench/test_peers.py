@@ -121,6 +121,7 @@ def test_the_peers_handler_writes_the_same_witness_as_ours(tmp_path: Path, monke
     handler.stamp(7)
     handler.stamp(-3)
 
+    # The handler keeps its connection for the life of a process.
     os.close(handler._witness)
     assert witness.count(path) == 2
     assert set(witness.read(path)) == {7, -3}

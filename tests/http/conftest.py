@@ -20,6 +20,7 @@ TOKEN = "a-token-of-tests"
 @pytest.fixture(autouse=True)
 def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use a low cost for password hashes, so that tests are fast. The cost is stored with each hash."""
+    # The cost is no setting, so that no installation lowers it.
     monkeypatch.setattr(credentials, "_COST", 16)
 
 

@@ -105,6 +105,7 @@ def test_one_whose_server_died_is_taken_on_after_a_while_and_finds_its_job(
     app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
+        # There is no public way to stop between the commit and the answer.
         patched.setattr(idempotency, "_keep", lambda *args: None)  # as if it had ended here
         first = admin.post(JOBS, json=BODY, headers=KEY).json()
     assert admin.post(JOBS, json=BODY, headers=KEY).status_code == 409

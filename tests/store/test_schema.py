@@ -141,6 +141,7 @@ class TestPostgres:
     ) -> None:
         store = open_postgres(upgrade=False)
         broken = migrate.Migration(98, "broken", "CREATE TABLE tickwork.extra (id integer); SELECT no_such_function()")
+        # A broken migration exists only in this test.
         monkeypatch.setattr(store.schema, "_known", [*store.schema._known, broken])
         with pytest.raises(Exception, match="no_such_function"):
             store.upgrade()

@@ -498,6 +498,7 @@ class TestRefused:
     def test_a_server_that_was_restarted_is_the_same_database(self, postgres: PostgresStore) -> None:
         with psycopg.connect(postgres.url) as tx:
             postgres.insert_jobs([a_job()], tx=tx)
+            # A restart of the server gives it another identity.
             postgres.changes.same_database._own = DatabaseIdentity("before the restart", "1", "x")
             assert postgres.insert_jobs([a_job()], tx=tx)
 

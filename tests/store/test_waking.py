@@ -261,6 +261,7 @@ class TestNotifier:
         notifier.call()
         assert sent.acquire(timeout=5)
         assert sent.acquire(timeout=5)
+        # The race is between two statements of the notifier.
         with notifier._changed:  # the thread waits for us, and its time is over
             threading.Event().wait(0.2)
             notifier._sent_at = time.monotonic()

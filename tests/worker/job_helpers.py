@@ -3,7 +3,7 @@
 from itertools import groupby
 from random import Random
 
-from tickwork import Job
+from tickwork import Job, Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Abandoned, decide
 from tickwork.store.attempts import Finish
@@ -22,9 +22,9 @@ def output_of(job: Job, attempt: int | None = None) -> str:
     return "".join(chunk.text for chunk in chunks if attempt in (None, chunk.attempt))
 
 
-def supersede(job: Job) -> None:
+def supersede(app: Tickwork, job: Job) -> None:
     """Take a running job away from its worker, as the reaper does when a lease ran out."""
-    view, store = job.view, job._client.store
+    view, store = job.view, app.store
     (held,) = [one for one in store.open_attempts(WorkerId(str(view.worker))) if one.job_id == job.id]
     lost = decide(view, Abandoned(), Random(1))
     assert store.finish_attempts([Finish(view.id, view.attempt, held.claim, lost)]) == {view.id}

@@ -47,9 +47,8 @@ class Scene:
         return set(self.pools.given)
 
     def begun(self, job_id: JobId) -> bool:
-        ((begun,),) = self.store._file._writer.raw.execute(
-            "SELECT begun FROM tickwork_running WHERE job_id = ?", (job_id,)
-        )
+        with self.store.connection() as tx:
+            ((begun,),) = tx.execute("SELECT begun FROM tickwork_running WHERE job_id = ?", (job_id,)).fetchall()
         return bool(begun)
 
 
@@ -67,6 +66,7 @@ def test_it_does_not_start_when_the_lease_ends_while_its_start_is_stored(
 
     def slow(*given: Any) -> bool:
         done = begin_alone(*given)
+        # The lease of a worker is not public.
         scene.clock.advance(2 * scene.worker._lease.duration)
         return done
 
@@ -136,7 +136,8 @@ def test_one_that_was_reclaimed_meanwhile_does_not_begin(scene: Scene) -> None:
     (suspect,) = scene.suspects()
     (neighbour,) = scene.store.insert_jobs(jobs(1))
     scene.tick()
-    scene.store._file._writer.raw.execute("UPDATE tickwork_running SET claim = 1 WHERE job_id = ?", (suspect,))
+    with scene.store.connection() as tx:
+        tx.execute("UPDATE tickwork_running SET claim = 1 WHERE job_id = ?", (suspect,))
     scene.pools.end([neighbour])
     scene.tick()
     assert scene.given() == set()

@@ -98,6 +98,7 @@ def test_no_end_waits_when_no_prefetched_job_is_left(busy: Busy) -> None:
 def test_a_worker_that_drains_stores_ends_at_once(busy: Busy) -> None:
     busy.end_one()
     busy.tick()
+    # The number of waiting ends has no public count.
     assert len(busy.worker._finisher) == 1
     busy.worker.drain()
     busy.tick()

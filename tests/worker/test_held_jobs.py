@@ -31,6 +31,7 @@ def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:
         holdings.take([a_claim(number)], 0.0)
         holdings.kill_at(3600.0 + number, f"job{number}", 1)
         holdings.forget(f"job{number}")
+    # The size of its memory has no public count.
     assert len(holdings._kills) < 200
     assert [held.job.job_id for held in holdings.overdue(2.0)] == ["job0"]
 

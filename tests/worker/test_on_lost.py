@@ -113,14 +113,16 @@ def test_an_operator_may_run_it_again(scene: Scene) -> None:
 
 
 def test_a_job_whose_stored_end_was_lost_does_not_begin_again(scene: Scene) -> None:
-    raw = scene.store._file._writer.raw
     scene.tick()
-    (row,) = raw.execute("SELECT * FROM tickwork_running WHERE job_id = ?", (scene.begun,))
+    with scene.store.connection() as tx:
+        (row,) = tx.execute("SELECT * FROM tickwork_running WHERE job_id = ?", (scene.begun,)).fetchall()
     scene.pools.end([scene.begun])
     scene.tick()
     assert state_of(scene.store, scene.begun) is JobState.SUCCEEDED
-    raw.execute("DELETE FROM tickwork_finished WHERE job_id = ?", (scene.begun,))
-    raw.execute(f"INSERT INTO tickwork_running VALUES ({', '.join('?' * len(row))})", row)
+    with scene.store.connection() as tx:
+        tx.execute("DELETE FROM tickwork_finished WHERE job_id = ?", (scene.begun,))
+        tx.execute(f"INSERT INTO tickwork_running VALUES ({', '.join('?' * len(row))})", row)
+    # The interval of this check is much longer than the test.
     scene.worker._claimer._own_at = 0.0
     scene.tick()
     assert scene.is_over()

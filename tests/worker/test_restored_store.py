@@ -44,15 +44,16 @@ def store(clock: VirtualClock) -> SqliteStore:
 
 def snapshot(store: SqliteStore) -> Callable[[], None]:
     """Copy the tables in which jobs move; return a function that puts the copy back."""
-    raw = store._file._writer.raw
     tables = [f"tickwork_{name}" for name in ("queue", "running", "finished", "attempts")]
-    rows = {table: list(raw.execute(f"SELECT * FROM {table}")) for table in tables}
+    with store.connection() as tx:
+        rows = {table: tx.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
 
     def restore() -> None:
-        for table, kept in rows.items():
-            raw.execute(f"DELETE FROM {table}")
-            for row in kept:
-                raw.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        with store.connection() as tx:
+            for table, kept in rows.items():
+                tx.execute(f"DELETE FROM {table}")
+                for row in kept:
+                    tx.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
     return restore
 
@@ -117,6 +118,7 @@ def test_an_end_that_the_store_has_lost_is_noticed(store: SqliteStore, clock: Vi
     restore()
     worker.tick(clock.monotonic())
     assert state_of(store, job_id) is JobState.RUNNING
+    # The lease of a worker is not public.
     clock.advance(OWN_LOOK_LEASES * worker._lease.duration)
     worker._lease.begin(WorkerId(str(worker._lease.worker)), clock.monotonic())  # its heartbeats went on
     store.renew_lease(WorkerId(str(worker._lease.worker)), worker._lease.duration)

@@ -95,6 +95,7 @@ def test_seconds_that_have_passed_are_forgotten() -> None:
     retries = QueueRetryBudgets(Random(1))
     fail(retries, 20_000, 0.0)
     retries.delay("q", timedelta(0), 4000.0)
+    # The size of its memory has no public count.
     line = retries._lines["q"]
     assert len(line._taken) + len(line._onward) <= 2
 

@@ -22,6 +22,7 @@ CANARY = "canary-6f1ed002-value"
 
 @pytest.fixture(autouse=True)
 def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The cost is no setting, so that no installation lowers it.
     monkeypatch.setattr(credentials, "_COST", 16)
     monkeypatch.setenv("TICKWORK_SECRET_KEY", "ab" * 32)
 

@@ -73,6 +73,7 @@ def test_waiting_for_a_job_that_fails_exits_with_1_and_says_why(cli: Cli, shop: 
 
 
 def test_waiting_ends_at_the_timeout_and_the_job_goes_on(cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The patience is no option.
     monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
     result = cli("enqueue", "add", "a=1", "--wait", "--timeout", "100ms")
     assert result.exit_code == 1

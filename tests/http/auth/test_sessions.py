@@ -130,6 +130,7 @@ class TestLogin:
         self, anybody: TestClient, ada: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         full = threading.BoundedSemaphore(1)
+        # The limit of logins at once is no setting.
         monkeypatch.setattr(login, "_LOGINS", full)
         with full:
             answer = log_in(anybody)

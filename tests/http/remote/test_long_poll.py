@@ -109,6 +109,7 @@ def test_while_the_store_fails_those_who_do_not_wait_are_told_and_the_others_wai
     async def all_of_it() -> None:
         nonlocal broken
         long_polls = a_hub(app)
+        # The claimer of long polls is not public; only its store read shall fail.
         monkeypatch.setattr(long_polls._claimer, "due", due)
         patient = asyncio.create_task(long_polls.poll(WantedJobs(("q",)), an_asker(), 30, never()))
         with pytest.raises(StoreError, match="the store is away"):

@@ -122,6 +122,7 @@ class TestBounds:
         assert self.left(bounds) == pytest.approx(AGAIN_S)
 
     def walk(self, bounds: ClaimCursor, times: Times, seconds: float) -> None:
+        # The time of the next look at the front is not public.
         times.now = max(times.now, bounds._front_at)
         assert THIRD not in bounds.begin().values()
         times.now += seconds

@@ -58,6 +58,7 @@ def test_a_call_waits_a_moment_for_a_connection_that_is_in_use(
     with small.transactions.pool.lend() as connection:
         waiting = threading.Thread(target=small.now)
         waiting.start()
+        # The number of waiting threads has no public count.
         eventually(lambda: small.transactions.connections._waiting)
         assert connection.is_idle()
     waiting.join(20)

@@ -198,6 +198,7 @@ def test_a_listener_that_hears_nothing_makes_another_connection(
     distant: Distant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "PROBE_S", 0.05)
+    # The timeout of new connections is no parameter of a store.
     distant.server._conninfo = make_conninfo(distant.server._conninfo, connect_timeout=2)
     waiter = distant.waiter()
     assert isinstance(waiter, listener.Listener)

@@ -115,6 +115,7 @@ def test_claim_and_reclaim(postgres: PostgresStore, clock: VirtualClock, every_o
         late = VirtualClock(clock.now() + HOUR)
 
         def reclaim(held: HeldStore) -> set[JobId]:
+            # One of two sessions needs another clock.
             held._clock = late
             return held.reclaim_attempts(ending)
 

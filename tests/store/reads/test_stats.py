@@ -52,6 +52,7 @@ def now_ids(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> None:
     from tests.store import builders
 
     ids = builders.IdMaker(lambda: clock.wall_us() // 1000, builders.SystemRandom().getrandbits)
+    # Ids must be equal in both stores.
     monkeypatch.setattr(builders, "_ids", ids)
 
 

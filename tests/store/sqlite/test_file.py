@@ -36,6 +36,7 @@ def store(path: Path, driver: str) -> Iterator[SqliteStore]:
 
 
 def test_what_was_answered_is_on_the_disk(store: SqliteStore, path: Path) -> None:
+    # Pragmas of a connection are only visible on it.
     for opened in (store._file._writer, connection.open_connection(str(path), store._file.driver)):
         assert opened.run("PRAGMA synchronous") == [(2,)], "FULL"
         assert opened.run("PRAGMA journal_mode") == [("wal",)]

@@ -22,6 +22,7 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SqliteStor
 
 
 def plan(store: SqliteStore, statement: str, values: object) -> list[str]:
+    # Plans need the connection of the store, with its pragmas.
     with store._file.reading() as connection:
         return [row[-1] for row in connection.run(f"EXPLAIN QUERY PLAN {SQL[statement]}", values)]  # type: ignore[arg-type]
 

@@ -227,6 +227,7 @@ def test_a_transaction_keeps_the_turn_only_until_it_has_begun(tmp_path: Path) ->
     with store.connection() as tx:
         assert is_free(Path(f"{path}-writer"))
         tx.execute("DELETE FROM tickwork_logs")
+    # A test holds the turn of a writer.
     with store._file.writing():
         assert is_free(Path(f"{path}-writer"))
     store.close()

@@ -74,4 +74,5 @@ class Pool:
 
     @property
     def all(self) -> list[Child]:
+        # Tests kill single children; the pool has no public list of them.
         return self.children._children

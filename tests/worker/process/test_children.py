@@ -123,6 +123,7 @@ def test_what_was_stopped_while_its_child_loaded_is_given_back_and_not_kept_for_
     else:
         one.children.kill_running()
     assert one.hears(Returned)[0].job_ids == ["job1"]
+    # That no answer is kept has no public sign.
     assert not one.children._homeless
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+# The options are tested without a worker process.
 from tickwork.cli.processes.worker import _options
 from tickwork.worker.process import cpu_count
 from tickwork.worker.process.cpu_count import cgroup_quota, usable_cpus

@@ -50,6 +50,7 @@ print("host", os.getpid(), flush=True)
 told = None
 while not select.select([0], [], [], 0.01)[0]:
     children.poll()
+    # The process ids of a pool are not public.
     children.tend(children._clock.monotonic())
     now = children._fork_server.pid, *(child.process.pid for child in children._children if child.hello)
     if now != told and len(now) == 2:

@@ -64,6 +64,7 @@ def test_an_interruption_that_comes_while_the_end_is_sealed_loses_nothing(
             hits.append(thread)
             raise Interrupted
 
+    # The race is between two statements of the executor.
     monkeypatch.setattr(module, "_raise_in", too_late)
 
     @bench.app.task

@@ -203,7 +203,7 @@ def test_a_superseded_attempt_cannot_save(app: Tickwork) -> None:
         job = work.enqueue()
         assert running.wait(10)
         app.pause(task="work")  # or this worker would claim the job again and stop its first attempt
-        supersede(job)
+        supersede(app, job)
         go_on.set()
         eventually(lambda: len(raised) == 1)
         app.resume(task="work")

@@ -318,6 +318,7 @@ def tells_the_address(address: str) -> str:
 
 def stored_of(job: Job) -> str:
     """All that is stored of a job's attempts, as text."""
+    # A job has no public view of its saved state.
     saved = job._client.store.saved_state(job.id)
     return f"{job.view} {job.attempts()} {output_of(job)} {saved!r}"
 

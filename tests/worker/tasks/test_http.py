@@ -360,6 +360,7 @@ def tls(certificate: Path) -> Iterator[ssl.SSLContext]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     yield context
+    # Trusted certificates are cached for the life of a process.
     http_client._trust.cache_clear()
 
 

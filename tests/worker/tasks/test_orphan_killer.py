@@ -79,6 +79,7 @@ def test_it_kills_when_its_owner_is_killed(groups: list[subprocess.Popen[bytes]]
 
 def test_a_guard_that_was_killed_troubles_nobody() -> None:
     guard = OrphanKiller()
+    # The process of the guard is not public.
     guard._shell.kill()
     guard._shell.wait()
     guard.add(1_000_000_000)

@@ -451,6 +451,7 @@ def watch_calls(app: Tickwork, monkeypatch: pytest.MonkeyPatch, done: list[str])
         monkeypatch.setattr(group, verb, noting(getattr(group, verb), verb, done))
     for verb in ("_sealed", "_opened"):
         monkeypatch.setattr(vault, verb, noting(getattr(vault, verb), "AES-GCM", done))
+    # The number of HMACs is only visible here.
     monkeypatch.setattr(hooks, "_digest", noting(hooks._digest, "HMAC", done))
 
 

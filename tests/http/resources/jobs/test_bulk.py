@@ -150,6 +150,7 @@ def test_an_operation_is_cancelled_between_two_pages(admin: TestClient, app: Tic
     service = BulkOperations(app.store)
     leased = app.store.operations.lease_operation(bulk_operations.LEASE)
     assert leased is not None
+    # A tick executes all pages; the test stops between two.
     further = service._page(leased)
     assert further is not None
     stopped = admin.post(answer.headers["location"] + "/cancel")

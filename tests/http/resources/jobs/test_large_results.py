@@ -12,6 +12,8 @@ from tests.http.work import claimed, succeed
 from tickwork import Tickwork
 from tickwork.blobs import LocalBlobs
 from tickwork.http.resources.jobs import job_history
+
+# The reader of large results is tested without a request, to measure its memory.
 from tickwork.http.resources.jobs.job_history import _large
 
 JOBS = "/api/v1/jobs"

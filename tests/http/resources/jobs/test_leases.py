@@ -313,6 +313,7 @@ class TestClaiming:
         self, admin: TestClient, app: Tickwork, parts: ServerContext
     ) -> None:
         """The claim is made while they hang up: what it brought is given back, uncharged."""
+        # The claimer of long polls is not public; the claim must be interrupted.
         claimer = parts.long_polls._claimer
         claim, reached, go_on = claimer.claim, threading.Event(), threading.Event()
 
@@ -577,7 +578,7 @@ class TestEnds:
     def test_an_end_that_the_reaper_was_faster_than_is_refused(self, admin: TestClient, app: Tickwork) -> None:
         job = enqueue(app)
         leased = lease_one(admin)
-        supersede(job)
+        supersede(app, job)
         assert refused(admin, leased, "complete", result=1) == (409, "lease-lost")
         assert job.state == "queued"
 
