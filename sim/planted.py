@@ -30,7 +30,7 @@ from tickwork.services import scheduler
 from tickwork.store.attempts import Finish
 from tickwork.store.claim.types import PickedRow
 from tickwork.store.rows.instants import duration_us
-from tickwork.store.sqlite import SqliteStore, transitions
+from tickwork.store.sqlite import SqliteStore, transactions, transitions
 from tickwork.worker import finisher
 from tickwork.worker.claimer import Claimer
 from tickwork.worker.finisher import Finisher
@@ -75,10 +75,10 @@ def find(plant: Plant, most: int) -> Find | None:
 
 def _statement(name: str, old: str, new: str) -> AbstractContextManager[object]:
     """Replace a part of a SQL statement. Raises ValueError if the part does not occur exactly once."""
-    text = transitions.SQL[name]
+    text = transactions.SQL[name]
     if text.count(old) != 1:
         raise ValueError(f"the statement {name} does not contain {old!r} once; plant this bug another way")
-    return mock.patch.dict(transitions.SQL, {name: text.replace(old, new)})
+    return mock.patch.dict(transactions.SQL, {name: text.replace(old, new)})
 
 
 def _finish_without_attempt() -> AbstractContextManager[object]:
@@ -107,8 +107,8 @@ def _end_waiting(transaction: Any, finish: Finish) -> None:
         again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
         transaction.connection.run("UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?", (again_at, finish.job_id))
     else:
-        (standing,) = transaction.run("dequeue", (finish.job_id,))
-        transitions.end_unstarted(transaction, finish.job_id, outcome.job, standing, "")
+        row = transitions.DequeuedRow(finish.job_id, *transaction.first("dequeue", (finish.job_id,)))
+        transitions.end_unstarted(transaction, row, outcome.job, "")
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def _lease_from_worker_clock() -> Iterator[None]:
         return carry_out(self, actor, *args)
 
     def renew_lease(self: SqliteStore, worker: WorkerId, lease: timedelta) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             until = asking[0].clock.wall_us() + duration_us(lease)
             return bool(transaction.run("renew_lease", (until, worker)))
 
@@ -194,9 +194,9 @@ def _priority_ignored() -> AbstractContextManager[object]:
     """A claim takes jobs by age only."""
     original = transitions.pick
 
-    def pick(transaction: Any, asked: dict[str, Any], limit: int, after: int, until: int) -> list[Any]:
+    def pick(transaction: Any, asked: dict[str, Any], limit: int, after: int, until: int) -> list[PickedRow]:
         found = original(transaction, asked, 1_000_000, after, until)
-        return sorted(found, key=lambda row: row[7])[:limit]
+        return sorted(found, key=lambda row: row.run_at_us)[:limit]
 
     return mock.patch.object(transitions, "pick", pick)
 

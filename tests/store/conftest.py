@@ -20,7 +20,7 @@ from tickwork.store.claim import bulk_park, choose, sparse_scan
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.claim import plan_values as postgres_ground
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import limits as sqlite_ground
+from tickwork.store.sqlite import claims as sqlite_claims
 from tickwork.testing import VirtualClock
 
 KINDS = ["sqlite", "sqlite-stdlib", "postgres", "postgres-pooled"]
@@ -217,5 +217,5 @@ def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_park, "FOUND_MOST", 2)
     for module in (bulk_park, sparse_scan):
         monkeypatch.setattr(module, "WALK", 3)
-    for ground in (postgres_ground, sqlite_ground):
+    for ground in (postgres_ground, sqlite_claims):
         monkeypatch.setattr(ground, "BULK_WALK", 3)

@@ -42,7 +42,7 @@ from tickwork.store.postgres.reads import reads as postgres_finding
 from tickwork.store.reads import job_search, stats
 from tickwork.store.schedules import Fired, ScheduleMove
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.reads import job_search as sqlite_finding
+from tickwork.store.sqlite.reads import reads as sqlite_reads
 from tickwork.testing import VirtualClock
 
 pytestmark = pytest.mark.xdist_group("plans")  # the stores are filled once
@@ -140,7 +140,7 @@ def bounded(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("WALK", "SCATTERED", "ERRORS"):
                 patch.setattr(job_search, name, SMALL // 10)
-            for module in (sqlite_finding, postgres_finding):
+            for module in (sqlite_reads, postgres_finding):
                 patch.setattr(module, "COUNTED", SMALL // 10)
             return look(on)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.store.builders import HOUR, claim_one, insert_one, jobs
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.transitions import SQL
+from tickwork.store.sqlite.transactions import SQL
 
 PLACES = '[["default", 5]]'
 CLAIM = {"places": PLACES, "after": 0, "until": 1, "tasks": '["t"]', "now": 1, "limit": 10}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
+from tickwork.core.job import WorkerView
 from tickwork.core.placement import ClaimingWorker, Offer
 
 
@@ -27,3 +31,24 @@ def claiming_worker(worker: str, queues: str, offer: str) -> ClaimingWorker:
 
 def encode_offer(offer: Offer) -> str:
     return msgspec.json.encode(offer).decode()
+
+
+def worker_view(row: Sequence[Any], instant: Callable[[Any], datetime]) -> WorkerView:
+    """Decode the row of a worker as lists show it."""
+    id, host, pid, version, queues, tasks, slots, schedules, offer, state, began, until, running, asked = row
+    return WorkerView(
+        id=id,
+        host=host,
+        pid=pid,
+        version=version,
+        queues=decode_names(queues),
+        tasks=decode_names(tasks),
+        slots=slots,
+        state=state,
+        started_at=instant(began),
+        lease_until=instant(until),
+        running=running,
+        schedules=decode_names(schedules),
+        offer=decode_offer(offer),
+        asked=asked,
+    )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -17,33 +15,30 @@ from tickwork.store.rows.instants import duration_us, from_us
 from tickwork.store.rows.jobs import decode_job_limits, decode_policy
 from tickwork.store.rows.workers import encode_offer
 from tickwork.store.sqlite import transitions
-from tickwork.store.sqlite.limits import SqliteClaimTx
-from tickwork.store.sqlite.transitions import Transaction, as_json
+from tickwork.store.sqlite.claims import SqliteClaimTx
+from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction, as_json
 
 
-class SqliteRemote:
-    """A part of SqliteStore. It needs from the rest the transactions."""
+class SqliteRemoteLeases:
+    """Attempts of remote workers, with a lease for each."""
 
-    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _read(self) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
+    def __init__(self, transactions: SqliteTransactions) -> None:
+        self._transactions = transactions
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
         found: dict[str, set[str]] = {}
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             snapshot = SqliteClaimTx(transaction, WorkerId(""), list(dict.fromkeys(queues)), ()).snapshot()
             heads = due_heads(snapshot.heads, snapshot.now_us, snapshot.opens_at_us)
             for queue, lane, priority in heads.due:
                 values = {"lane": lane, "priority": priority, "now": snapshot.now_us, "first": FIRST}
-                found.setdefault(queue, set()).update(name for (name,) in transaction.run("place_tasks", values))
+                found.setdefault(queue, set()).update(transaction.column("place_tasks", values))
         return DueWork(found, heads.next_s)
 
     def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
         """Move attempts that the claimer still holds to leases of their own; others are left out of the result."""
         granted: dict[JobId, datetime] = {}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             for one in grants:
                 fence = {"job_id": one.job_id, "claim": one.claim, "claimer": claimer, "worker": one.worker}
                 if not transaction.run("hand_over", fence):
@@ -62,17 +57,17 @@ class SqliteRemote:
         return granted
 
     def lease_holders(self, names: Sequence[str]) -> set[str]:
-        with self._read() as transaction:
-            return {name for (name,) in transaction.run("lease_holders", (as_json(list(names)),))}
+        with self._transactions.read() as transaction:
+            return set(transaction.column("lease_holders", (as_json(list(names)),)))
 
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
-        with self._read() as transaction:
-            return _standing(transaction, name)
+        with self._transactions.read() as transaction:
+            return _find(transaction, name)
 
     def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             until = transaction.now + duration_us(lease)
-            one = _standing(transaction, name)
+            one = _find(transaction, name)
             if one is None:
                 return None
             transaction.run("renew_attempt", {"worker": one.worker, "until": until})
@@ -80,27 +75,43 @@ class SqliteRemote:
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
         """Append lines if the attempt is current; an existing chunk is kept, and the total is truncated to `limit`."""
-        with self._write() as transaction:
-            one = _standing(transaction, name)
+        with self._transactions.write() as transaction:
+            one = _find(transaction, name)
             if one is None:
                 return None
-            ((last, held),) = transaction.run("logged", {"job_id": one.job_id, "attempt": one.attempt})
+            last, held = transaction.first("logged", {"job_id": one.job_id, "attempt": one.attempt})
             chunk = last + 1 if seq is None else seq
             if kept := within(text, held, limit):
                 transitions.append(transaction, [NewLog(one.job_id, one.claim, chunk, kept)])
             return int(chunk)
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("end_leases", (as_json(list(workers)),))
 
 
-def _standing(transaction: Transaction, name: RemoteName) -> RemoteAttempt | None:
-    rows = transaction.run("remote_attempt", msgspec.structs.asdict(name))
-    if not rows:
+def _find(transaction: Transaction, name: RemoteName) -> RemoteAttempt | None:
+    row = transaction.first("remote_attempt", msgspec.structs.asdict(name))
+    if row is None:
         return None
-    id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, run, step, *rest = rows[0]
+    id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, run, step, *rest = row
     claimed_at, cancel, until, losses = rest
-    counts = (decode_policy(policy), failures, crashes, alone == 1, decode_job_limits(job_limits))
-    times = (from_us(claimed_at), cancel == 1, from_us(until))
-    return RemoteAttempt(id, number, claim, worker, task, queue, *counts, run, step, *times, losses)
+    return RemoteAttempt(
+        job_id=id,
+        attempt=number,
+        claim=claim,
+        worker=worker,
+        task=task,
+        queue=queue,
+        policy=decode_policy(policy),
+        failures=failures,
+        crashes=crashes,
+        alone=alone == 1,
+        job_limits=decode_job_limits(job_limits),
+        run=run,
+        step=step,
+        claimed_at=from_us(claimed_at),
+        cancel_requested=cancel == 1,
+        lease_until=from_us(until),
+        losses=losses,
+    )

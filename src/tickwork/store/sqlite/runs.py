@@ -6,34 +6,26 @@ A writer excludes all others, so rows need no locks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tickwork.core.dag.advance import RunState, StepState
-from tickwork.core.dag.graph import Graph, Step, decode_graph, definition_of, digest, encode_graph
-from tickwork.core.dag.overview import StepTimes, counted
+from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.ids import JobId
-from tickwork.core.job import Claimed, JobState, JobView, MapIndex, NewJob
-from tickwork.core.stats.findings import PendingApproval
+from tickwork.core.job import Claimed, JobState, NewJob
 from tickwork.errors import check
 from tickwork.store.attempts import Finish
-from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
-from tickwork.store.rows.instants import from_us
-from tickwork.store.rows.jobs import encode_policy, job_view, read_task_definition
-from tickwork.store.rows.limits import encode_rule
-from tickwork.store.rows.schedules import dag_in_use
+from tickwork.store.rows.jobs import encode_policy, read_task_definition
 from tickwork.store.runs import run_lifecycle, step_jobs
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.runs.run_lifecycle import EndedStep
 from tickwork.store.runs.step_jobs import LiveRun, ResultRow
-from tickwork.store.sqlite import transitions
-from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
+from tickwork.store.sqlite import new_jobs, transitions
+from tickwork.store.sqlite.transactions import Transaction, as_json
 
 
-class SqliteRuns:
+class SqliteRunTx:
     """The rows of runs inside a transaction."""
 
     def __init__(self, transaction: Transaction, graphs: GraphCache) -> None:
@@ -49,11 +41,10 @@ class SqliteRuns:
         known = self._graphs.get(dag, version)
         if known is not None:
             return known
-        ((text,),) = self._transaction.run("dag_graph", (dag, version))
-        return self._graphs.put(dag, version, text)
+        return self._graphs.put(dag, version, self._transaction.value("dag_graph", (dag, version)))
 
     def steps(self, run: str, names: Sequence[str] | None) -> list[StepState]:
-        return [_standing(row) for row in _step_rows(self._transaction, run, names)]
+        return [row.state for row in step_rows(self._transaction, run, names)]
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
         return result_rows(self._transaction, pairs)
@@ -74,7 +65,7 @@ class SqliteRuns:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self._transaction.opened |= bool(jobs)
-        transitions.insert(self._transaction, jobs, known=False)
+        new_jobs.insert(self._transaction, jobs, known=False)
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         """Queue ended instances again with new arguments; their attempts are kept."""
@@ -86,7 +77,7 @@ class SqliteRuns:
             rules = (job.queue, job.priority, encode_policy(job.policy))
             self._transaction.run("renew_step_job", (*what, *rules, job.id))
             if job.job_limits is not None:
-                transitions.stamp(self._transaction, job)
+                new_jobs.stamp(self._transaction, job)
             transitions.queue_again(self._transaction, job.id, self.now_us)
 
     def end_run(self, finish: Finish) -> None:
@@ -101,7 +92,7 @@ def advance(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[str]
     parts = transaction.run("parts", (as_json(list(job_ids)),))
     endings = [EndedStep(run, step, JobState(state)) for run, step, state in parts]
     if endings:
-        run_lifecycle.advance(SqliteRuns(transaction, graphs), endings)
+        run_lifecycle.advance(SqliteRunTx(transaction, graphs), endings)
 
 
 def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
@@ -111,8 +102,8 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
         transaction.run("freshen", (name,))
         for dag, group in transaction.run("ready_groups", (name,)):
             transaction.run("use_up", (dag, group))
-            definition = read_task_definition(transaction.run("task_definition", (dag,))[0])
-            transitions.insert(
+            definition = read_task_definition(transaction.first("task_definition", (dag,)))
+            new_jobs.insert(
                 transaction, [step_jobs.triggered(definition, name, group, by, transaction.now)], known=False
             )
             transaction.opened = True
@@ -121,20 +112,20 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
 def produce_all(transaction: Transaction, endings: Iterable[Finish]) -> None:
     """Record the assets that ended jobs have updated, if the jobs succeeded."""
     making = {one.job_id: one.produce for one in endings}
-    for (job_id,) in transaction.run("succeeded_of", (as_json(list(making)),)):
+    for job_id in transaction.column("succeeded_of", (as_json(list(making)),)):
         produce(transaction, making[job_id], job_id)
 
 
 def begin(transaction: Transaction, graphs: GraphCache, claimed: Sequence[Claimed]) -> None:
     """Begin runs that were claimed."""
-    run_tx = SqliteRuns(transaction, graphs)
+    run_tx = SqliteRunTx(transaction, graphs)
     for one in claimed:
         transaction.run("hold_run", (one.job_id, one.claim))
         begun = transaction.run("begun_run", (one.job_id,))
         if not begun:
             transaction.run("insert_run", (one.job_id,))
-        again = begun[0][0] if begun else None
         (going,) = run_tx.going([one.job_id])
+        again = next((steps for (steps,) in begun if steps is not None), None)
         steps = None if again is None else msgspec.json.decode(again, type=list[str])
         run_lifecycle.begin(run_tx, going, steps, first=not begun)
 
@@ -155,16 +146,16 @@ def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId
     cancelled = [job_id for job_id in dict.fromkeys(job_ids) if transitions.cancel(transaction, job_id)]
     if cancelled:
         advance(transaction, graphs, cancelled)
-        for (run,) in transaction.run("run_ids", (as_json(cancelled),)):
+        for run in transaction.column("run_ids", (as_json(cancelled),)):
             _cancel_run(transaction, graphs, run)
     return cancelled
 
 
 def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> None:
     """Cancel all live instances and approvals of a run; steps that run even then follow."""
-    run_tx = SqliteRuns(transaction, graphs)
+    run_tx = SqliteRunTx(transaction, graphs)
     approvals = run_lifecycle.open_approvals(run_tx, run)
-    live = [JobId(job_id) for (job_id,) in transaction.run("live_instances", (run,))]
+    live = transaction.column("live_instances", (run,))
     for job_id in live:
         transitions.cancel(transaction, job_id)
     advance(transaction, graphs, live)
@@ -193,140 +184,29 @@ def result_rows(transaction: Transaction, pairs: Collection[tuple[str, str]]) ->
     return [ResultRow(*row) for row in transaction.run("result_rows", (as_json(sorted(pairs)),))]
 
 
-class SqliteDags:
-    """A part of SqliteStore. It needs from the rest the transactions, and a way to wake workers."""
+class StepRow(NamedTuple):
+    """The row of a step: its state, when it changed, and when its approval is answered by default."""
 
-    _graphs: GraphCache
-
-    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _read(self) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _wake(self) -> None:
-        raise NotImplementedError
-
-    def put_dag(self, graph: Graph) -> int:
-        """Store a definition with its task, limits and triggers; a definition equal to the newest changes nothing."""
-        found = digest(graph)
-        with self._write() as transaction:
-            newest = transaction.run("newest_dag", (graph.name,))
-            is_known = bool(newest) and newest[0][1] == found
-            if is_known and transaction.run("task_definition", (graph.name,)):
-                return int(newest[0][0])
-            version = newest[0][0] + (not is_known) if newest else 1
-            if not is_known:
-                text = encode_graph(graph).decode()
-                transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
-            transaction.run("define_task", transitions.task_row(definition_of(graph, version)))
-            transaction.run("forget_triggers", (graph.name,))
-            transaction.run_many(
-                "insert_trigger", [(asset, graph.name, grp) for asset, grp in step_jobs.triggers_of(graph)]
-            )
-            for name, rule in step_jobs.limits_of(graph, version).items():
-                transaction.run("declare_limit", {"name": name, "rule": encode_rule(rule)})
-        return int(version)
-
-    def delete_dag(self, name: str) -> bool:
-        with self._write() as transaction:
-            starts = transaction.run("starts_dag", (name,))
-            if starts:
-                raise dag_in_use(name, starts[0][0])
-            transaction.run("forget_triggers", (name,))
-            return bool(transaction.run("undefine_dag", (name,)))
-
-    def list_dags(self, name: str | None = None) -> list[DagView]:
-        with self._read() as transaction:
-            rows = transaction.run("newest_dags") if name is None else transaction.run("versions_of_dag", (name,))
-        return [DagView(name, version, decode_graph(text), from_us(created)) for name, version, text, created in rows]
-
-    def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
-        with self._write() as transaction:
-            queued = rerun(transaction, run_id, steps, transaction.now)
-            if queued and args is not None:
-                transaction.run("set_args", (args.decode(), run_id))
-        self._wake()
-        return queued
-
-    def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
-        with self._read() as transaction:
-            rows = _step_rows(transaction, run_id, names)
-        return [StepView(_standing(row), from_us(row[13]), _at(row[14])) for row in rows]
-
-    def step_times(self, run_id: JobId) -> list[StepTimes]:
-        with self._read() as transaction:
-            rows = transaction.run("step_times", {"run": run_id, "now": transaction.now})
-        return [
-            StepTimes(step, queued, running, _at(start), _at(end), counted(*ends), job_id, attempt, from_us(changed))
-            for step, queued, running, start, end, job_id, attempt, changed, *ends in rows
-        ]
-
-    def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
-        with self._read() as transaction:
-            rows = transaction.run("run_instances", {"run": run_id, "step": after[0], "idx": after[1], "limit": limit})
-        return [
-            InstanceView(step, idx, JobId(job_id), state, attempt, _at(start), _at(end))
-            for step, idx, job_id, state, attempt, start, end in rows
-        ]
-
-    def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapIndex]:
-        with self._read() as transaction:
-            rows = transaction.run("map_places", (as_json(list(ids)),))
-        return {JobId(job_id): MapIndex(index, count) for job_id, index, count in rows}
-
-    def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
-        with self._read() as transaction:
-            return transaction.run("failed_steps", (run_id, limit))
-
-    def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
-        sql = f"{SQL['job_columns']} {SQL['from_jobs']} {SQL['of_step']}"
-        with self._read() as transaction:
-            rows = transaction.connection.rows(sql, (run_id, step, first, limit))
-        return [job_view(row, from_us) for row in rows]
-
-    def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
-        with self._write() as transaction:
-            answered = run_lifecycle.answer(
-                SqliteRuns(transaction, self._graphs), run_id, step, *run_lifecycle.said(approved, by, note)
-            )
-        self._wake()
-        return answered
-
-    def list_assets(self) -> list[AssetView]:
-        with self._read() as transaction:
-            rows = transaction.run("assets")
-        return [AssetView(name, from_us(made), JobId(by)) for name, made, by in rows]
-
-    def waiting_approvals(self, limit: int) -> list[PendingApproval]:
-        with self._read() as transaction:
-            rows = transaction.run("waiting_approvals", (limit,))
-        return [PendingApproval(run, dag, step, text, from_us(since)) for run, dag, step, text, since in rows]
-
-    def answer_overdue(self, limit: int) -> int:
-        with self._write() as transaction:
-            overdue = transaction.run("overdue_steps", (transaction.now, limit))
-            for run, step in overdue:
-                run_lifecycle.answer_by_default(SqliteRuns(transaction, self._graphs), run, step)
-        if overdue:
-            self._wake()
-        return len(overdue)
+    state: StepState
+    changed_at: int
+    wake_at: int | None
 
 
-def _at(us: int | None) -> datetime | None:
-    return None if us is None else from_us(us)
+def step_rows(transaction: Transaction, run: str, names: Sequence[str] | None) -> list[StepRow]:
+    """Return the rows of these steps of a run; None: of all steps."""
+    rows = (
+        transaction.run("all_steps", {"run": run})
+        if names is None
+        else transaction.run("some_steps", {"run": run, "names": as_json(list(names))})
+    )
+    return [StepRow(_step_state(*state), changed_at, wake_at) for *state, changed_at, wake_at in rows]
 
 
-def _step_rows(transaction: Transaction, run: str, names: Sequence[str] | None) -> list[Any]:
-    if names is None:
-        return transaction.run("all_steps", {"run": run})
-    return transaction.run("some_steps", {"run": run, "names": as_json(list(names))})
-
-
-def _standing(row: Any) -> StepState:
-    step, state, pending, succeeded, failed, skipped, total, ended, bad, mapped, blocked, reason, result, *_ = row
-    counts = (pending, succeeded, failed, skipped, total, ended, bad)
-    return StepState(step, state, *counts, bool(mapped), bool(blocked), reason, result)
+def _step_state(*columns: Any) -> StepState:
+    """Return the state of a step from its columns; SQLite stores truth values as numbers."""
+    state = StepState(*columns)
+    state.mapped, state.blocked = bool(state.mapped), bool(state.blocked)
+    return state
 
 
 def _step_row(run: str, one: StepState, approval: Step | None, now: int) -> tuple[Any, ...]:

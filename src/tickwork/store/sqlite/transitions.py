@@ -1,4 +1,4 @@
-"""State changes of jobs on SQLite: insert, claim, finish, cancel, retry. The caller begins and commits the transaction.
+"""State changes of jobs on SQLite: claim, finish, cancel, retry. The caller begins and commits the transaction.
 
 Batches use `run_many`, one statement for all their rows. A writer excludes all others until the commit, so rows that
 were read in the transaction cannot change.
@@ -8,206 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from datetime import timedelta
-from functools import cache, partial
-from itertools import chain
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from tickwork.core.fairness import StarvationGuard, aged_before_us
 from tickwork.core.ids import ClaimId, JobId, WorkerId
-from tickwork.core.job import RUN, AttemptState, JobState, NewJob, StepInstance, TaskDefinition
-from tickwork.core.key_conflict import KeyOwner, check_holder
+from tickwork.core.job import AttemptState, JobState
+from tickwork.core.key_conflict import KeyOwner
 from tickwork.core.limits.lanes import home_lane, read_lane, returned_priority, row_priority
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
-from tickwork.store.attempts import Claims, Finish, NewLog, OpenAttempt
+from tickwork.store.attempts import Claims, Finish, NewLog, OpenAttempt, Progress
 from tickwork.store.claim.positions import places_of
 from tickwork.store.claim.types import PickedRow, claimed_job
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import (
     decode_job_limits,
     decode_policy,
-    encode_job_limits,
-    encode_labels,
-    encode_policy,
     limit_keys_of,
     storable_text,
 )
-from tickwork.store.rows.new_jobs import due_us, group_alike, merge_keys
-from tickwork.store.sql_files import load_statements
-from tickwork.store.sqlite.file.connection import Connection
-
-SQL = load_statements("tickwork.store.sqlite")
-AT_ONCE = 32
-
-
-class Transaction:
-    """Named statements on a connection, at one instant of the store's clock.
-
-    `opened`: held jobs may start after the commit, so workers are to be woken.
-    """
-
-    __slots__ = ("connection", "now", "opened")
-
-    def __init__(self, connection: Connection, now: int) -> None:
-        self.connection = connection
-        self.now = now
-        self.opened = False
-
-    def run(self, statement: str, values: Any = ()) -> list[Any]:
-        return self.connection.run(SQL[statement], values)
-
-    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a statement that returns no rows, for each row of values."""
-        if rows:
-            self.connection.run_many(SQL[statement], rows)
-
-    def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run an INSERT that ends with its VALUES for each row. AT_ONCE rows per statement take half the time."""
-        whole = len(rows) - len(rows) % AT_ONCE
-        if whole:
-            parts = [tuple(chain.from_iterable(rows[at : at + AT_ONCE])) for at in range(0, whole, AT_ONCE)]
-            self.connection.run_many(_at_once(SQL[statement]), parts)
-        self.run_many(statement, rows[whole:] if whole else rows)
-
-
-@cache
-def _at_once(sql: str) -> str:
-    """Return the same INSERT for AT_ONCE rows."""
-    what, values, row = sql.rpartition("VALUES ")
-    check(row.rstrip().endswith(")"), f"This statement does not end with its VALUES: {sql}")
-    return f"{what}{values}{', '.join([row] * AT_ONCE)}"
-
-
-def as_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def task_row(task: TaskDefinition) -> tuple[Any, ...]:
-    rules = (encode_policy(task.policy), task.schema.decode(), task.task_limits)
-    return (task.name, task.queue, task.priority, *rules, task.version)
-
-
-# -- into the queue
-
-
-def insert(transaction: Transaction, jobs: Sequence[NewJob], *, known: bool) -> list[JobId]:
-    """Store jobs; return for each the job that represents it. `known`: existing ids are left as they are."""
-    if known:
-        stored = {job_id for (job_id,) in transaction.run("stored_jobs", (as_json([job.id for job in jobs]),))}
-        inserted = insert(transaction, [job for job in jobs if job.id not in stored], known=False)
-        stands = iter(inserted)
-        return [job.id if job.id in stored else next(stands) for job in jobs]
-    if not any(job.key for job in jobs):
-        _insert_new(transaction, jobs)
-        return [job.id for job in jobs]
-    kept, places = merge_keys(jobs)
-    ids = [_insert_keyed(transaction, job) for job in kept]
-    return [ids[place] for place in places]
-
-
-def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
-    """Store jobs that hold their keys."""
-    for group in group_alike(jobs):
-        first, now = group[0], transaction.now
-        asked, run_at, expires_at = due_us(first, now)
-        task, queue, priority = first.task, first.queue, first.priority
-        rules = (encode_policy(first.policy),)
-        around = (
-            first.collection,
-            encode_labels(first.labels),
-            first.parent,
-            first.trace,
-            first.creator,
-            first.occurrence,
-            now,
-            asked,
-            expires_at,
-        )
-        if first.part is not None:
-            row_of = partial(_step_row, now=now, asked=asked, expires_at=expires_at)
-            transaction.insert_many("insert_step_job", [row_of(job, job.part) for job in group if job.part])
-        else:
-            transaction.insert_many(
-                "insert_job",
-                [(job.id, task, queue, priority, job.args.decode(), *rules, job.key, *around) for job in group],
-            )
-        if first.version is not None:
-            transaction.run_many("set_version", [(job.version, job.id) for job in group])
-            task = RUN
-        rows = [(queue, priority, run_at, job.id, task, int(job.key is not None), expires_at) for job in group]
-        if any(job.job_limits for job in group):
-            rows = [_into_lane(transaction, job, row) for job, row in zip(group, rows, strict=True)]
-        transaction.insert_many("insert_queue", rows)
-
-
-def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
-    what = (job.id, job.task, job.queue, job.priority, job.args.decode(), encode_policy(job.policy))
-    around = (job.collection, encode_labels(job.labels), job.parent, job.trace, job.creator)
-    inputs = None if part.inputs is None else part.inputs.decode()
-    return (*what, *around, part.run, part.step, part.idx, inputs, now, asked, expires_at)
-
-
-def stamp(transaction: Transaction, job: NewJob) -> str:
-    """Store a job's lane and job_limits; return its lane."""
-    lane = home_lane(job.queue, job.job_limits)
-    transaction.run("stamp_job", (lane, encode_job_limits(job.job_limits), job.id))
-    return lane
-
-
-def _into_lane(transaction: Transaction, job: NewJob, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    lane = stamp(transaction, job)
-    return (lane, row_priority(job.priority, job.job_limits), *row[2:])
-
-
-def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
-    """Store a job with a key, or return the live job that holds it. Raises KeyTaken if that cannot represent it."""
-    if job.key is not None:
-        if transaction.run("stored_jobs", (as_json([job.id]),)):
-            return job.id  # The job exists already. Its key may be another job's by now.
-        holder = transaction.run("key_holder", (job.key, transaction.now))
-        if holder:
-            found = KeyOwner(*holder[0])
-            check_holder(job, found)
-            replaced = job.if_exists in ("replace", "follow") and _replace(transaction, found.job_id, job)
-            if replaced or job.if_exists != "follow":
-                return found.job_id
-        transaction.run("take_key", (job.key, job.id))
-    _insert_new(transaction, [job])
-    return job.id
-
-
-def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
-    """Replace a waiting job by a new one; return False if it does not wait."""
-    asked, run_at, expires_at = due_us(job, transaction.now)
-    values = {
-        "job_id": holder,
-        "task": job.task,
-        "queue": job.queue,
-        "lane": home_lane(job.queue, job.job_limits),
-        "job_limits": encode_job_limits(job.job_limits),
-        "priority": job.priority,
-        "row_priority": row_priority(job.priority, job.job_limits),
-        "run_at": run_at,
-        "due_at": asked,
-        "expires_at": expires_at,
-        "args": job.args.decode(),
-        "policy": encode_policy(job.policy),
-        "collection": job.collection,
-        "labels": encode_labels(job.labels),
-        "parent": job.parent,
-        "trace": job.trace,
-        "creator": job.creator,
-        "occurrence": job.occurrence,
-        "version": job.version,
-        "stands_as": job.task if job.version is None else RUN,
-    }
-    waits = bool(transaction.run("replace_queue", values))
-    if waits:
-        transaction.run("replace_job", values)
-    return waits
-
+from tickwork.store.sqlite.transactions import Transaction, as_json
 
 # -- from the queue to running
 
@@ -216,21 +36,22 @@ def claim(
     transaction: Transaction,
     worker: WorkerId,
     claim: ClaimId,
+    *,
     queues: Sequence[str],
     tasks: Sequence[str],
     limit: int,
     ahead_us: int,
-    ageing: StarvationGuard,
+    starvation_guard: StarvationGuard,
 ) -> Claims:
     """Claim jobs: aged ones when it is their turn, then jobs that are due, then jobs due within `ahead_us`."""
     now = transaction.now
     places = places_of(queues)
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
     picked: list[PickedRow] = []
-    if (aged := ageing.turn(now / 1e6)) is not None:
+    if (aged := starvation_guard.turn(now / 1e6)) is not None:
         lowest_first = as_json([(queue, priority) for priority in aged for queue in queues])
         picked = _take(transaction, {**asked, "places": lowest_first}, limit, 0, aged_before_us(now))
-        ageing.took(picked[0].priority if picked else None, now / 1e6)
+        starvation_guard.took(picked[0].priority if picked else None, now / 1e6)
     for after, until in ((0, now), (now, now + ahead_us)):
         if until > after and len(picked) < limit:
             picked += _take(transaction, asked, limit - len(picked), after, until)
@@ -259,8 +80,8 @@ def queue_key(row: PickedRow) -> tuple[str, int, int, JobId]:
 
 def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
     """Return whether a worker's lease has not expired."""
-    lease = transaction.run("worker_lease", (worker,))
-    return bool(lease) and lease[0][0] > transaction.now
+    until = transaction.value("worker_lease", (worker,))
+    return until is not None and until > transaction.now
 
 
 def running_row(row: PickedRow, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
@@ -287,12 +108,42 @@ def running_row(row: PickedRow, lane: str, worker: WorkerId, claim: ClaimId, now
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
     """Return in how many seconds the next job is due, and the next limit key opens."""
     now = transaction.now
-    (next_us,) = transaction.run("next_due", {"places": asked["places"], "after": now + ahead_us, "now": now})
+    next_us = transaction.first("next_due", {"places": asked["places"], "after": now + ahead_us, "now": now})
     due_s, opens_s = (None if at_us is None else (at_us - now) / 1e6 for at_us in next_us)
     return due_s, opens_s
 
 
 # -- from running to the end, or back into the queue
+
+
+ProgressColumns = tuple[float | None, str | None]
+
+
+class _HeldRow(NamedTuple):
+    """The row of an attempt that a claim holds, as the statements `current_attempts` return it."""
+
+    job_id: JobId
+    attempt: int
+    lane: str
+    priority: int
+    task: str
+    run_at: int
+    claimed_at: int
+    worker: WorkerId
+    keyed: bool
+    expires_at: int | None
+    cancel_at: int | None
+    progress: float | None
+    progress_note: str | None
+    claim: ClaimId
+
+    @property
+    def progress_columns(self) -> ProgressColumns:
+        return self.progress, self.progress_note
+
+
+def _progress_columns(progress: Progress) -> ProgressColumns:
+    return progress.fraction, storable_text(progress.note)
 
 
 def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
@@ -301,51 +152,61 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
     An attempt whose claim does not hold the job any more is skipped. Results and retries are written in batches; holds
     are freed last, which opens the limit keys that jobs wait for.
     """
-    rows: list[Any] = []
+    rows: list[_HeldRow] = []
     left = endings
     while left:
         claims = {finish.job_id: finish.claim for finish in left}
-        rows += transaction.run(guard, {"claims": as_json(claims), "now": transaction.now})
+        rows += [_HeldRow(*row) for row in transaction.run(guard, {"claims": as_json(claims), "now": transaction.now})]
         # Two finishes of one job in a batch are rare, and only one of them can be current: find the others in another
         # pass.
         left = [] if len(claims) == len(left) else [one for one in left if claims[one.job_id] != one.claim]
-    transaction.run_many("leave_running", [(row[0],) for row in rows])
-    closed = {row[0]: row for row in rows}
-    ended, tried, queued = [], [], []
+    transaction.run_many("leave_running", [(row.job_id,) for row in rows])
+    closed = {row.job_id: row for row in rows}
+    ended, tried, queued, returned = [], [], [], set()
     for one in endings:
         row = closed.get(one.job_id)
-        if row is None or row[-1] != one.claim:
+        if row is None or row.claim != one.claim:
             continue
-        job_id, attempt, _, _, _, run_at, claimed_at, worker, keyed, _, cancel_at, *progress, _ = row
-        outcome = one.transition if cancel_at is None else cancelled(one.transition)
-        began, error = claimed_at + one.waited_us, storable_text(outcome.error)
-        if one.progress is not None:
-            progress = [one.progress.fraction, storable_text(one.progress.note)]
+        outcome = one.transition if row.cancel_at is None else cancelled(one.transition)
+        report = row.progress_columns if one.progress is None else _progress_columns(one.progress)
+        began, error = row.claimed_at + one.waited_us, storable_text(outcome.error)
         if outcome.job is JobState.QUEUED:
-            tried.append((job_id, attempt, outcome.attempt, worker, began, transaction.now, error, *progress))
+            times = (began, transaction.now)
+            tried.append((row.job_id, row.attempt, outcome.attempt, row.worker, *times, error, *report))
             queued.append(_queued(transaction, row, outcome))
+            returned.add(row.job_id)
             continue
-        result = None if outcome.result is None else outcome.result.decode()
-        how = (
-            outcome.attempt,
-            worker,
-            began,
-            outcome.failures,
-            outcome.crashes,
-            result,
-            error,
-            *progress,
-            outcome.losses,
-        )
-        ended.append((job_id, outcome.job, transaction.now, run_at, attempt, *how))
-        if keyed:
-            _let_go_of_key(transaction, job_id)
+        ended.append(_finished_row(row, outcome, transaction.now, began, error, report))
+        if row.keyed:
+            _release_key(transaction, row.job_id)
     transaction.insert_many("enter_finished", ended)
     transaction.insert_many("enter_attempts", tried)
     transaction.insert_many("enter_queue", queued)
-    returned = {row[3] for row in queued}
-    _free_holds(transaction, [row[0] for row in rows if ":" in row[2]], returned)
-    return {JobId(job_id): row[7] for job_id, row in closed.items()}
+    _free_holds(transaction, [row.job_id for row in rows if ":" in row.lane], returned)
+    return {row.job_id: row.worker for row in rows}
+
+
+def _finished_row(
+    row: _HeldRow, outcome: Transition, now: int, began: int, error: str | None, report: ProgressColumns
+) -> tuple[Any, ...]:
+    """Return the row of a job that has ended."""
+    result = None if outcome.result is None else outcome.result.decode()
+    return (
+        row.job_id,
+        outcome.job,
+        now,
+        row.run_at,
+        row.attempt,
+        outcome.attempt,
+        row.worker,
+        began,
+        outcome.failures,
+        outcome.crashes,
+        result,
+        error,
+        *report,
+        outcome.losses,
+    )
 
 
 def _free_holds(transaction: Transaction, job_ids: Sequence[str], returned: Set[str]) -> None:
@@ -354,23 +215,28 @@ def _free_holds(transaction: Transaction, job_ids: Sequence[str], returned: Set[
     A job that was `returned` to the queue keeps its place in a sequence.
     """
     holds = transaction.run("holds_of", (as_json(job_ids),)) if job_ids else []
-    transaction.run_many("free_hold", [hold[:3] for hold in holds if hold[3] is None or hold[1] not in returned])
+    freed = [
+        (name, job_id, attempt)
+        for name, job_id, attempt, on_retry in holds
+        if on_retry is None or job_id not in returned
+    ]
+    transaction.run_many("free_hold", freed)
     names = [name for name, job_id, _, on_retry in holds if on_retry != "wait" or job_id not in returned]
     _open(transaction, names)
 
 
 def _open(transaction: Transaction, names: Sequence[str]) -> None:
     """Open these limit keys, so that the jobs they hold are checked again."""
-    if not names or not transaction.run("any_waits")[0][0]:
+    if not names or not transaction.value("any_waits"):
         return
     if transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
         transaction.opened = True
 
 
-def _leave_line(transaction: Transaction, job_id: JobId, lane: str) -> None:
+def _leave_sequences(transaction: Transaction, job_id: JobId, lane: str) -> None:
     """Open the sequences that a waiting job has left: the next job may start."""
     if read_lane(lane).in_order:
-        ((_, _, job_limits),) = transaction.run("belongs", (job_id,))
+        _, _, job_limits = transaction.first("belongs", (job_id,))
         _open(transaction, limit_keys_of(job_limits))
 
 
@@ -383,20 +249,18 @@ def cancelled(outcome: Transition) -> Transition:
     return Transition(AttemptState.CANCELLED, JobState.CANCELLED, outcome.failures, outcome.crashes, error=error)
 
 
-def _queued(transaction: Transaction, row: Any, outcome: Transition) -> tuple[Any, ...]:
+def _queued(transaction: Transaction, row: _HeldRow, outcome: Transition) -> tuple[Any, ...]:
     """Return the queue row of a job that is queued again after an attempt."""
-    job_id, attempt, queue, priority, task, _, _, _, keyed, expires_at, *_ = row
-    check(outcome.delay is not None, f"Job {job_id} is to be queued again without a time.")
+    check(outcome.delay is not None, f"Job {row.job_id} is to be queued again without a time.")
     again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
     counts = (outcome.failures, outcome.crashes, int(outcome.alone))
-    place = (queue, returned_priority(priority, queue), again_at, job_id, task, attempt)
-    return (*place, *counts, keyed, expires_at, outcome.losses)
+    place = (row.lane, returned_priority(row.priority, row.lane), again_at, row.job_id, row.task, row.attempt)
+    return (*place, *counts, row.keyed, row.expires_at, outcome.losses)
 
 
-def _let_go_of_key(transaction: Transaction, job_id: JobId) -> None:
+def _release_key(transaction: Transaction, job_id: JobId) -> None:
     """Free the key of an ended job, or keep it taken for as long as the job's policy says."""
-    ((policy,),) = transaction.run("policy", (job_id,))
-    stays = decode_policy(policy).key_for
+    stays = decode_policy(transaction.value("policy", (job_id,))).key_for
     if stays is None:
         transaction.run("free_key", (job_id,))
     else:
@@ -422,30 +286,40 @@ def open_attempt(row: Any) -> OpenAttempt:
 
 def cancel(transaction: Transaction, job_id: JobId) -> bool:
     """Cancel a waiting job, or request the cancellation of a running one; False when it is neither."""
-    standing = transaction.run("dequeue", (job_id,))
-    if standing:
-        end_unstarted(transaction, job_id, JobState.CANCELLED, standing[0], "cancelled before it was started")
+    row = transaction.first("dequeue", (job_id,))
+    if row is not None:
+        end_unstarted(transaction, DequeuedRow(job_id, *row), JobState.CANCELLED, "cancelled before it was started")
         return True
     return bool(transaction.run("request_cancel", {"job_id": job_id, "now": transaction.now}))
 
 
 def drop(transaction: Transaction, job_id: JobId) -> bool:
     """End a job that a gate drops; False when it does not wait any more."""
-    standing = transaction.run("dequeue", (job_id,))
-    if standing:
-        end_unstarted(transaction, job_id, JobState.DROPPED, standing[0], "a gate dropped it")
-    return bool(standing)
+    row = transaction.first("dequeue", (job_id,))
+    if row is not None:
+        end_unstarted(transaction, DequeuedRow(job_id, *row), JobState.DROPPED, "a gate dropped it")
+    return row is not None
 
 
-def end_unstarted(
-    transaction: Transaction, job_id: JobId, state: JobState, standing: Sequence[Any], error: str
-) -> None:
-    """End a job whose queue row was deleted; `standing` are the columns of that row."""
-    run_at, attempt, failures, crashes, keyed, lane = standing
-    transaction.run("finish_unstarted", (job_id, state, transaction.now, run_at, attempt, failures, crashes, error))
-    if keyed:
-        _let_go_of_key(transaction, job_id)
-    _leave_line(transaction, job_id, lane)
+class DequeuedRow(NamedTuple):
+    """A row that was deleted from the queue."""
+
+    job_id: JobId
+    run_at: int
+    attempt: int
+    failures: int
+    crashes: int
+    keyed: bool
+    lane: str
+
+
+def end_unstarted(transaction: Transaction, row: DequeuedRow, state: JobState, error: str) -> None:
+    """End a job whose queue row was deleted."""
+    counts = (row.attempt, row.failures, row.crashes)
+    transaction.run("finish_unstarted", (row.job_id, state, transaction.now, row.run_at, *counts, error))
+    if row.keyed:
+        _release_key(transaction, row.job_id)
+    _leave_sequences(transaction, row.job_id, row.lane)
 
 
 def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
@@ -457,11 +331,11 @@ def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
 
 def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     """Make a waiting job due at `run_at`, in its home lane; False when it does not wait."""
-    rows = transaction.run("take_out", (job_id,))
-    if not rows:
+    row = transaction.first("take_out", (job_id,))
+    if row is None:
         return False
-    before, task, attempt, failures, crashes, alone, keyed, expires_at, losses = rows[0]
-    ((queue, priority, job_limits),) = transaction.run("belongs", (job_id,))
+    before, task, attempt, failures, crashes, alone, keyed, expires_at, losses = row
+    queue, priority, job_limits = transaction.first("belongs", (job_id,))
     stamp = decode_job_limits(job_limits)
     if expires_at is not None:
         expires_at += run_at - before
@@ -470,21 +344,19 @@ def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
     urgency = returned_priority(urgency, lane) if attempt else urgency
     place = (lane, urgency, run_at, job_id, task, attempt)
     transaction.run("enter_queue", (*place, failures, crashes, alone, keyed, expires_at, losses))
-    _leave_line(transaction, job_id, lane)
+    _leave_sequences(transaction, job_id, lane)
     return True
 
 
 def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: str = "") -> bool:
     """Queue an ended job again; False when it has not ended, or ended as `unless`, or its key is taken."""
-    rows = transaction.run("ended_job", (job_id, unless))
-    if not rows:
+    row = transaction.first("ended_job", (job_id, unless))
+    if row is None:
         return False
-    attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, job_limits, *progress = (
-        rows[0]
-    )
+    attempt, attempt_state, worker, started_at, ended_at, error, queue, priority, task, key, job_limits, *progress = row
     if key is not None:
-        holder = transaction.run("key_holder", (key, transaction.now))
-        if holder and holder[0][0] != job_id:
+        holder = transaction.first("key_holder", (key, transaction.now))
+        if holder is not None and KeyOwner(*holder).job_id != job_id:
             return False
         transaction.run("take_key", (key, job_id))
     transaction.run("leave_finished", (job_id,))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from secrets import token_hex
-from typing import Any
 
 from tickwork.core.access.login_backoff import FORGOTTEN_S, FailedLogins, admit
-from tickwork.store.admin import access, audit
+from tickwork.store.admin import access
 from tickwork.store.admin.access import (
     ANSWERS_KEPT,
     NOWHERE,
@@ -26,26 +24,21 @@ from tickwork.store.admin.access import (
     SessionView,
     UserView,
 )
-from tickwork.store.admin.audit import AUDIT_KEPT, AuditFilter, AuditRow, AuditView
+from tickwork.store.admin.audit import AUDIT_KEPT
 from tickwork.store.rows.instants import duration_us, from_us, to_us
-from tickwork.store.sqlite.transitions import SQL, Transaction, as_json
+from tickwork.store.sqlite.transactions import SQL, SqliteTransactions, Transaction, as_json
 
 _STALE = {"stale": duration_us(USED_EVERY)}
 _KEPT = {"kept": duration_us(ANSWERS_KEPT)}
 _FORGOTTEN = {"forgotten": int(FORGOTTEN_S * 1e6)}
 _AUDITED = {"audited": duration_us(AUDIT_KEPT)}
-_END = (1 << 63) - 1
-_FILTERS = {"who": "AND who = :who", "action": "AND action = :action", "target": "AND target = :target"}
 
 
 class SqliteAccess:
-    """A part of SqliteStore. It needs from the rest the transactions."""
+    """API keys, users, sessions, logins, kept answers and secrets."""
 
-    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _read(self) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
+    def __init__(self, transactions: SqliteTransactions) -> None:
+        self._transactions = transactions
 
     # -- API keys
 
@@ -53,61 +46,58 @@ class SqliteAccess:
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
     ) -> ApiKeyView | None:
         values = {"id": id, "name": name, "digest": digest, "scopes": access.encode_names(scopes), "by": by}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             lasts_us = None if lasts is None else duration_us(lasts)
             transaction.run("put_api_key", {**values, "lasts": lasts_us, "now": transaction.now})
-            found = _keys(transaction, "api_key_of_id", id=id)
-        return found[0] if found else None
+            return next(iter(_keys(transaction, "api_key_of_id", id=id)), None)
 
     def get_api_key(self, id: str) -> ApiKeyView | None:
-        with self._read() as transaction:
-            found = _keys(transaction, "api_key_of_id", id=id)
-        return found[0] if found else None
+        with self._transactions.read() as transaction:
+            return next(iter(_keys(transaction, "api_key_of_id", id=id)), None)
 
     def list_api_keys(self) -> list[ApiKeyView]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return _keys(transaction, "api_keys_by_age")
 
     def use_api_key(self, id: str) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("use_api_key", {"id": id, "now": transaction.now, **_STALE})
 
     def revoke_api_key(self, id: str) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             return bool(transaction.run("revoke_api_key", {"id": id, "now": transaction.now}))
 
     # -- users
 
     def put_user(self, name: str, role: str, password: str) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             values = {"name": name, "role": role, "password": password, "now": transaction.now}
             return bool(transaction.run("put_user", values))
 
     def get_user(self, name: str) -> UserView | None:
-        with self._read() as transaction:
-            rows = transaction.run("get_user", (name,))
-        return access.user_view(rows[0], from_us) if rows else None
+        with self._transactions.read() as transaction:
+            row = transaction.first("get_user", (name,))
+        return None if row is None else access.user_view(row, from_us)
 
     def list_users(self) -> list[UserView]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return [access.user_view(row, from_us) for row in transaction.run("users")]
 
     def change_user(self, name: str, role: str | None = None, password: str | None = None) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             values = {"name": name, "role": role, "password": password, "now": transaction.now}
             if password is not None:
                 transaction.run("end_sessions_of_user", (name,))
             return bool(transaction.run("change_user", values))
 
     def remove_user(self, name: str) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("end_sessions_of_user", (name,))
             return bool(transaction.run("remove_user", (name,)))
 
     def has_access(self) -> bool:
-        with self._read() as transaction:
-            ((found,),) = transaction.run("has_access", {"now": transaction.now})
-        return bool(found)
+        with self._transactions.read() as transaction:
+            return bool(transaction.value("has_access", {"now": transaction.now}))
 
     # -- sessions and logins
 
@@ -122,31 +112,31 @@ class SqliteAccess:
         origin: SessionOrigin = NOWHERE,
     ) -> bool:
         values = {"digest": digest, "kind": kind, "subject": subject, "lasts": duration_us(lasts), **origin._asdict()}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             return bool(transaction.run("put_session", {**values, "password": password, "now": transaction.now}))
 
     def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             values = {"digest": digest, "idle": duration_us(idle), "now": transaction.now, **_STALE}
-            rows = transaction.run("get_session", values)
-        return access.session_view(rows[0], from_us) if rows else None
+            row = transaction.first("get_session", values)
+        return None if row is None else access.session_view(row, from_us)
 
     def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
         values = {"idle": duration_us(idle), "kind": kind, "subject": subject, "limit": SESSIONS_MOST}
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             rows = transaction.run("open_sessions", {**values, "now": transaction.now})
         return [access.open_session(row, from_us) for row in rows]
 
     def use_session(self, digest: str) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("use_session", {"digest": digest, "now": transaction.now, **_STALE})
 
     def end_session(self, digest: str) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             return bool(transaction.run("end_session", (digest,)))
 
     def admit_login(self, free: Mapping[str, int]) -> float:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             now = transaction.now
             asked = {"subjects": as_json(list(free)), "now": now, **_FORGOTTEN}
             wait_s, counted = admit([FailedLogins(*row) for row in transaction.run("tried_logins", asked)], free)
@@ -156,105 +146,88 @@ class SqliteAccess:
         return wait_s
 
     def forgive_login(self, cleared: Sequence[str], returned: Sequence[str]) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("clear_logins", (as_json(list(cleared)),))
             transaction.run("return_logins", (as_json(list(returned)),))
 
     def knows_login(self, subject: str) -> bool:
-        with self._read() as transaction:
-            ((found,),) = transaction.run("knows_login", {"subject": subject, "now": transaction.now})
-        return bool(found)
+        with self._transactions.read() as transaction:
+            return bool(transaction.value("knows_login", {"subject": subject, "now": transaction.now}))
 
     def remember_login(self, subject: str, lasts: timedelta) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             values = {"subject": subject, "lasts": duration_us(lasts), "now": transaction.now}
             transaction.run("remember_login", values)
 
     # -- the audit log
 
     def hold_keys(self, keys: Sequence[str]) -> None:
-        with self._write():  # A write transaction excludes all others from here on.
+        with self._transactions.write():  # A write transaction excludes all others from here on.
             return
-
-    def record_changes(self, changes: Sequence[AuditRow]) -> None:
-        with self._write() as transaction:
-            for change in changes:
-                transaction.run("record_change", {**audit.change_row(change), "now": transaction.now})
-
-    def list_changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
-        given = {name: getattr(which, name) for name in _FILTERS if getattr(which, name) is not None}
-        filters = " ".join(_FILTERS[name] for name in given)
-        values = {**given, "below": _END if before is None else before, "limit": limit}
-        if which.since is not None:
-            filters += " AND at >= :since"
-            values["since"] = to_us(which.since)
-        with self._read() as transaction:
-            rows = transaction.connection.run(SQL["changes"].replace("{filters}", filters), values)
-        return [audit.audit_view(row, from_us) for row in rows]
 
     # -- kept answers
 
     def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
         known = {"who": who, "key": key}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             values = {"digest": digest, "given_up": duration_us(given_up), "now": transaction.now, **_KEPT}
-            rows = transaction.run("begin_answer", {**known, **values})
-            if rows:
-                return BegunRequest(*map(from_us, rows[0]))
-            return access.kept_answer(transaction.run("get_answer", known)[0])
+            begun = transaction.first("begin_answer", {**known, **values})
+            if begun is not None:
+                return BegunRequest(*map(from_us, begun))
+            return access.kept_answer(transaction.first("get_answer", known))
 
     def keep_answer(
         self, who: str, key: str, began_at: datetime, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
         values = {"who": who, "key": key, "began_at": to_us(began_at)}
         answer = {"status": status, "headers": access.encode_headers(headers), "body": body.decode()}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("keep_answer", {**values, **answer})
 
     def drop_answer(self, who: str, key: str, began_at: datetime) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("drop_answer", {"who": who, "key": key, "began_at": to_us(began_at)})
 
     def release_answer(self, who: str, key: str, began_at: datetime) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("release_answer", {"who": who, "key": key, "began_at": to_us(began_at)})
 
     # -- secrets
 
     def store_id(self) -> str:
-        with self._read() as transaction:
-            rows = transaction.run("store_id")
-        if rows:
-            return str(rows[0][0])
-        with self._write() as transaction:
-            rows = transaction.run("store_id")  # Another process may have created it first.
-            id = str(rows[0][0]) if rows else token_hex(16)
-            if not rows:
+        with self._transactions.read() as transaction:
+            id = transaction.value("store_id")
+        if id is not None:
+            return str(id)
+        with self._transactions.write() as transaction:
+            id = transaction.value("store_id")  # Another process may have created it first.
+            if id is None:
+                id = token_hex(16)
                 transaction.run("put_store_id", (id,))
-        return id
+        return str(id)
 
     def put_secret(self, name: str, sealed: SealedSecret, by: str) -> None:
         values = {"name": name, "sealed": sealed.text, "uses": access.encode_names(sealed.uses), "by": by}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("put_secret", {**values, "now": transaction.now})
 
     def get_secret(self, name: str) -> SealedSecret | None:
-        with self._read() as transaction:
-            rows = transaction.run("get_secret", (name,))
-        return access.sealed(rows[0]) if rows else None
+        with self._transactions.read() as transaction:
+            row = transaction.first("get_secret", (name,))
+        return None if row is None else access.sealed(row)
 
     def list_secrets(self) -> list[SecretView]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return [access.secret_view(row, from_us) for row in transaction.run("secrets")]
 
     def delete_secret(self, name: str) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             return bool(transaction.run("delete_secret", (name,)))
 
     # -- services
 
     def prune_access(self, limit: int) -> int:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             values = {"now": transaction.now, "limit": limit}
             gone = [
                 transaction.run("prune_sessions", values),

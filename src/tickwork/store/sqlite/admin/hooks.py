@@ -3,74 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from tickwork.core.hooks import Delivery, Hook, decode_hook, encode_hook
 from tickwork.store.admin.hooks import DELIVERIES_KEPT, DeclaredThing, HookView
 from tickwork.store.rows.admin import delivery_values, read_delivery
 from tickwork.store.rows.instants import from_us
-from tickwork.store.sqlite.transitions import Transaction
+from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction
 
 
 class SqliteHooks:
-    """A part of SqliteStore. It needs from the rest the transactions."""
+    """Hooks, their deliveries, and the files that declare objects."""
 
-    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _read(self) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
+    def __init__(self, transactions: SqliteTransactions) -> None:
+        self._transactions = transactions
 
     def put_hooks(self, hooks: Sequence[Hook]) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             for hook in hooks:
                 _put(transaction, hook)
 
     def replace_hook(self, hook: Hook, old: Hook | None) -> bool:
-        with self._write() as transaction:
-            stored = transaction.run("hook", (hook.name,))
-            if (decode_hook(stored[0][0]) if stored else None) != old:
+        with self._transactions.write() as transaction:
+            stored = transaction.first("hook", (hook.name,))
+            if (None if stored is None else _view(stored).hook) != old:
                 return False
             _put(transaction, hook)
         return True
 
     def get_hook(self, name: str) -> HookView | None:
-        with self._read() as transaction:
-            rows = transaction.run("hook", (name,))
-        return _view(rows[0]) if rows else None
+        with self._transactions.read() as transaction:
+            row = transaction.first("hook", (name,))
+        return None if row is None else _view(row)
 
     def list_hooks(self, limit: int, after: str = "") -> list[HookView]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return [_view(row) for row in transaction.run("hooks", {"after": after, "limit": limit})]
 
     def delete_hooks(self, names: Sequence[str]) -> list[str]:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             deleted = [name for name in dict.fromkeys(names) if transaction.run("delete_hook", (name,))]
             for name in deleted:
                 transaction.run("delete_deliveries", (name,))
         return deleted
 
     def record_delivery(self, delivery: Delivery) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             of_hook = {"hook": delivery.hook, "genuine": int(delivery.is_genuine)}
             transaction.run("record_delivery", {**delivery_values(delivery), **of_hook, "now": transaction.now})
             transaction.run("forget_deliveries", {**of_hook, "kept": DELIVERIES_KEPT})
 
     def deliveries(self, hook: str) -> list[Delivery]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return [read_delivery(row, from_us) for row in transaction.run("deliveries", (hook,))]
 
     def mark_declared(self, source: str, things: Iterable[DeclaredThing]) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run_many("mark_declared", [(*thing, source) for thing in things])
 
     def declared_by(self, source: str) -> list[DeclaredThing]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return [DeclaredThing(*row) for row in transaction.run("declared_by", (source,))]
 
     def forget_declared(self, things: Iterable[DeclaredThing]) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run_many("forget_declared", list(things))
 
 

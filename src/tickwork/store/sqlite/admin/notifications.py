@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
@@ -13,63 +12,57 @@ from tickwork.store.admin.notifications import Missed, NotificationMove, Notific
 from tickwork.store.rows.admin import notification_view
 from tickwork.store.rows.instants import from_us, to_us
 from tickwork.store.rows.jobs import job_event
-from tickwork.store.sqlite import transitions
-from tickwork.store.sqlite.transitions import Transaction
+from tickwork.store.sqlite import new_jobs
+from tickwork.store.sqlite.transactions import SqliteTransactions
 
 
-class SqliteNotify:
-    """A part of SqliteStore. It needs from the rest the transactions, and a way to wake workers."""
+class SqliteNotifications:
+    """Channels and notifications, and the events that they match."""
 
-    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _read(self) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _wake(self) -> None:
-        raise NotImplementedError
+    def __init__(self, transactions: SqliteTransactions) -> None:
+        self._transactions = transactions
 
     def put_channel(self, channel: Channel) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             transaction.run("put_channel", {"name": channel.name, "value": encode_channel(channel)})
 
     def delete_channel(self, name: str) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             check_unused(name, [notification_view(row, from_us) for row in transaction.run("notifications")])
             return bool(transaction.run("delete_channel", (name,)))
 
     def list_channels(self) -> dict[str, Channel]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             found = [decode_channel(value) for (value,) in transaction.run("channels")]
         return {channel.name: channel for channel in found}
 
     def put_notification(self, notification: Notification) -> None:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             check_channels(notification, [decode_channel(value) for (value,) in transaction.run("channels")])
             values = {"name": notification.name, "value": encode_notification(notification), "now": transaction.now}
             transaction.run("put_notification", {**values, "watch": encode_watch(new_watch(from_us(transaction.now)))})
 
     def delete_notification(self, name: str) -> bool:
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             return bool(transaction.run("delete_notification", (name,)))
 
     def list_notifications(self) -> list[NotificationView]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return [notification_view(row, from_us) for row in transaction.run("notifications")]
 
     def due_notifications(self) -> list[NotificationView]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             rows = transaction.run("due_notifications", (transaction.now,))
         return [notification_view(row, from_us) for row in rows]
 
     def move_notification(self, move: NotificationMove) -> bool:
         values = {"name": move.name, "version": move.version, "watch": encode_watch(move.watch)}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             moved = bool(transaction.run("move_notification", {**values, "look_at": to_us(move.look_at)}))
             if moved:
-                transitions.insert(transaction, move.jobs, known=False)
+                new_jobs.insert(transaction, move.jobs, known=False)
         if moved and move.jobs:
-            self._wake()
+            self._transactions.wake()
         return moved
 
     def ended_jobs(
@@ -87,11 +80,11 @@ class SqliteNotify:
         return self._sightings("waiting_jobs", {"after": to_us(after), "until": to_us(until), "limit": limit})
 
     def _sightings(self, statement: str, values: Any) -> list[JobEvent]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             rows = transaction.run(statement, values)
         return [job_event(row, from_us) for row in rows]
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             rows = transaction.run("missed_fires", {"after": to_us(after), "until": to_us(until), "limit": limit})
         return [Missed(schedule, from_us(due), action, reason) for schedule, due, action, reason in rows]

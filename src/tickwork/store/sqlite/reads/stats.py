@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
@@ -20,65 +19,65 @@ from tickwork.store.reads.stats import (
     rollup_counts,
 )
 from tickwork.store.rows.instants import from_us, to_us
-from tickwork.store.sqlite.transitions import Transaction, as_json
+from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction, as_json
 
 
 class SqliteStats:
-    """A part of SqliteStore. It needs from the rest the transactions."""
+    """Rollups of what happened to jobs, and the counts of metrics."""
 
-    def _write(self, tx: Any = None) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
-
-    def _read(self) -> AbstractContextManager[Transaction]:
-        raise NotImplementedError
+    def __init__(self, transactions: SqliteTransactions) -> None:
+        self._transactions = transactions
 
     def rollup_marks(self) -> RollupMarks:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return _marks(transaction)
 
     def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return count_page(transaction.run, from_us(transaction.now), marks, limit, to_us, from_us)
 
     def add_rollups(self, marks: RollupMarks, counts: Mapping[RollupKey, RollupCounts]) -> bool:
         """Move the marks, and add the counts to the stored rows of the same keys; False: the marks had moved."""
         instants = {"ended": to_us(marks.ended), "look_at": to_us(marks.look_at)}
-        with self._write() as transaction:
+        with self._transactions.write() as transaction:
             moved = {"created": marks.created, "version": marks.version, **instants}
             if not transaction.run("move_rollup_marks", moved):
                 return False
             rows = transaction.run("rollups_at", (as_json(list(counts)),))
-            there = {RollupKey(*row[:4]): rollup_counts(row[4:]) for row in rows}
+            there = {
+                RollupKey(span, queue, task, minute): rollup_counts(columns)
+                for span, queue, task, minute, *columns in rows
+            }
             transaction.run_many("put_rollups", [_row(one) for one in added(there, counts)])
         return True
 
     def rollups(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             rows = transaction.run("rollups", {"span": span, "queue": queue, "task": task, "since": since})
         return {minute: rollup_counts(columns) for minute, *columns in rows}
 
     def queue_rollups(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
         found: dict[str, dict[int, RollupCounts]] = {}
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             for queue, minute, *columns in transaction.run("queue_rollups", {"span": span, "since": since}):
                 found.setdefault(queue, {})[minute] = rollup_counts(columns)
         return found
 
     def rollup_totals(self) -> dict[tuple[str, str], RollupCounts]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             rows = transaction.run("rollup_totals")
         return {(queue, task): rollup_counts(columns) for queue, task, *columns in rows}
 
     def starting(self, limit: int) -> list[CountedRows]:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return counted_of(transaction.run("starting_counts", {"limit": limit}))
 
     def counted_until(self) -> datetime:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return known(transaction.run, from_us(transaction.now), _marks(transaction), to_us)
 
     def counts(self, since: datetime | None) -> Counts:
-        with self._read() as transaction:
+        with self._transactions.read() as transaction:
             return counts_of(transaction.run, from_us(transaction.now), since, to_us, from_us)
 
 
@@ -90,10 +89,10 @@ def prune_rollups(transaction: Transaction, limit: int) -> None:
 
 
 def _marks(transaction: Transaction) -> RollupMarks:
-    rows = transaction.run("rollup_marks")
-    if not rows:
+    row = transaction.first("rollup_marks")
+    if row is None:
         return RollupMarks()
-    created, ended, version, look_at = rows[0]
+    created, ended, version, look_at = row
     return RollupMarks(created, from_us(ended), version, from_us(look_at))
 
 
