@@ -181,4 +181,4 @@ def _encoded(spread: Spread) -> str:
 
 
 def _first(rows: Sequence[Any], other: Any) -> Any:
-    return rows[0][0] if rows else other
+    return next((value for (value,) in rows), other)

@@ -20,7 +20,8 @@ from tickwork.store.shared_transaction import SharedTransaction, ThreadTransacti
 from tickwork.store.sql_files import load_statements
 from tickwork.store.sqlite.file.clock import StoreClock
 from tickwork.store.sqlite.file.connection import Connection
-from tickwork.store.sqlite.file.file import SqliteFile, UserConnection
+from tickwork.store.sqlite.file.file import SqliteFile
+from tickwork.store.sqlite.file.transaction import UserConnection
 from tickwork.store.sqlite.file.wake import PollOnlyWaiter, SocketWaiter, wake_all
 
 T = TypeVar("T")

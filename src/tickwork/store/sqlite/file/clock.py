@@ -31,12 +31,11 @@ class StoreClock:
         """Return the store's time in microseconds since the epoch, within the connection's transaction."""
         rows = connection.run("SELECT wall, steady, boot FROM tickwork_clock")
         steady, boot, wall = self._clock.steady_us(), self._clock.boot_id(), self._clock.wall_us()
-        went = _went(rows, steady, boot)
-        if went is None or wall - went > DRIFT_US:
-            now = max(wall, *(int(anchored) for anchored, _, _ in rows), 0)
-        else:
-            now = went
-        if may_write and (now != went or now - rows[0][0] > KEEP_US):
+        anchored, at, anchor_boot = next(iter(rows), (0, 0, None))
+        # The time by the anchor; None when there is none, or the host has restarted since.
+        went = anchored + max(0, steady - at) if anchor_boot == boot else None
+        now = max(wall, anchored) if went is None or wall - went > DRIFT_US else went
+        if may_write and (now != went or now - anchored > KEEP_US):
             connection.run("REPLACE INTO tickwork_clock VALUES (1, ?, ?, ?)", (now, steady, boot))
         return now
 
@@ -47,11 +46,3 @@ class StoreClock:
     def ahead_us(self, connection: RunsStatements) -> int:
         """Return by how much the store's clock is ahead of the host's."""
         return self.now_us(connection, may_write=False) - self._clock.wall_us()
-
-
-def _went(rows: list[tuple[int, int, str]], steady: int, boot: str) -> int | None:
-    """Return the time by the anchor; None when there is none, or the host has restarted since."""
-    if not rows or rows[0][2] != boot:
-        return None
-    anchored, at, _ = rows[0]
-    return anchored + max(0, steady - at)

@@ -39,6 +39,7 @@ from tickwork.store.sqlite.file.connection import (
     remember_driver,
     translated,
 )
+from tickwork.store.sqlite.file.transaction import ENDED, UserConnection, driver_connection, roll_back, transaction
 from tickwork.store.sqlite.file.writer_queue import WriterQueue
 
 _log = logging.getLogger("tickwork.store")
@@ -192,7 +193,7 @@ class SqliteFile:
             self._open_after_fork()
         own = self.path == MEMORY
         connection = self._writer if own else open_connection(self.path, self.driver)
-        handle = UserConnection(connection, self)
+        handle = UserConnection(connection, self, self.path)
         try:
             # With a defective library even the user's own transactions must not write concurrently.
             with self._lock if own or self.defect else contextlib.nullcontext():
@@ -240,11 +241,11 @@ class SqliteFile:
 
     def _lent(self, tx: UserConnection) -> Connection:
         """Return the connection of an `app.connection()`. Raise InvalidInput if it has ended, or is on another file."""
-        same = os.path.realpath(tx.file.path) == os.path.realpath(self.path) and self.path != MEMORY
-        if tx.file is not self and not same:
-            raise InvalidInput(f"tx= is a connection to {tx.file.path}, not to {self.path}. Nothing was stored.")
+        same = os.path.realpath(tx.path) == os.path.realpath(self.path) and self.path != MEMORY
+        if tx.owner is not self and not same:
+            raise InvalidInput(f"tx= is a connection to {tx.path}, not to {self.path}. Nothing was stored.")
         if tx.has_ended:
-            raise InvalidInput(f"tx= is an app.connection() to {self.path} {_ENDED}")
+            raise InvalidInput(f"tx= is an app.connection() to {self.path} {ENDED}")
         return tx.inner
 
     def _behind(self, tx: Any) -> Connection:
@@ -328,92 +329,11 @@ class SqliteFile:
             self._known_as = None
 
 
-class UserConnection:
-    """The object that `app.connection()` yields: `execute(sql, values)` with `fetchall()`, inside one transaction.
-
-    `has_ended`: its block is over. A file in memory has only one connection, which may be in another transaction then.
-    """
-
-    def __init__(self, inner: Connection, file: SqliteFile) -> None:
-        self.inner = inner
-        self.file = file
-        self.has_ended = False
-
-    def execute(self, sql: str, values: Any = ()) -> ResultRows:
-        if self.has_ended:
-            raise InvalidInput(f"this is an app.connection() {_ENDED}")
-        return ResultRows(self.inner.run(sql, values))
-
-
-class ResultRows:
-    """The rows of a statement."""
-
-    def __init__(self, rows: list[Any]) -> None:
-        self._rows = rows
-
-    def fetchall(self) -> list[Any]:
-        return self._rows
-
-    def fetchone(self) -> Any:
-        return self._rows[0] if self._rows else None
-
-
 def schema_script() -> str:
     """Return the schema as SQL, to be applied by hand."""
     return script(_MIGRATIONS, migrations(_PACKAGE), "tickwork_migrations")
 
 
-class transaction:
-    """A transaction around a block: committed at its end, rolled back when it raises.
-
-    With a `turn` it writes, and holds the turn while it begins; without one it reads.
-    """
-
-    def __init__(self, connection: Connection, turn: AbstractContextManager[None] | None = None) -> None:
-        self._connection = connection
-        self._turn = turn
-
-    def __enter__(self) -> Connection:
-        if self._turn is None:
-            self._connection.run("BEGIN")
-        else:
-            with self._turn:
-                self._connection.run("BEGIN IMMEDIATE")
-        return self._connection
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                self._connection.run("COMMIT")
-        except BaseException:
-            roll_back(self._connection)
-            raise
-        if error is not None:
-            roll_back(self._connection)
-
-
-def roll_back(connection: Connection) -> None:
-    with contextlib.suppress(Exception):
-        connection.run("ROLLBACK")
-
-
-def driver_connection(tx: Any) -> Any:
-    """Return the driver's connection of a SQLAlchemy session or connection; other objects unchanged.
-
-    Asynchronous ones are returned unchanged, too, and so refused: they cannot be used from synchronous code.
-    """
-    if type(tx).__name__.lower().startswith("async"):
-        return tx
-    if hasattr(tx, "get_bind") and hasattr(tx, "connection"):  # A session.
-        tx = tx.connection()
-    if not hasattr(tx, "exec_driver_sql"):
-        return tx
-    if not tx.in_transaction():
-        tx.exec_driver_sql("SELECT 1")  # SQLAlchemy begins its transaction with the first statement.
-    return tx.connection.driver_connection
-
-
-_ENDED = "whose block has ended. Nothing was stored. Use it inside of the block."
 _PACKAGE = "tickwork.store.sqlite"
 _APPLIED = "SELECT number, checksum FROM tickwork_migrations"
 _MIGRATIONS = """CREATE TABLE IF NOT EXISTS tickwork_migrations (
