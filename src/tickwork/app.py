@@ -43,7 +43,7 @@ from tickwork.security.vault import Vault
 from tickwork.services.start_services import Nudge
 from tickwork.store.base import PoolSizes, Store
 from tickwork.store.dags import AssetView, DagView
-from tickwork.store.queue_load import queue_loads
+from tickwork.store.reads.queue_counts import queue_loads
 from tickwork.task import Enqueues, Task
 from tickwork.version import VERSION
 from tickwork.worker.handler_pools import WorkerOptions
@@ -301,7 +301,7 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
 
         `workers` are the workers of the store, for a caller that has read them already.
         """
-        return queue_loads(self.store, workers=workers)
+        return queue_loads(self.store.reads, workers=workers)
 
     @contextmanager
     def worker(

@@ -13,7 +13,7 @@ from tickwork.core.stats import canary
 from tickwork.observe import metrics_table
 from tickwork.observe.counters import Counters, Labels
 from tickwork.store.base import Store
-from tickwork.store.queue_load import queue_loads
+from tickwork.store.reads.queue_counts import queue_loads
 
 FRESH_S = 5.0
 _STATES = ("due", "later", "held", "running")
@@ -88,7 +88,7 @@ class StoreCounts:
             metrics_table.QUEUE_PAUSED, {(name,): paused.get(name, 0.0) for name in {*paused, *_names(queues)}}
         )
         workers = self._store.reads.workers()
-        loads = queue_loads(self._store, queues, workers)
+        loads = queue_loads(self._store.reads, queues, workers)
         self.tally.set(metrics_table.QUEUE_WANTED, {(one.queue.name,): float(one.wanted) for one in loads})
         self.tally.set(metrics_table.QUEUE_UNPLACED, {(one.queue.name,): float(one.unplaced) for one in loads})
         live = [worker for worker in workers if worker.state != "lost"]

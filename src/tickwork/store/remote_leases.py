@@ -8,27 +8,19 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from tickwork.core.ids import ClaimId, JobId, WorkerId
-from tickwork.core.job import Policy
+from tickwork.core.job import Policy, WorkerView
 from tickwork.core.limits.job_limits import JobLimits
+from tickwork.core.limits.lanes import read_lane
 from tickwork.core.placement import NOTHING, Offer
-
-__all__ = [
-    "FIRST",
-    "REMOTE_OTHERS",
-    "REMOTE_SHOWN",
-    "DueWork",
-    "LeaseGrant",
-    "RemoteAttempt",
-    "RemoteName",
-    "RemoteVerbs",
-]
+from tickwork.store.claim.types import LaneHead
 
 FIRST = 100  # Due jobs of a place whose tasks are read; a claim takes no more.
 REMOTE_SHOWN = 500  # Workers over REST that are listed one by one.
@@ -122,3 +114,36 @@ class RemoteVerbs(Protocol):
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
         """Delete the leases of attempts that have ended."""
+
+
+class DueHeads(NamedTuple):
+    """The places with due jobs, as (queue, lane, priority), and the seconds until there may be more."""
+
+    due: list[tuple[str, str, int]]
+    next_s: float | None
+
+
+def due_heads(heads: Iterable[LaneHead], now_us: int, opens_at_us: int | None) -> DueHeads:
+    """Split the first jobs of places into those that are due and those that will be."""
+    due: list[tuple[str, str, int]] = []
+    later = [] if opens_at_us is None else [opens_at_us]
+    for head in heads:
+        if head.run_at_us <= now_us:
+            due.append((read_lane(head.lane).queue, head.lane, head.priority))
+        else:
+            later.append(head.run_at_us)
+    return DueHeads(due, (min(later) - now_us) / 1e6 if later else None)
+
+
+def with_held(workers: Iterable[WorkerView], counts: Mapping[str, int]) -> list[WorkerView]:
+    """Return workers with the number of jobs that each of them runs."""
+    return [replace(one, running=counts.get(one.id, 0)) for one in workers]
+
+
+def within(text: str, held: int, limit: int) -> str:
+    """Return as much of an attempt's new lines as the limit leaves; the last piece ends with a notice of truncation."""
+    room = limit - held
+    if len(text) <= room:
+        return text
+    notice = f"\n... more than {limit:,} characters: the rest is not kept\n"
+    return text[:room] + notice if room > 0 else ""

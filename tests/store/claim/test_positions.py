@@ -8,7 +8,7 @@ from tests.store.builders import HOUR, SECOND, a_job, claim, ended, insert_one, 
 from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.workers.autoscale import WaitingKind
 from tickwork.store.base import Store
-from tickwork.store.claim.positions import Backlog
+from tickwork.store.reads.verbs import Backlog
 from tickwork.testing import VirtualClock
 
 

@@ -18,8 +18,16 @@ from tickwork.store.postgres.claim.round import heads_in
 from tickwork.store.postgres.connection.session import Session, utc
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.transactions import PostgresTransactions
-from tickwork.store.remote_counts import DueHeads, due_heads, within
-from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
+from tickwork.store.remote_leases import (
+    FIRST,
+    DueHeads,
+    DueWork,
+    LeaseGrant,
+    RemoteAttempt,
+    RemoteName,
+    due_heads,
+    within,
+)
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import decode_job_limits, decode_policy
 from tickwork.store.rows.workers import encode_offer

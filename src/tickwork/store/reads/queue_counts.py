@@ -1,14 +1,19 @@
-"""Combine bounded counts of lanes into the counts of queues; shared by both stores."""
+"""Count what waits in queues, from bounded counts of their lanes, and compute their load; shared by both stores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tickwork.core.job import COUNTED, QueueView
+from tickwork.core.job import COUNTED, LOWEST_PRIORITY, QueueView, WorkerView
 from tickwork.core.limits.lanes import lane_range, read_lane
+from tickwork.core.workers.autoscale import QueueLoad, WaitingKind, queue_load
+from tickwork.store.reads.verbs import Backlog, ReadVerbs
+
+# Due jobs of a queue, plain and limited, whose tasks and needs are compared with workers.
+LOOKED_AT = 1_000
 
 
 @dataclass(slots=True)
@@ -73,3 +78,53 @@ class QueueCounts:
 def lanes_of(queue: str) -> tuple[str, str]:
     """Return the range of lane names of a queue's limited jobs."""
     return lane_range(f"{queue}:")
+
+
+def places_of(queues: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the (lane, priority) pairs of plain jobs: every priority of each queue's own lane."""
+    return [(queue, priority) for queue in queues for priority in range(LOWEST_PRIORITY + 1)]
+
+
+def ranges_of(queues: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the ranges of lane names in which the limited jobs of these queues are."""
+    return [lanes_of(queue) for queue in queues]
+
+
+def by_kind(lanes: Iterable[tuple[str, str, int]]) -> list[WaitingKind]:
+    """Sum the counts of waiting jobs by task and needs."""
+    found: dict[tuple[str, str], int] = {}
+    for lane, task, count in lanes:
+        kind = task, read_lane(lane).needs
+        found[kind] = found.get(kind, 0) + count
+    return [WaitingKind(*kind, count) for kind, count in found.items()]
+
+
+def by_needs(lanes: Iterable[tuple[str, int, datetime]]) -> list[Backlog]:
+    """Sum the counts of waiting jobs by needs, and keep the oldest instant of each."""
+    found: dict[str, Backlog] = {}
+    for lane, count, oldest_at in lanes:
+        needs = read_lane(lane).needs
+        other = found.get(needs, Backlog(needs, 0, oldest_at))
+        found[needs] = Backlog(needs, other.count + count, min(other.oldest_at, oldest_at))
+    return list(found.values())
+
+
+def queue_loads(
+    reads: ReadVerbs, queues: Sequence[QueueView] | None = None, workers: Sequence[WorkerView] | None = None
+) -> list[QueueLoad]:
+    """Return for each queue the waiting jobs, how many workers serve it, and how many it needs.
+
+    `queues` and `workers` are given by a caller that has read them already.
+    """
+    queues = reads.queues() if queues is None else queues
+    workers = reads.workers() if workers is None else workers
+    durations = reads.durations()
+    return [
+        queue_load(
+            queue,
+            workers,
+            durations.get(queue.name),
+            waiting=reads.waiting_kinds(queue.name, LOOKED_AT) if queue.due else (),
+        )
+        for queue in queues
+    ]

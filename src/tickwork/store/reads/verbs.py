@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+import msgspec
+
 from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import AttemptView, JobFilter, JobPage, JobView, LogChunk, QueueView, TaskDefinition, WorkerView
 from tickwork.core.stats.error_groups import FailedEnd, FailurePage
 from tickwork.core.workers.autoscale import WaitingKind
-from tickwork.store.claim.positions import Backlog
 from tickwork.store.dags import DagView
 from tickwork.store.reads.change_feed import Changes
 from tickwork.store.reads.job_search import SearchHits, StateCount
@@ -24,6 +25,14 @@ from tickwork.store.reads.page_queries import (
     RunEvent,
 )
 from tickwork.store.schedules import ScheduleView
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """Due jobs with the same needs that no limit holds: how many, and the run_at of the oldest."""
+
+    needs: str
+    count: int
+    oldest_at: datetime
 
 
 class ReadVerbs(Protocol):

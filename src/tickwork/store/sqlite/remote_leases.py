@@ -9,8 +9,7 @@ import msgspec
 
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.store.attempts import NewLog
-from tickwork.store.remote_counts import due_heads, within
-from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName
+from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName, due_heads, within
 from tickwork.store.rows.instants import duration_us, from_us
 from tickwork.store.rows.jobs import decode_job_limits, decode_policy
 from tickwork.store.rows.workers import encode_offer

@@ -18,8 +18,8 @@ from tickwork.core.limits.lanes import home_lane, read_lane, returned_priority, 
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store.attempts import Claims, Finish, NewLog, OpenAttempt, Progress
-from tickwork.store.claim.positions import places_of
 from tickwork.store.claim.types import PickedRow, claimed_job
+from tickwork.store.reads.queue_counts import places_of
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import (
     decode_job_limits,

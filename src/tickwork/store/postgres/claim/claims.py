@@ -20,7 +20,6 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store.attempts import Claims, Exchange, Finish, NewLog
-from tickwork.store.claim.positions import places_of
 from tickwork.store.claim.types import ClaimRequest, PickedRow, claimed_job
 from tickwork.store.postgres.claim.cursor import CursorPosition
 from tickwork.store.postgres.claim.positions import guards, placed, read_limited_lanes
@@ -30,6 +29,7 @@ from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.job_changes import JobChanges, advances_run, closed_jobs
 from tickwork.store.postgres.params import text_array
 from tickwork.store.postgres.transactions import PostgresTransactions
+from tickwork.store.reads.queue_counts import places_of
 from tickwork.store.rows.instants import duration_us
 
 DUE = 0  # The phase of a claim that takes jobs that are due, before jobs that will be due soon.

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tickwork.core.limits.lanes import read_lane
-from tickwork.store.claim.positions import places_of, ranges_of
 from tickwork.store.claim.types import OPEN_KEYS, LaneHead, PickRequest, Place
 from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition
 from tickwork.store.postgres.params import array, text_array
+from tickwork.store.reads.queue_counts import places_of, ranges_of
 
 LATE_US = 250_000  # A job may be stored this much later than its run_at without being missed.
 _LANES = 8  # Lanes that are read one by one; each costs ten index lookups.

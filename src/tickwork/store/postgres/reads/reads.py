@@ -29,7 +29,6 @@ from tickwork.core.job import (
 from tickwork.core.recurrence.zones import EPOCH
 from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
 from tickwork.core.workers.autoscale import WaitingKind
-from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.dags import DagView
 from tickwork.store.postgres.connection.session import Session, one_column, utc, utc_or_none
 from tickwork.store.postgres.params import array, document, id_document, text_array
@@ -59,9 +58,9 @@ from tickwork.store.reads.page_queries import (
     RunEvent,
 )
 from tickwork.store.reads.query_plan import bounds, prefix_range, state_of, ways
-from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
-from tickwork.store.remote_counts import with_held
-from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.reads.queue_counts import QueueCounts, by_kind, by_needs, lanes_of, places_of, ranges_of
+from tickwork.store.reads.verbs import Backlog
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, with_held
 from tickwork.store.rows.jobs import checked_id, failed_end, read_task_definition
 from tickwork.store.rows.workers import decode_names, decode_offer
 from tickwork.store.runs.graph_cache import GraphCache

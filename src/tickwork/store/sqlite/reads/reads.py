@@ -27,7 +27,6 @@ from tickwork.core.job import (
 )
 from tickwork.core.stats.error_groups import FailedEnd, FailedJob, FailurePage
 from tickwork.core.workers.autoscale import WaitingKind
-from tickwork.store.claim.positions import Backlog, by_kind, by_needs, places_of, ranges_of
 from tickwork.store.dags import DagView
 from tickwork.store.reads import change_feed, job_search
 from tickwork.store.reads.change_feed import TOPIC_ROWS, Changes
@@ -51,9 +50,9 @@ from tickwork.store.reads.page_queries import (
     RunEvent,
 )
 from tickwork.store.reads.query_plan import bounds, prefix_range, state_of, ways
-from tickwork.store.reads.queue_counts import QueueCounts, lanes_of
-from tickwork.store.remote_counts import with_held
-from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN
+from tickwork.store.reads.queue_counts import QueueCounts, by_kind, by_needs, lanes_of, places_of, ranges_of
+from tickwork.store.reads.verbs import Backlog
+from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, with_held
 from tickwork.store.rows.instants import from_us, from_us_or_none, to_us
 from tickwork.store.rows.jobs import (
     checked_id,
