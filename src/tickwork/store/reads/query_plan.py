@@ -78,7 +78,17 @@ def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> ReadPa
     is_alone = not rest and not _looks_further(which) and (column is None or which.since is None)
     finds_all = is_alone or by == "run" or which.ids is not None
     is_scattered = which.error is not None
-    return ReadPath("from_jobs", "walk_jobs", "j.id", column, indexed, rest, _values(which), finds_all, is_scattered)
+    return ReadPath(
+        begins="from_jobs",
+        walks="walk_jobs",
+        id="j.id",
+        column=column,
+        by=indexed,
+        conditions=rest,
+        values=_values(which),
+        finds_all=finds_all,
+        is_scattered=is_scattered,
+    )
 
 
 def _by_state(which: JobFilter, state: JobState) -> ReadPath:
@@ -92,7 +102,17 @@ def _by_state(which: JobFilter, state: JobState) -> ReadPath:
     finds_all = not _looks_further(which) and all(condition.endswith("IS NOT NULL") for condition in rest)
     # Failed jobs are few among many, and the error of a job that is retried is stored with its attempt.
     is_scattered = bool(indexed) or which.error is not None
-    return ReadPath(f"from_{table}", f"walk_{table}", id, None, indexed, rest, _values(which), finds_all, is_scattered)
+    return ReadPath(
+        begins=f"from_{table}",
+        walks=f"walk_{table}",
+        id=id,
+        column=None,
+        by=indexed,
+        conditions=rest,
+        values=_values(which),
+        finds_all=finds_all,
+        is_scattered=is_scattered,
+    )
 
 
 def _has_index(which: JobFilter, state: JobState) -> bool:

@@ -166,7 +166,16 @@ def job_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> JobV
 def failed_end(row: Sequence[Any], instant: Callable[[Any], datetime]) -> FailedEnd:
     """Decode a row of `failed_lately` or `retried_lately`."""
     job_id, task, queue, state, error, ended_at, is_run, is_dead = row
-    return FailedEnd(JobId(job_id), task, queue, state, error, instant(ended_at), bool(is_run), bool(is_dead))
+    return FailedEnd(
+        id=JobId(job_id),
+        task=task,
+        queue=queue,
+        state=state,
+        error=error,
+        ended_at=instant(ended_at),
+        is_run=bool(is_run),
+        is_dead=bool(is_dead),
+    )
 
 
 BLOB_MARK = MARK.decode()

@@ -69,7 +69,16 @@ def due_schedule(
     if ended and not ends:  # The run was pruned, so it is not known when it ended.
         ends = [standing.handled_at]
     counted = msgspec.structs.replace(standing, live_count=len(live), last_ended_at=max(ends, default=None))
-    return DueSchedule(name, version, spec, counted, live, ended, paused_until, failed)
+    return DueSchedule(
+        name=name,
+        version=version,
+        spec=spec,
+        standing=counted,
+        live=live,
+        ended=ended,
+        paused_until=paused_until,
+        failed=failed,
+    )
 
 
 def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) -> ScheduleView:

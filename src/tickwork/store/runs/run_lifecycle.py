@@ -131,7 +131,9 @@ class RunRows:
 def _as_touched(run: str, one: StepState, rows: Iterable[ResultRow]) -> list[ResultRow]:
     """Return the rows of a step as they will be stored. Instances beyond `total` are of an earlier generation."""
     current = [row._replace(state=one.state, answer=one.result) for row in rows if (row.idx or 0) < one.total]
-    return current or [ResultRow(run, one.step, one.state, one.mapped, one.result, None, None, None)]
+    return current or [
+        ResultRow(run, one.step, one.state, one.mapped, answer=one.result, idx=None, job_state=None, result=None)
+    ]
 
 
 # -- moves

@@ -55,9 +55,20 @@ def going_of(row: Any) -> LiveRun:
     run = RunState(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
     stamped = decode_job_limits(job_limits)
     tenant = None if stamped is None else stamped.tenant
-    around = (priority, collection, decode_labels(labels), tenant)
-    values = run_values(occurrence, from_us(due_us))
-    return LiveRun(run, attempt, *around, decode_policy(policy), failures, trace, creator, claim, values)
+    return LiveRun(
+        run=run,
+        attempt=attempt,
+        priority=priority,
+        collection=collection,
+        labels=decode_labels(labels),
+        tenant=tenant,
+        policy=decode_policy(policy),
+        failures=failures,
+        trace=trace,
+        creator=creator,
+        claim=claim,
+        values=run_values(occurrence, from_us(due_us)),
+    )
 
 
 class ResultRow(NamedTuple):

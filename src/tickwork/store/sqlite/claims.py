@@ -261,31 +261,11 @@ class SqliteClaimTx:
             "enter_running",
             [running_row(one.row, one.home, self.worker, self._claim, now) for one, _ in plan.starts],
         )
-        holds = [(one, slot) for one, slots in plan.starts for slot in slots]
-        transaction.insert_many(
-            "take_holds",
-            [
-                (
-                    limit_key_text(slot.limit_key),
-                    one.job_id,
-                    one.row.attempt,
-                    slot.weight,
-                    plan.on_retry.get(slot.limit_key),
-                )
-                for one, slot in holds
-            ],
-        )
+        transaction.insert_many("take_holds", _hold_rows(plan))
         transaction.insert_many("enter_queue", [_queue_row(one.row, lane) for one, lane in plan.parks])
         for one, queue in plan.diverts:
             self._divert(one, queue)
-        for limit_key, state in plan.states.items():
-            named = {"name": limit_key_text(limit_key), "bound": limit_key.limit}
-            transaction.run("put_state", {**named, "state": limit_state.encode_state(state)})
-        openings = {**plan.opens, **dict.fromkeys(plan.emptied)}
-        for limit_key, open_at in openings.items():
-            waits = limit_key not in plan.emptied
-            named = {"name": limit_key_text(limit_key), "bound": limit_key.limit}
-            transaction.run("put_opening", {**named, "waits": int(waits), "open_at": open_at})
+        self._put_limit_states(plan)
         for name, count in plan.passed_on.items():
             transaction.run("pass_on", {"name": name, "count": count})
         self.claimed += [
@@ -300,6 +280,16 @@ class SqliteClaimTx:
             for one, _ in plan.starts
         ]
         return sum(self._park_alike(one, lane) for one, lane in plan.bulk_parks)
+
+    def _put_limit_states(self, plan: ClaimPlan) -> None:
+        """Write the new states of limit keys, and when they open."""
+        for limit_key, state in plan.states.items():
+            named = {"name": limit_key_text(limit_key), "bound": limit_key.limit}
+            self._transaction.run("put_state", {**named, "state": limit_state.encode_state(state)})
+        for limit_key, open_at in {**plan.opens, **dict.fromkeys(plan.emptied)}.items():
+            named = {"name": limit_key_text(limit_key), "bound": limit_key.limit}
+            waits = int(limit_key not in plan.emptied)
+            self._transaction.run("put_opening", {**named, "waits": waits, "open_at": open_at})
 
     def _park_alike(self, one: Candidate, lane: str) -> int:
         """Park jobs of the same kind behind a job; return how many."""
@@ -369,6 +359,15 @@ def _walk(transaction: Transaction, lane: str, until: str) -> list[_HeadRow]:
 def _heads(transaction: Transaction, prefix: str) -> list[_HeadRow]:
     """Return the first job of each priority of each lane whose name begins with `prefix`."""
     return _walk(transaction, *lane_range(prefix))
+
+
+def _hold_rows(plan: ClaimPlan) -> list[tuple[Any, ...]]:
+    """Return the holds that the started jobs take."""
+    return [
+        (limit_key_text(key := slot.limit_key), one.job_id, one.row.attempt, slot.weight, plan.on_retry.get(key))
+        for one, slots in plan.starts
+        for slot in slots
+    ]
 
 
 def _queue_row(row: PickedRow, lane: str) -> tuple[Any, ...]:

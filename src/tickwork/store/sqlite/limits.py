@@ -157,15 +157,15 @@ class SqliteLimits:
             ahead = transaction.value("held_ahead", {"lane": first, "until": until, **place})
         gate = next((one for one in gates if gate_key(one) == fate.held_by), None)
         return Hold(
-            fate.held_by,
-            decode_rule(rule) if gate is None else gate.pace,
-            gate,
-            from_us_or_none(fate.opens_at_us),
-            sum(weight for _, weight in holders),
-            tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
-            ahead,
-            head,
-            from_us_or_none(head_due),
+            held_by=fate.held_by,
+            rule=decode_rule(rule) if gate is None else gate.pace,
+            gate=gate,
+            opens_at=from_us_or_none(fate.opens_at_us),
+            live=sum(weight for _, weight in holders),
+            holders=tuple(JobId(one) for one, _ in holders[:_HOLDERS]),
+            ahead=ahead,
+            head=head,
+            head_due=from_us_or_none(head_due),
         )
 
     def let_through(self, limit_keys: Sequence[LimitKey]) -> None:

@@ -176,7 +176,7 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
             queued.append(_queued(transaction, row, outcome))
             returned.add(row.job_id)
             continue
-        ended.append(_finished_row(row, outcome, transaction.now, began, error, report))
+        ended.append(_finished_row(row, outcome, transaction.now, began=began, error=error, report=report))
         if row.keyed:
             _release_key(transaction, row.job_id)
     transaction.insert_many("enter_finished", ended)
@@ -187,7 +187,7 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
 
 
 def _finished_row(
-    row: _HeldRow, outcome: Transition, now: int, began: int, error: str | None, report: ProgressColumns
+    row: _HeldRow, outcome: Transition, now: int, *, began: int, error: str | None, report: ProgressColumns
 ) -> tuple[Any, ...]:
     """Return the row of a job that has ended."""
     result = None if outcome.result is None else outcome.result.decode()
@@ -275,10 +275,22 @@ def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
 
 
 def open_attempt(row: Any) -> OpenAttempt:
+    """Decode the row of an attempt that has not ended."""
     job_id, attempt, claim, worker, policy, failures, crashes, alone, run, step, losses, begun = row
-    rules = decode_policy(policy)
-    counts = (failures, crashes, alone == 1)
-    return OpenAttempt(job_id, attempt, claim, worker, rules, *counts, run, step, losses, begun == 1)
+    return OpenAttempt(
+        job_id=job_id,
+        attempt=attempt,
+        claim=claim,
+        worker=worker,
+        policy=decode_policy(policy),
+        failures=failures,
+        crashes=crashes,
+        alone=alone == 1,
+        run=run,
+        step=step,
+        losses=losses,
+        begun=begun == 1,
+    )
 
 
 # -- what callers do to jobs

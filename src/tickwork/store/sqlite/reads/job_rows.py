@@ -36,8 +36,9 @@ _AMONG = "j.id IN (SELECT value FROM json_each({ids}))"
 LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.result,", "NULL AS result,")
 
 
-def page(transaction: Transaction, columns: str, *asked: Any, among: Sequence[str] | None = None) -> list[JobView]:
-    return [job_view(row, from_us) for row in rows_of(transaction, columns, *asked, among=among)]
+def page(transaction: Transaction, columns: str, which: JobFilter, way: ReadPath, **part: Any) -> list[JobView]:
+    """Return the jobs of a page on a read path."""
+    return [job_view(row, from_us) for row in rows_of(transaction, columns, which, way, **part)]
 
 
 def rows_of(
@@ -45,10 +46,10 @@ def rows_of(
     columns: str,
     which: JobFilter,
     way: ReadPath,
+    *,
     limit: int,
     before: JobId | None,
     floor: JobId | None = None,
-    *,
     among: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows of a page on a read path."""

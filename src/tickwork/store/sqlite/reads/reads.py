@@ -112,7 +112,7 @@ class SqliteReads:
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
         with self._transactions.read() as transaction:
-            return job_rows.page(transaction, SQL["job_columns"], which, ways(which)[0], limit, before)
+            return job_rows.page(transaction, SQL["job_columns"], which, ways(which)[0], limit=limit, before=before)
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
         """Return a page. For the waiting jobs of a short queue, the queue is read first and its jobs looked up."""
@@ -121,13 +121,11 @@ class SqliteReads:
                 waiting = job_rows.waiting_in(transaction, which.queue)
                 if waiting is not None:
                     way = ways(which)[0]
-                    return page_of(
-                        job_rows.page(transaction, LIGHT, which, way, limit, before, among=waiting), limit, which, None
-                    )
+                    found = job_rows.page(transaction, LIGHT, which, way, limit=limit, before=before, among=waiting)
+                    return page_of(found, limit, which, None)
             walk = choose(which, lambda way: job_rows.floor(transaction, way, bounds(which, before)))
-            return page_of(
-                job_rows.page(transaction, LIGHT, which, walk.way, limit, before, walk.floor), limit, which, walk.floor
-            )
+            found = job_rows.page(transaction, LIGHT, which, walk.way, limit=limit, before=before, floor=walk.floor)
+            return page_of(found, limit, which, walk.floor)
 
     def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
         with self._transactions.read() as transaction:
@@ -137,7 +135,8 @@ class SqliteReads:
         dead = replace(which, dead=True)
         with self._transactions.read() as transaction:
             walk = choose(dead, lambda way: job_rows.floor(transaction, way, bounds(dead, before)))
-            rows = job_rows.rows_of(transaction, SQL["failure_columns"], dead, walk.way, limit, before, walk.floor)
+            columns = SQL["failure_columns"]
+            rows = job_rows.rows_of(transaction, columns, dead, walk.way, limit=limit, before=before, floor=walk.floor)
         found = [
             FailedJob(row["id"], row["task"], row["error"], from_us(row["ended_at"]), row["queue"]) for row in rows
         ]
