@@ -68,8 +68,8 @@ class Answers:
 
     def _wanted(self, call: Call) -> int:
         """Return how many jobs a claim must take if enough are due: its limit, or with sequences, its free slots."""
-        limit, reach = call.arg("limit"), call.arg("reach")
-        return min(limit, reach.slots) if self._account.world.lines and reach is not None else limit
+        limit, capacity = call.arg("limit"), call.arg("capacity")
+        return min(limit, capacity.slots) if self._account.world.lines and capacity is not None else limit
 
     def _left_behind(self, call: Call) -> list[QueueRow]:
         """Return the due jobs that the claim could have taken and did not."""

@@ -144,7 +144,8 @@ class Client(Actor):
 
     def _try(self, operation: Operation) -> None:
         try:
-            answer = getattr(self._store, operation.verb)(operation.what)
+            verbs = self._store.reads if operation.verb == "get_jobs" else self._store
+            answer = getattr(verbs, operation.verb)(operation.what)
         except Unreachable:
             if self._out_of_patience():
                 self._pending = None

@@ -104,5 +104,5 @@ def test_a_search_takes_nothing_less_urgent_because_a_job_of_its_priority_waited
     insert(store, 2, priority=9)
     insert(store, 3, priority=2)
     clock.advance(timedelta(seconds=1))
-    claims = store.claim_jobs(worker.id, ["default"], ["t"], 2, reach=LimitedCapacity(2, search="all"))
+    claims = store.claim_jobs(worker.id, ["default"], ["t"], 2, capacity=LimitedCapacity(2, search="all"))
     assert [job.priority for job in claims.jobs] == [9, 2]

@@ -67,7 +67,7 @@ def claim(
     lease: timedelta = MINUTE,
 ) -> list[Claimed]:
     """Claim with a worker of its own, unless one is given."""
-    return store.claim_jobs(worker or register(store, lease=lease), queues, tasks, limit, ahead).jobs
+    return store.claim_jobs(worker or register(store, lease=lease), queues, tasks, limit, ahead=ahead).jobs
 
 
 def claim_one(store: Store, worker: WorkerId | None = None, **how: Any) -> Claimed:

@@ -154,7 +154,7 @@ class TestNextDue:
     def due_s(self, store: Store, limit: int = 10, **how: object) -> float | None:
         ahead = how.pop("ahead", NOTHING)
         assert isinstance(ahead, timedelta)
-        return store.claim_jobs(register(store), ["default", "b"], ["t"], limit, ahead).next_due_s
+        return store.claim_jobs(register(store), ["default", "b"], ["t"], limit, ahead=ahead).next_due_s
 
     def test_nothing_is_known_of_an_empty_store(self, store: Store) -> None:
         assert self.due_s(store) is None

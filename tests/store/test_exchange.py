@@ -26,7 +26,7 @@ from tickwork.testing import VirtualClock
 def exchange(
     store: Store, worker: WorkerId, endings: list[Finish], limit: int = 10, logs: tuple[NewLog, ...] = ()
 ) -> Exchange:
-    return store.exchange(worker, endings, logs, ["default"], ["t"], limit)
+    return store.exchange(worker, endings, logs, queues=["default"], tasks=["t"], limit=limit)
 
 
 def taken(done: Exchange) -> list[JobId]:

@@ -177,7 +177,7 @@ def claim_and_finish(on: Filled) -> None:
 def exchange(on: Filled) -> None:
     claimed = claim(on.store, PAGE, on.worker, queues=["other"])
     endings = [succeeded(one) for one in claimed]
-    done = on.store.exchange(on.worker, endings, [], ["other"], ["t"], PAGE)
+    done = on.store.exchange(on.worker, endings, [], queues=["other"], tasks=["t"], limit=PAGE)
     assert len(done.finished) == PAGE
     assert done.claims is not None
     assert len(done.claims.jobs) == PAGE
@@ -206,7 +206,8 @@ def search_among_others(on: Filled) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_scan, "WALK", SMALL // 10)
         assert (
-            on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, reach=LimitedCapacity(PAGE, search="all")).jobs == []
+            on.store.claim_jobs(on.worker, ["other"], ["u"], PAGE, capacity=LimitedCapacity(PAGE, search="all")).jobs
+            == []
         )
 
 

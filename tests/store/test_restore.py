@@ -73,7 +73,12 @@ def test_a_lost_claim_cannot_end_the_job(store: Store, lost: tuple[Claimed, Clai
     assert store.finish_attempts([succeeded(first, b"1")], [log(first, "late")]) == set()
     assert store.finish_attempts([again(first)]) == set()
     worker = register(store)
-    assert store.exchange(worker, [succeeded(first, b"1")], [log(first, "late")], ["other"], ["t"], 1).finished == set()
+    assert (
+        store.exchange(
+            worker, [succeeded(first, b"1")], [log(first, "late")], queues=["other"], tasks=["t"], limit=1
+        ).finished
+        == set()
+    )
     assert store.reads.logs(first.job_id) == []
     assert store.finish_attempts([succeeded(second, b"2")]) == {second.job_id}
     assert store.reads.get_jobs([second.job_id])[second.job_id].result == b"2"

@@ -51,6 +51,6 @@ class SlowStore:
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._store, verb)
 
-    def exchange(self, *given: Any) -> Any:
+    def exchange(self, *given: Any, **claim: Any) -> Any:
         self._clock.advance(self.takes)
-        return self._store.exchange(*given)
+        return self._store.exchange(*given, **claim)

@@ -23,10 +23,10 @@ class CountingStore(SlowStore):
     exchanges = 0
     ends = 0
 
-    def exchange(self, worker: Any, finishes: Any, *given: Any) -> Any:
+    def exchange(self, worker: Any, finishes: Any, *given: Any, **claim: Any) -> Any:
         self.exchanges += 1
         self.ends += len(finishes)
-        return super().exchange(worker, finishes, *given)
+        return super().exchange(worker, finishes, *given, **claim)
 
 
 class Busy:

@@ -56,7 +56,7 @@ class Looks:
         self.reads = Mock(**{"due_tasks.return_value": set()})
         self.operations = Mock(**{"asked_of.return_value": None})
 
-    def exchange(self, worker: str, endings: object, logs: object, queues: object, tasks: tuple[str, ...], *_: object):  # type: ignore[no-untyped-def]
+    def exchange(self, worker: str, endings: object, logs: object, *, tasks: tuple[str, ...], **_: object):  # type: ignore[no-untyped-def]
         jobs, self.jobs = self.jobs, []
         return Exchange(set(), Claims(jobs, None, self.again_s[tasks[0]]))
 

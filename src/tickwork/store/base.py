@@ -219,14 +219,15 @@ class Store(Protocol):
         queues: Sequence[str],
         tasks: Sequence[str],
         limit: int,
+        *,
         ahead: timedelta = timedelta(0),
-        reach: LimitedCapacity | None = None,
+        capacity: LimitedCapacity | None = None,
     ) -> Claims:
         """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
 
         All of them carry the id of this claim, which every later write of their attempts names. Jobs that become due
-        within `ahead` are taken when too few are due now. Limited jobs are taken only if limits and gates admit
-        them, and only up to `reach.slots` (without `reach`: up to `limit`, and without needs). A worker that is unknown
+        within `ahead` are taken when too few are due now. Limited jobs are taken only if limits and gates admit them,
+        and only up to `capacity.slots` (without `capacity`: up to `limit`, and without needs). A worker that is unknown
         or whose lease has expired gets LeaseLost: otherwise it would claim jobs that the reaper could reclaim at once.
         """
 
@@ -235,11 +236,12 @@ class Store(Protocol):
         worker: WorkerId,
         endings: Sequence[Finish],
         logs: Sequence[NewLog],
+        *,
         queues: Sequence[str],
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: LimitedCapacity | None = None,
+        capacity: LimitedCapacity | None = None,
     ) -> Exchange:
         """Run finish_attempts and then claim_jobs.
 

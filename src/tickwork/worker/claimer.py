@@ -240,11 +240,20 @@ class Claimer:
         batch = self._finisher.batch()
         words = self._finisher.last_words(batch)
         began = self._clock.monotonic()
-        reach = LimitedCapacity(
+        capacity = LimitedCapacity(
             min(room, slots), offer, claim_backoff.search(began), min(room, self._prefetch.prefetch())
         )
         try:
-            done = self._store.exchange(worker, batch, words, self._queues(), tasks, room, window, reach)
+            done = self._store.exchange(
+                worker,
+                batch,
+                words,
+                queues=self._queues(),
+                tasks=tasks,
+                limit=room,
+                ahead=window,
+                capacity=capacity,
+            )
         except StoreError:  # the store may have committed the claim, or may still commit it later
             self._unsure_at = self._clock.monotonic()
             self._is_unsure, self._unsure_until = True, None

@@ -38,10 +38,10 @@ def claims(
     store: Store,
     worker: WorkerId,
     limit: int = 100,
-    reach: LimitedCapacity | None = None,
+    capacity: LimitedCapacity | None = None,
     queues: tuple[str, ...] = ("default",),
 ) -> Claims:
-    return store.claim_jobs(worker, list(queues), ["t", "other"], limit, reach=reach)
+    return store.claim_jobs(worker, list(queues), ["t", "other"], limit, capacity=capacity)
 
 
 def take(store: Store, worker: WorkerId, limit: int = 100, **how: Any) -> list[Claimed]:

@@ -67,7 +67,7 @@ def shares(store: Store, starts: int, slots: Callable[[], int]) -> list[str | No
     """The tenants of jobs in the order of their starts, while one worker claims, and ends what it claimed."""
     worker, seen = register(store, lease=24 * HOUR), []
     while len(seen) < starts:
-        taken = take(store, worker, 256, reach=LimitedCapacity(slots()))
+        taken = take(store, worker, 256, capacity=LimitedCapacity(slots()))
         assert taken
         store.finish_attempts([succeeded(one) for one in taken])
         seen += [one.job_limits.tenant if one.job_limits else None for one in taken]
@@ -95,9 +95,9 @@ def test_jobs_that_are_taken_ahead_take_no_turns_from_tenants(store: Store) -> N
 def test_jobs_of_tenants_are_taken_to_spare_and_their_turns_count(store: Store) -> None:
     store.limits.set_weight("a", 3)
     store.insert_jobs([of_tenant(tenant) for tenant in "ab" for _ in range(20)])
-    taken = take(store, register(store), 8, reach=LimitedCapacity(4, prefetch=4))
+    taken = take(store, register(store), 8, capacity=LimitedCapacity(4, prefetch=4))
     assert Counter(one.job_limits.tenant for one in taken if one.job_limits) == {"a": 6, "b": 2}
-    assert take(store, register(store), 8, reach=LimitedCapacity(0)) == []
+    assert take(store, register(store), 8, capacity=LimitedCapacity(0)) == []
 
 
 def test_half_of_the_limited_jobs_that_could_start_are_prefetched_and_half_left_to_others(
@@ -106,11 +106,11 @@ def test_half_of_the_limited_jobs_that_could_start_are_prefetched_and_half_left_
     store.limits.declare_limits({"two": concurrency(1)})
     store.insert_jobs([limited(key) for key in "abcdef"])
     busy = register(store)
-    assert len(take(store, busy, 3, reach=LimitedCapacity(0, prefetch=3))) == 3
-    assert len(take(store, busy, 3, reach=LimitedCapacity(0, prefetch=3))) == 1
-    assert len(take(store, busy, 1, reach=LimitedCapacity(0, prefetch=1))) == 1
-    assert take(store, busy, 1, reach=LimitedCapacity(0, prefetch=1)) == []
-    assert len(take(store, register(store), 1, reach=LimitedCapacity(1, prefetch=1))) == 1
+    assert len(take(store, busy, 3, capacity=LimitedCapacity(0, prefetch=3))) == 3
+    assert len(take(store, busy, 3, capacity=LimitedCapacity(0, prefetch=3))) == 1
+    assert len(take(store, busy, 1, capacity=LimitedCapacity(0, prefetch=1))) == 1
+    assert take(store, busy, 1, capacity=LimitedCapacity(0, prefetch=1)) == []
+    assert len(take(store, register(store), 1, capacity=LimitedCapacity(1, prefetch=1))) == 1
 
 
 def test_jobs_that_a_limit_held_are_prefetched_when_their_keys_become_free(store: Store) -> None:
@@ -118,10 +118,10 @@ def test_jobs_that_a_limit_held_are_prefetched_when_their_keys_become_free(store
     store.insert_jobs([limited(key) for key in "ab"])
     waiting = store.insert_jobs([limited(key) for key in "ab"])
     busy = register(store)
-    running = take(store, busy, 8, reach=LimitedCapacity(8))
-    assert take(store, busy, 2, reach=LimitedCapacity(0, prefetch=2)) == []
+    running = take(store, busy, 8, capacity=LimitedCapacity(8))
+    assert take(store, busy, 2, capacity=LimitedCapacity(0, prefetch=2)) == []
     store.finish_attempts([succeeded(one) for one in running])
-    assert ids(take(store, busy, 2, reach=LimitedCapacity(0, prefetch=2))) == waiting[:1]
+    assert ids(take(store, busy, 2, capacity=LimitedCapacity(0, prefetch=2))) == waiting[:1]
 
 
 def test_a_key_that_a_start_has_filled_is_not_looked_at_until_that_job_ends(store: Store) -> None:
@@ -145,8 +145,8 @@ def test_nothing_is_prefetched_behind_a_job_that_needs_a_free_slot(store: Store,
     )
     store.insert_jobs([a_job() for _ in range(20)])
     worker, offer = register(store), read_offer(["gpu"])
-    assert take(store, worker, 2, reach=LimitedCapacity(0, offer, prefetch=2)) == []
-    assert ids(take(store, worker, 3, reach=LimitedCapacity(1, offer, prefetch=2)))[0] == urgent[0]
+    assert take(store, worker, 2, capacity=LimitedCapacity(0, offer, prefetch=2)) == []
+    assert ids(take(store, worker, 3, capacity=LimitedCapacity(1, offer, prefetch=2)))[0] == urgent[0]
 
 
 # -- concurrency
@@ -215,7 +215,7 @@ def test_endings_and_claim_in_one_go_fill_the_place_at_once(store: Store) -> Non
     worker = register(store)
     (held,) = take(store, worker)
     for expected in waiting[1:]:
-        done = store.exchange(worker, [succeeded(held)], (), ["default"], ["t"], 10)
+        done = store.exchange(worker, [succeeded(held)], (), queues=["default"], tasks=["t"], limit=10)
         assert done.claims is not None
         (held,) = done.claims.jobs
         assert held.job_id == expected
@@ -257,14 +257,14 @@ def test_a_key_that_stays_half_empty_or_was_empty_lets_a_worker_take_ahead(
 ) -> None:
     store.limits.declare_limits({"two": concurrency(most)})
     store.insert_jobs([limited(key) for key in keys])
-    assert len(take(store, register(store), 20, reach=LimitedCapacity(0))) == taken
+    assert len(take(store, register(store), 20, capacity=LimitedCapacity(0))) == taken
 
 
 def test_nothing_limited_is_taken_beyond_the_free_slots_where_others_could_want_it(store: Store) -> None:
     store.limits.declare_limits({"two": concurrency(6)})
     store.insert_jobs([limited() for _ in range(10)])
     store.insert_jobs([a_job() for _ in range(10)])
-    taken = take(store, register(store), 20, reach=LimitedCapacity(3))
+    taken = take(store, register(store), 20, capacity=LimitedCapacity(3))
     assert sum(one.job_limits is not None for one in taken) == 3
     assert sum(one.job_limits is None for one in taken) == 10
 
@@ -516,7 +516,7 @@ def test_what_has_waited_for_five_minutes_starts_although_urgent_work_never_ends
 def test_a_job_that_waited_long_brings_no_younger_ones_of_its_place_forward(
     store: Store, clock: VirtualClock, how: str
 ) -> None:
-    job_limits, reach = (
+    job_limits, capacity = (
         (JobLimits(tenant="acme"), None) if how == "tenant" else (None, LimitedCapacity(3, search="all"))
     )
     aged = insert_one(store, priority=9, job_limits=job_limits)
@@ -524,7 +524,7 @@ def test_a_job_that_waited_long_brings_no_younger_ones_of_its_place_forward(
     low, urgent = store.insert_jobs([a_job(priority=priority, job_limits=job_limits) for priority in (9, 2)])
     clock.advance(SECOND)
     worker = register(store, lease=24 * HOUR)
-    assert set(ids(take(store, worker, 2, reach=reach))) == {aged, urgent}
+    assert set(ids(take(store, worker, 2, capacity=capacity))) == {aged, urgent}
     assert state_of(store, low) is JobState.QUEUED
 
 
@@ -535,12 +535,12 @@ def test_a_job_is_taken_only_by_a_worker_that_has_what_it_needs(store: Store) ->
     (job_id,) = store.insert_jobs([needing(gpu=True)])
     worker = register(store)
     assert take(store, worker) == []
-    assert ids(take(store, worker, reach=LimitedCapacity(5, Offer(frozenset({"gpu"}))))) == [job_id]
+    assert ids(take(store, worker, capacity=LimitedCapacity(5, Offer(frozenset({"gpu"}))))) == [job_id]
 
 
 def test_needs_that_fit_together_are_taken_and_the_others_stay(store: Store) -> None:
     waiting = store.insert_jobs([needing(mem="5GB"), needing(mem="5GB"), needing(mem="3GB")])
-    taken = take(store, register(store), reach=LimitedCapacity(5, read_offer(resources="mem=8GB")))
+    taken = take(store, register(store), capacity=LimitedCapacity(5, read_offer(resources="mem=8GB")))
     assert len(taken) == 2
     assert {one.job_limits.needs for one in taken if one.job_limits} == {"mem=5000000000", "mem=3000000000"}
     assert states_of(store, waiting).count(JobState.QUEUED) == 1
@@ -772,8 +772,8 @@ class Everything:
                 self.store.limits.set_limit("two", self.draw.choice([None, concurrency(1), concurrency(3)]))
 
     def take(self, limit: int) -> list[Claimed]:
-        reach = LimitedCapacity(limit, read_offer(["gpu"]))
-        return take(self.store, self.worker, limit, queues=("default", "mail"), reach=reach)
+        capacity = LimitedCapacity(limit, read_offer(["gpu"]))
+        return take(self.store, self.worker, limit, queues=("default", "mail"), capacity=capacity)
 
     def can_run(self) -> set[JobId]:
         """Return the jobs that can run now, according to `why`."""

@@ -48,7 +48,9 @@ def is_tried_again(holder: Claimed) -> Verb:
 
 
 def ends_in_an_exchange(holder: Claimed) -> Verb:
-    return lambda store: store.exchange(register(store), [succeeded(holder)], (), ["elsewhere"], ["t"], 1)
+    return lambda store: store.exchange(
+        register(store), [succeeded(holder)], (), queues=["elsewhere"], tasks=["t"], limit=1
+    )
 
 
 def ends_in_a_round(holder: Claimed) -> Verb:
@@ -58,7 +60,7 @@ def ends_in_a_round(holder: Claimed) -> Verb:
 def exchange_in_a_round(store: PostgresStore, worker: WorkerId, holder: Claimed, queue: str = "default") -> Exchange:
     """As a worker does whose last claim had to be guarded."""
     store.claims.rounds.memory_of(worker).is_guarded = True
-    return store.exchange(worker, [succeeded(holder)], (), [queue], ["t"], 100)
+    return store.exchange(worker, [succeeded(holder)], (), queues=[queue], tasks=["t"], limit=100)
 
 
 @pytest.mark.parametrize("end", [ends, is_tried_again, ends_in_an_exchange, ends_in_a_round])

@@ -107,8 +107,8 @@ class LimitsMachine(RuleBasedStateMachine):
             self.advance(seconds)
 
     def take(self, worker: WorkerId, limit: int, *, search: Search = None) -> int:
-        reach = LimitedCapacity(limit, search=search)
-        claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, reach=reach).jobs
+        capacity = LimitedCapacity(limit, search=search)
+        claimed = self.store.claim_jobs(worker, ["default"], ["t", "other"], limit, capacity=capacity).jobs
         self.hold(worker, claimed, limit)
         return len(claimed)
 
@@ -138,8 +138,9 @@ class LimitsMachine(RuleBasedStateMachine):
     def exchange(self, data: st.DataObject, how: str, worker: int, limit: int) -> None:
         """A worker stores an end and claims, at once."""
         me, ending = self.workers[worker], self.end(data, how)
-        asked = (["default"], ["t", "other"], limit, timedelta(0), LimitedCapacity(limit))
-        done = self.store.exchange(me, [ending], (), *asked)
+        done = self.store.exchange(
+            me, [ending], (), queues=["default"], tasks=["t", "other"], limit=limit, capacity=LimitedCapacity(limit)
+        )
         assert done.finished == {ending.job_id}
         assert done.claims is not None
         self.hold(me, done.claims.jobs, limit)

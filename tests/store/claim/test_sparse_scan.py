@@ -44,8 +44,8 @@ def step(
     search: Literal["all", "ends"] = "all",
 ) -> Claims:
     """One search for jobs of the task `t`."""
-    reach = LimitedCapacity(limit if slots is None else slots, search=search)
-    return store.claim_jobs(worker, list(queues), ["t"], limit, reach=reach)
+    capacity = LimitedCapacity(limit if slots is None else slots, search=search)
+    return store.claim_jobs(worker, list(queues), ["t"], limit, capacity=capacity)
 
 
 def steps(store: Store, worker: WorkerId, most: int, **how: Any) -> list[JobId]:
@@ -147,12 +147,12 @@ def test_a_claim_among_others_says_when_something_behind_them_is_due(
     wanted = insert_one(store, job_limits=JobLimits(tenant="a"), delay=timedelta(milliseconds=300))
     clock.advance(timedelta(milliseconds=100))
     worker = register(store)
-    reach = LimitedCapacity(5, search=search)
-    again_s = store.claim_jobs(worker, ["default"], ["t"], 5, reach=reach).again_s
+    capacity = LimitedCapacity(5, search=search)
+    again_s = store.claim_jobs(worker, ["default"], ["t"], 5, capacity=capacity).again_s
     assert again_s is not None
     assert again_s <= 0.2
     clock.advance(timedelta(milliseconds=200))
-    assert ids(store.claim_jobs(worker, ["default"], ["t"], 5, reach=reach).jobs) == [wanted]
+    assert ids(store.claim_jobs(worker, ["default"], ["t"], 5, capacity=capacity).jobs) == [wanted]
 
 
 @pytest.mark.parametrize("among", [0, WALK - 1])
@@ -326,8 +326,8 @@ def test_a_search_for_other_tasks_goes_its_own_way(store: Store, clock: VirtualC
     clock.advance(SECOND)
     worker = register(store)
     assert steps(store, worker, 2) == []
-    reach = LimitedCapacity(1, search="all")
-    assert store.claim_jobs(worker, ["default"], ["nobody's"], 1, reach=reach).jobs == []
+    capacity = LimitedCapacity(1, search="all")
+    assert store.claim_jobs(worker, ["default"], ["nobody's"], 1, capacity=capacity).jobs == []
     assert steps(store, worker, 2) == [wanted]
 
 

@@ -420,10 +420,10 @@ def test_what_a_claim_that_failed_saw_to_be_over_still_counts(
     with monkeypatch.context() as patched:
         patched.setattr(PostgresClaimTx, "apply", failing)
         with pytest.raises(StoreError):
-            postgres.exchange(worker, [succeeded(first)], [], ["default"], ["t"], 10)
+            postgres.exchange(worker, [succeeded(first)], [], queues=["default"], tasks=["t"], limit=10)
     postgres.insert_jobs(limited(1))
     assert claim(postgres, 10, worker) == []
-    exchanged = postgres.exchange(worker, [succeeded(first)], [], ["default"], ["t"], 10)
+    exchanged = postgres.exchange(worker, [succeeded(first)], [], queues=["default"], tasks=["t"], limit=10)
     assert exchanged.claims is not None
     assert len(exchanged.claims.jobs) == 1
 

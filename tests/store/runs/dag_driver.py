@@ -156,7 +156,7 @@ class Driver:
         """A worker stores what has ended, and claims in the same breath."""
         batch, worker = self._batch(), self.rng.choice(self.workers)
         endings = [finish for _, finish, _ in batch]
-        done: Exchange = self.store.exchange(worker, endings, (), ["default"], [*TASKS, RUN], 3)
+        done: Exchange = self.store.exchange(worker, endings, (), queues=["default"], tasks=[*TASKS, RUN], limit=3)
         self._ended(batch, done.finished)
         assert done.claims is not None
         self._took(worker, 3, done.claims.jobs)

@@ -71,7 +71,7 @@ def fails(*claimed: Claimed) -> Verb:
 def exchanges(store: PostgresStore, *claimed: Claimed) -> Verb:
     worker = register(store)
     endings = [succeeded(one, b"1") for one in claimed]
-    return lambda store: store.exchange(worker, endings, (), ["elsewhere"], ["t"], 1).finished
+    return lambda store: store.exchange(worker, endings, (), queues=["elsewhere"], tasks=["t"], limit=1).finished
 
 
 def cancels(job_id: JobId) -> Verb:

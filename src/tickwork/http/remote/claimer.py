@@ -100,7 +100,9 @@ class RemoteClaimer:
             return [[] for _ in askers]
         try:
             me = self._leased()
-            claims = self._store.claim_jobs(me, wanted.queues, tasks, room, reach=LimitedCapacity(room, wanted.offer))
+            claims = self._store.claim_jobs(
+                me, wanted.queues, tasks, room, capacity=LimitedCapacity(room, wanted.offer)
+            )
             return self._granted(me, wanted, self._sound(claims.jobs), askers)
         except LeaseLost:
             self._me = None

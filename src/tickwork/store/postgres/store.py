@@ -254,10 +254,13 @@ class PostgresStore:
         queues: Sequence[str],
         tasks: Sequence[str],
         limit: int,
+        *,
         ahead: timedelta = timedelta(0),
-        reach: LimitedCapacity | None = None,
+        capacity: LimitedCapacity | None = None,
     ) -> Claims:
-        claims = self.exchange(worker, (), (), queues, tasks, limit, ahead, reach).claims
+        claims = self.exchange(
+            worker, (), (), queues=queues, tasks=tasks, limit=limit, ahead=ahead, capacity=capacity
+        ).claims
         if claims is None:
             raise LeaseLost(f"worker {worker} has no lease any more; it must register again before it claims.")
         return claims
@@ -267,13 +270,14 @@ class PostgresStore:
         worker: WorkerId,
         endings: Sequence[Finish],
         logs: Sequence[NewLog],
+        *,
         queues: Sequence[str],
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: LimitedCapacity | None = None,
+        capacity: LimitedCapacity | None = None,
     ) -> Exchange:
-        asked = ClaimRequest(list(dict.fromkeys(queues)), tuple(tasks), limit, reach or LimitedCapacity(limit))
+        asked = ClaimRequest(list(dict.fromkeys(queues)), tuple(tasks), limit, capacity or LimitedCapacity(limit))
         return self.claims.exchange(worker, endings, logs, asked, ahead)
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:

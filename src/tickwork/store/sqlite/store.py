@@ -198,12 +198,13 @@ class SqliteStore:
         queues: Sequence[str],
         tasks: Sequence[str],
         limit: int,
+        *,
         ahead: timedelta = timedelta(0),
-        reach: LimitedCapacity | None = None,
+        capacity: LimitedCapacity | None = None,
     ) -> Claims:
         with self._transactions.write() as transaction:
             claims = self._claims.claim(
-                transaction, worker, queues=queues, tasks=tasks, limit=limit, ahead=ahead, capacity=reach
+                transaction, worker, queues=queues, tasks=tasks, limit=limit, ahead=ahead, capacity=capacity
             )
             if claims is None:
                 raise LeaseLost(f"worker {worker} has no lease any more; it must register again before it claims.")
@@ -216,17 +217,18 @@ class SqliteStore:
         worker: WorkerId,
         endings: Sequence[Finish],
         logs: Sequence[NewLog],
+        *,
         queues: Sequence[str],
         tasks: Sequence[str],
         limit: int,
         ahead: timedelta = timedelta(0),
-        reach: LimitedCapacity | None = None,
+        capacity: LimitedCapacity | None = None,
     ) -> Exchange:
         with self._transactions.write() as transaction:
             transitions.append(transaction, logs)
             finished = self._finish(transaction, endings, "current_attempts")
             claims = self._claims.claim(
-                transaction, worker, queues=queues, tasks=tasks, limit=limit, ahead=ahead, capacity=reach
+                transaction, worker, queues=queues, tasks=tasks, limit=limit, ahead=ahead, capacity=capacity
             )
         self._wake_for(endings, transaction)
         return Exchange(set(finished), claims)
