@@ -198,7 +198,7 @@ class TestRefusals:
         @app.task
         def sync(a: int) -> None: ...
 
-        with pytest.raises(InvalidOption, match="is said where the task is declared"):
+        with pytest.raises(InvalidOption, match="is set where the task is declared"):
             sync.options(**options)
 
     @pytest.mark.parametrize(

@@ -244,5 +244,5 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", DECLARED)
     def test_what_a_decorator_says_cannot_be_said_of_a_job(self, name: str) -> None:
-        with pytest.raises(InvalidOption, match=f"{name} is said where the task is declared.*@app.task\\({name}="):
+        with pytest.raises(InvalidOption, match=f"{name} is set where the task is declared.*@app.task\\({name}="):
             Options().updated({name: 1})

@@ -55,7 +55,7 @@ def test_a_group_is_no_value(made: Made) -> None:
         return look(f"{g}" if as_text else g)
 
     assert "<the group 'g'> is no value" in refusal(made(lambda: etl(False)))
-    assert "<the group 'g'> cannot stand in a text" in refusal(made(lambda: etl(True)))
+    assert "<the group 'g'> cannot be a part of a text" in refusal(made(lambda: etl(True)))
 
 
 def test_a_dag_inside_of_another_adds_its_steps_in_a_group_of_its_name(made: Made) -> None:

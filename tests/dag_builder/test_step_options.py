@@ -57,7 +57,7 @@ def test_a_task_without_options_is_a_plain_template(made: Made) -> None:
         ({"may_fail": "yes"}, "may_fail is True or False, not 'yes'"),
         ({"produce": 5}, "produce is the name of an asset, or a list of names, not 5"),
         ({"rertries": 5}, "there is no option 'rertries'; did you mean 'retries'?"),
-        ({"limits": [rate("1/s")]}, "limits is said where the task is declared"),
+        ({"limits": [rate("1/s")]}, "limits is set where the task is declared"),
     ],
 )
 def test_an_option_that_a_step_cannot_have_is_refused(made: Made, options: dict[str, Any], said: str) -> None:

@@ -280,11 +280,11 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
         "f.yaml:24: dags.bad.steps.none: say what it runs: one of task, shell, http, approve.",
         "f.yaml:27: dags.bad.steps.when.when[0]: '${fetch.result.n} >' does not say what to compare with.",
         "f.yaml:27: dags.bad.steps.when.when[1]: 'fetch > 3' is not a condition: say ${STEP.result}, not "
-        "${STEP.result}, or ${STEP.result} > 10, with one of == != < <= > >= in not in.",
+        "${STEP.result}, or ${STEP.result} > 10, with an operator: == != < <= > >= in not in.",
         "f.yaml:27: dags.bad.steps.when.when[2]: '${fetch.result.n} in 3': in asks for a list, such as [eu, us].",
         "f.yaml:27: dags.bad.steps.when.when[3]: ${fetch.n}: did you mean ${fetch.result.n}?",
-        "f.yaml:27: dags.bad.steps.when.when[4]: '${fetch.result} > ${n}' compares with another expression; on "
-        "the right stands a value, such as 10.",
+        "f.yaml:27: dags.bad.steps.when.when[4]: '${fetch.result} > ${n}' compares with another expression; "
+        "the right operand is a value, such as 10.",
         "f.yaml:28: dags.bad.steps.when.run_if: it must be one of all_succeeded, all_done, any_failed, any_succeeded, "
         "none_failed, always, not 'any_fail'.",
         "f.yaml:29: dags.bad.steps.item: a step cannot be called 'item', since expressions could not name it.",
@@ -303,7 +303,7 @@ def test_all_problems_of_a_file_are_told_with_line_and_field() -> None:
         "f.yaml:37: dags.bad.steps.web.http.auth.basic: a text with a secret can have no other expressions, and this "
         "one has ${fetch.result}.",
         "f.yaml:38: dags.bad.steps.lone.run_if: it waits for no step, so any_failed can never hold; say needs.",
-        "f.yaml:39: dags.bad.steps.values.args.x: ${secret.A} may stand in env of shell, and in url, headers and "
+        "f.yaml:39: dags.bad.steps.values.args.x: ${secret.A} is allowed in env of shell, and in url, headers and "
         "auth of http.",
         "f.yaml:39: dags.bad.steps.values.args.z[1]: ${item} is an element of what a step is mapped over, and there is "
         "no map here.",

@@ -322,7 +322,7 @@ class RunStep:
             return f"waits for {_listed(waits)}" if waits else "waits for its run to begin"
         approval = graph.by_name[self.base].approval
         if approval is not None and one.state == OPEN:
-            return f"waits for approval by {', '.join(approval.who) or 'anybody'}: {one.reason or approval.text}"
+            return f"waits for approval by {', '.join(approval.who) or 'any user'}: {one.reason or approval.text}"
         if one.mapped and self.idx is None:
             return f"{one.state}: {one.ended:,} of {one.total:,} instances have ended, {one.bad:,} without success"
         job = self.job

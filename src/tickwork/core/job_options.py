@@ -183,7 +183,7 @@ def read_option(name: str, value: Any) -> Any:
     reader = _READERS.get(name)
     if name in _DECLARED:
         raise InvalidOption(
-            f"{name} is said where the task is declared, and holds for all of its jobs: {_DECLARED[name]}."
+            f"{name} is set where the task is declared, and applies to all of its jobs: {_DECLARED[name]}."
         )
     if reader is None:
         nearest = get_close_matches(name, _READERS, n=1)

@@ -161,7 +161,7 @@ def approve(
 ) -> Any:
     """Add a step that a person ends: `approve(f"Delete {count} rows?", who=["ada"], timeout="2h") >> delete(rows)`.
 
-    `who` limits the users who may answer; by default any user may. After `timeout` the answer is `default`. The step
+    `who` limits the users that may answer; by default any user may. After `timeout` the answer is `default`. The step
     holds no slot while it waits. `name`, `run_if` and `may_fail` are as in the options of other steps.
     """
     trace = needed_trace("approve(...)")

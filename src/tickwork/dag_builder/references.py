@@ -173,7 +173,7 @@ class Reference:
     __iter__ = _refused("cannot be gone through here: write task.map(ref), a step for each element")
     __len__ = _refused("has no length here: count it in a task")
     __contains__ = _refused("cannot be searched here: do it in a task, and use its result in if_")
-    __hash__ = _refused("cannot be a key or stand in a set: use it as a value")
+    __hash__ = _refused("cannot be a key or an element of a set: use it as a value")
     __call__ = _refused("cannot be called: what you name is a part of it, not a method")
     __int__ = __float__ = __index__ = __abs__ = __neg__ = __round__ = _arithmetic
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _arithmetic
@@ -199,7 +199,7 @@ class ComparedReference:
     __bool__ = __and__ = __or__ = __rand__ = __ror__ = __invert__ = _refused(
         "cannot decide an if, and, or, not, in here: write `with if_(ref > 10):`, one inside of the other for `and`"
     )
-    __format__ = __str__ = _refused("cannot stand in a text: use it in if_, or compare in a task")
+    __format__ = __str__ = _refused("cannot be a part of a text: use it in if_, or compare in a task")
 
 
 _OPPOSITES: dict[Comparison, Comparison] = {

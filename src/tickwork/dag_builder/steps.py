@@ -270,7 +270,7 @@ class GroupRef(OrderedSteps):
         return f"<the group {self.name!r}>"
 
     def __format__(self, spec: str) -> str:
-        raise self._origin.refusal(f"{self!r} cannot stand in a text; what steps inside of it give can")
+        raise self._origin.refusal(f"{self!r} cannot be a part of a text; the results of steps inside of it can")
 
     __str__ = __repr__
 

@@ -248,7 +248,7 @@ def _refuse_of_maps(origin: TraceOrigin, called: TaskCallInfo, *, maps: bool) ->
     """Raise InvalidDag for arguments and options of maps in a plain call."""
     task = called.template.task
     if maps:
-        raise origin.refusal(f"each(...) is for {task}.map(...), and stands in a plain call")
+        raise origin.refusal(f"each(...) is for {task}.map(...), and this is a plain call")
     if called.said.max_parallel is not None:
         raise origin.refusal(f"max_parallel bounds the instances of {task}.map(...), and {task}(...) is one job")
 

@@ -29,7 +29,7 @@ class ParamFields(_Fields):
     """A parameter of the runs of a dag. It is required if it has no default."""
 
     type: ParamType | UnsetType = UNSET
-    default: Annotated[Any, Meta(description="What it is when a run does not say it.")] = UNSET
+    default: Annotated[Any, Meta(description="Value of a run that does not set it.")] = UNSET
     enum: Annotated[list[Any], Meta(description="The values that it may have.")] | UnsetType = UNSET
     description: str | UnsetType = UNSET
 
@@ -69,7 +69,7 @@ class HttpFields(_Fields):
 class ApproveFields(_Fields):
     """A step that waits for the approval of a person."""
 
-    text: Annotated[str, Meta(description="What is asked.")]
+    text: Annotated[str, Meta(description="The question.")]
     who: Annotated[list[str], Meta(description="Who may answer. Default: any user.")] | UnsetType = UNSET
     timeout: Annotated[str, Meta(description="How long. Default: for ever.", examples=["2h"])] | UnsetType = UNSET
     default: Annotated[
@@ -88,7 +88,7 @@ class StepFields(_Fields):
         | UnsetType
     ) = UNSET
     cwd: Annotated[str, Meta(description="The folder of the command.")] | UnsetType = UNSET
-    stdin: Annotated[str, Meta(description="What the command reads.")] | UnsetType = UNSET
+    stdin: Annotated[str, Meta(description="Standard input of the command.")] | UnsetType = UNSET
     interpreter: Annotated[str, Meta(description="Who runs the command. Default: /bin/sh.")] | UnsetType = UNSET
     http: HttpFields | UnsetType = UNSET
     approve: str | ApproveFields | UnsetType = UNSET
@@ -129,7 +129,7 @@ class StepFields(_Fields):
     labels: list[str] | UnsetType = UNSET
     tenant: str | UnsetType = UNSET
     resources: (
-        Annotated[dict[str, bool | int | float | str], Meta(description="What it needs of a worker: {mem: 8GB}.")]
+        Annotated[dict[str, bool | int | float | str], Meta(description="Needs that its worker must meet: {mem: 8GB}.")]
         | UnsetType
     ) = UNSET
 
@@ -221,7 +221,7 @@ class HookFields(_Fields):
         Annotated[dict[str, Any], Meta(description="The arguments, by name; ${body.data.id} is a part of the message.")]
         | UnsetType
     ) = UNSET
-    key: Annotated[str, Meta(description="What a message is known by: ${body.id}.")] | UnsetType = UNSET
+    key: Annotated[str, Meta(description="Key of a message: ${body.id}.")] | UnsetType = UNSET
     events: Annotated[list[str], Meta(description="The types that are taken. Default: all.")] | UnsetType = UNSET
     window: (
         Annotated[str, Meta(description="How long none is taken twice. Default: a day.", examples=["1d"])] | UnsetType
@@ -237,7 +237,7 @@ class DagFields(_Fields):
     params: (
         Annotated[dict[str, ParamType | ParamFields], Meta(description="The parameters of a run, by name.")] | UnsetType
     ) = UNSET
-    result: Annotated[Any, Meta(description="What a run gives back: ${report.result}.")] = UNSET
+    result: Annotated[Any, Meta(description="Result of a run: ${report.result}.")] = UNSET
     schedule: ScheduleFields | UnsetType = UNSET
     on: (
         Annotated[

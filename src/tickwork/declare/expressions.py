@@ -125,7 +125,7 @@ def expression(inner: str, scope: NameScope) -> Param | RunValue | Result | Item
     if head == "run" and not _RESULT.match(rest):  # a step may be named run
         return _of_run(inner)
     if head == "secret":
-        raise Inexpressible(f"${{{inner}}} may stand in env of shell, and in url, headers and auth of http.")
+        raise Inexpressible(f"${{{inner}}} is allowed in env of shell, and in url, headers and auth of http.")
     return _result(inner, head, scope)
 
 
@@ -272,7 +272,7 @@ def read_condition(text: str, scope: NameScope) -> Condition:
     if found is None or (found[1] and found[3]):
         raise Inexpressible(
             f"{text!r} is not a condition: say ${{STEP.result}}, not ${{STEP.result}}, or ${{STEP.result}} > 10, "
-            f"with one of {' '.join(_SIGNS)}."
+            f"with an operator: {' '.join(_SIGNS)}."
         )
     value = expression(found[2].strip(), scope)
     if found[3] is None:
@@ -284,7 +284,7 @@ def read_condition(text: str, scope: NameScope) -> Condition:
 def _other(text: str, sign: str, right: str) -> Any:
     """Return the value of the right operand. Raises Inexpressible."""
     if has_expression(right):
-        raise Inexpressible(f"{text!r} compares with another expression; on the right stands a value, such as 10.")
+        raise Inexpressible(f"{text!r} compares with another expression; the right operand is a value, such as 10.")
     if not right.strip():
         raise Inexpressible(f"{text!r} does not say what to compare with.")
     try:

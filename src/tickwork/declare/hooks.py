@@ -77,7 +77,7 @@ def _secret(place: Node, reading: ReadContext) -> str | None:
     found = _SECRET.fullmatch(place.value) if isinstance(place.value, str) else None
     if found is None:
         if place.is_there:
-            reading.problems.add(place, "name the secret, as in ${secret.GITHUB}; its value stands in no file.")
+            reading.problems.add(place, "name the secret, as in ${secret.GITHUB}; files never contain its value.")
         return None
     reading.ask_for(found[1] or found[2], place)
     return found[1] or found[2]

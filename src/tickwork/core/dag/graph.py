@@ -112,7 +112,7 @@ class Map(msgspec.Struct, frozen=True, omit_defaults=True):
 class ApprovalStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step that a person approves or rejects.
 
-    `who` lists the only users who may answer; empty: any user. After `timeout` the answer is `default`.
+    `who` lists the users that may answer; empty: any user. After `timeout` the answer is `default`.
 
     If the text contains expressions, `text` shows their places, and the step's argument `text` is the complete text.
     """

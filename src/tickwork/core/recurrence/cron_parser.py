@@ -169,7 +169,7 @@ class _CronReader:
                 self._refuse(
                     f"the {field.label} {part!r} is Quartz or AWS for a day that does not matter; say "
                     f"dialect='quartz' or dialect='aws' if it comes from there. Here write * for every value, or H "
-                    f"for one that is chosen by the schedule's name"
+                    f"for a value that is chosen by the schedule's name"
                 )
 
     def _alias(self) -> str:

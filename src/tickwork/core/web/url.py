@@ -58,7 +58,7 @@ def read_url(text: str) -> Url:
     if parts.scheme not in PORTS:
         raise InvalidArguments("the url must begin with http:// or https://.")
     if "@" in parts.netloc:
-        raise InvalidArguments("the url names a user: say who asks under auth.")
+        raise InvalidArguments("the url names a user: give the credentials under auth.")
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     query = quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
     target = f"{path}?{query}" if query else path
