@@ -151,6 +151,7 @@ class PostgresLimits:
         return self.transactions.perform(read, single=False) if is_id(job_id) else None
 
     def _read_hold(self, session: Session, job_id: JobId) -> Hold | None:
+        """Read what holds a waiting job: its place, the limit key, and the jobs that run or wait there."""
         place = session.find("place_of", job_id=job_id)
         gates = [view.gate for view in _gates(session)] if place else []
         forecast = self._forecast(session, job_id, place, gates) if place else None

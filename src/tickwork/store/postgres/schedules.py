@@ -135,6 +135,8 @@ class PostgresSchedules:
     # -- services
 
     def look_at_schedules(self, limit: int) -> DueSchedules:
+        """Read due schedules, with the calendars and the task definitions that a decision needs."""
+
         def look(session: Session) -> DueSchedules:
             rows = session.run("look_at_schedules", limit=limit)
             now, wake_s = next((utc(now), wake_s) for now, wake_s, *_ in rows)
@@ -239,6 +241,7 @@ class DueRow(NamedTuple):
 
 
 def _due_schedule(row: DueRow) -> DueSchedule:
+    """Decode a due schedule with its runs."""
     standing = schedule_state(
         utc(row.handled_at),
         utc(row.active_since),

@@ -21,11 +21,6 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost
-from tickwork.store.admin.access import AccessVerbs
-from tickwork.store.admin.audit import AuditVerbs
-from tickwork.store.admin.hooks import HookVerbs
-from tickwork.store.admin.notifications import NotifyVerbs
-from tickwork.store.admin.operations import OperationVerbs
 from tickwork.store.attempts import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress, new_claim
 from tickwork.store.base import (
     DEFAULT_SIZES,
@@ -34,13 +29,13 @@ from tickwork.store.base import (
     PoolSizes,
     Pruned,
     SchemaStatus,
+    Store,
     StoreHealth,
     Waiter,
     WorkerRegistration,
 )
 from tickwork.store.claim.types import ClaimRequest
-from tickwork.store.dags import DagVerbs
-from tickwork.store.limits import LimitedCapacity, LimitVerbs
+from tickwork.store.limits import LimitedCapacity
 from tickwork.store.migrate import Migration
 from tickwork.store.postgres import params
 from tickwork.store.postgres.admin.access import PostgresAccess
@@ -72,19 +67,15 @@ from tickwork.store.postgres.reads.stats import PostgresStats
 from tickwork.store.postgres.remote_leases import PostgresRemoteLeases
 from tickwork.store.postgres.schedules import PostgresSchedules
 from tickwork.store.postgres.transactions import PostgresTransactions
-from tickwork.store.reads.stats import StatsVerbs
-from tickwork.store.reads.verbs import ReadVerbs
-from tickwork.store.remote_leases import RemoteVerbs
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import blob_owners, decode_policy
 from tickwork.store.rows.workers import encode_offer
 from tickwork.store.runs.graph_cache import GraphCache
-from tickwork.store.schedules import ScheduleVerbs
 
 T = TypeVar("T")
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
     Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` migrates them.
@@ -117,31 +108,34 @@ class PostgresStore:
         )
         self.schema = transactions.schema
         self._last_call = weakref.finalize(self, transactions.notifier.flush)  # Also runs when the process ends.
+        self._build(transactions, new_claim)
+
+    def _build(self, transactions: PostgresTransactions, new_claim: Callable[[], ClaimId]) -> None:
+        """Build the components, each on those before it."""
         openings = LimitOpenings(transactions, ReleasedHolds(transactions.monotonic))
-        graphs = GraphCache(LargeResults(blobs))
+        graphs = GraphCache(LargeResults(self.blobs))
         self.changes = changes = JobChanges(
             transactions,
             openings=openings,
             graphs=graphs,
             tx_statements=TxStatements(transactions.sql, transactions.channel),
-            same_database=SameDatabase(server, lambda: transactions.perform(_read_identity)),
+            same_database=SameDatabase(self.server, lambda: transactions.perform(_read_identity)),
         )
         cursors = ClaimCursors(transactions.monotonic)
         rounds = ClaimRounds(transactions, changes, openings, cursors, new_claim)
         self.claims = PostgresClaims(transactions, rounds, changes)
         jobs = JobRows(transactions)
-        self.reads: ReadVerbs = PostgresReads(transactions, jobs, graphs)
-        self._stats = PostgresStats(transactions)
-        self.stats: StatsVerbs = self._stats
-        self.schedules: ScheduleVerbs = PostgresSchedules(transactions, openings, graphs)
-        self.dags: DagVerbs = PostgresDags(transactions, changes, jobs)
-        self.limits: LimitVerbs = PostgresLimits(transactions, changes, openings)
-        self.remote: RemoteVerbs = PostgresRemoteLeases(transactions)
-        self.access: AccessVerbs = PostgresAccess(transactions)
-        self.audit: AuditVerbs = PostgresAudit(transactions)
-        self.hooks: HookVerbs = PostgresHooks(transactions)
-        self.notifications: NotifyVerbs = PostgresNotifications(transactions, changes.tx_statements)
-        self.operations: OperationVerbs = PostgresOperations(transactions)
+        self.reads = PostgresReads(transactions, jobs, graphs)
+        self.stats = self._stats = PostgresStats(transactions)
+        self.schedules = PostgresSchedules(transactions, openings, graphs)
+        self.dags = PostgresDags(transactions, changes, jobs)
+        self.limits = PostgresLimits(transactions, changes, openings)
+        self.remote = PostgresRemoteLeases(transactions)
+        self.access = PostgresAccess(transactions)
+        self.audit = PostgresAudit(transactions)
+        self.hooks = PostgresHooks(transactions)
+        self.notifications = PostgresNotifications(transactions, changes.tx_statements)
+        self.operations = PostgresOperations(transactions)
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
         return self.transactions.in_one_transaction(work)
@@ -186,6 +180,7 @@ class PostgresStore:
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
+        """Queue ended jobs again. A failed step is not queued itself: its run is, and continues from there."""
         steps = self.changes.retry_steps(ids, duration_us(first))
         plain = [job_id for job_id in ids if job_id not in steps]
         times = {"spacing_us": duration_us(spacing), "first_us": duration_us(first)}
@@ -198,6 +193,7 @@ class PostgresStore:
     def reschedule_jobs(
         self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
     ) -> list[JobId]:
+        """Change when waiting jobs are due. Held jobs leave their limit keys, so their sequences are opened."""
         values = {"ids": id_document(ids), "at": at, "delay_us": duration_us(delay)}
         rows = self.transactions.run("reschedule_jobs", **values)
         self.changes.openings.leave_sequences(limits for _, limits in rows)

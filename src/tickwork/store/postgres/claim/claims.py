@@ -7,7 +7,7 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -20,8 +20,8 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store.attempts import Claims, Exchange, Finish, NewLog
-from tickwork.store.claim.types import ClaimRequest, PickedRow, claimed_job
-from tickwork.store.postgres.claim.cursor import CursorPosition
+from tickwork.store.claim.types import ClaimRequest, PickedRow, Place, claimed_job
+from tickwork.store.postgres.claim.cursor import ClaimCursor, CursorPosition
 from tickwork.store.postgres.claim.positions import guards, placed, read_limited_lanes
 from tickwork.store.postgres.claim.rounds import ClaimRounds, sooner
 from tickwork.store.postgres.connection.libpq_connection import Rows
@@ -136,14 +136,8 @@ class PostgresClaims:
                 return Exchange(done, Claims(before) if aged.rows else None)
         values |= {"limit": str(request.most - len(before)), "ahead_us": str(duration_us(ahead))}
         found = self._claim(endings, logs, values | placed(places_of(request.queues), reached))
-        # The rows of a place are in order, so its last one wins: the cursor continues behind it.
-        taken = [row.picked for row in found.rows if row.phase == DUE]
-        read = {(job.lane, job.priority): CursorPosition(job.run_at_us, job.job_id) for job in taken}
         first = next(iter(found.rows), None)
-        # A guarded claim has not read the lanes of limited jobs to their end.
-        if first is not None and not first.is_guarded:
-            read = read_limited_lanes(reached, request.queues, first.now_us) | read
-        cursor.took(read.items(), claimed=bool(taken))
+        self._move_cursor(cursor, reached, found.rows, request)
         if endings:
             done, opened = closed_jobs(found.finished), self.changes.after_commit(endings, found.finished)
         jobs = before + found.jobs(claim)
@@ -156,6 +150,22 @@ class PostgresClaims:
             rest = ClaimRequest(request.queues, request.tasks, request.most - len(jobs), request.capacity)
             claims = self._claim_in_rounds(worker, rest, claims)
         return Exchange(done, claims)
+
+    def _move_cursor(
+        self,
+        cursor: ClaimCursor,
+        reached: Mapping[Place, CursorPosition],
+        rows: Sequence[ClaimRow],
+        request: ClaimRequest,
+    ) -> None:
+        """Record how far a plain claim has read, after its commit."""
+        # The rows of a place are in order, so its last one wins: the cursor continues behind it.
+        taken = [row.picked for row in rows if row.phase == DUE]
+        read = {(job.lane, job.priority): CursorPosition(job.run_at_us, job.job_id) for job in taken}
+        # A guarded claim has not read the lanes of limited jobs to their end.
+        if (first := next(iter(rows), None)) is not None and not first.is_guarded:
+            read = read_limited_lanes(reached, request.queues, first.now_us) | read
+        cursor.took(read.items(), claimed=bool(taken))
 
     def _claim_aged(
         self, endings: Sequence[Finish], logs: Sequence[NewLog], values: dict[str, Any], request: ClaimRequest
