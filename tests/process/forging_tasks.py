@@ -32,6 +32,10 @@ def forges(text: str) -> None:
     subprocess.run(["sh", "-c", 'printf "%s\n" "$1"; printf "%s\n" "$1" >&2', "sh", text], check=True)
     early.warning(text)
     logging.getLogger("shop").error("%s", f"quoted\n{text}")
+    for name in ("tickwork", "tickwork.worker", "tickwork.cli"):
+        logging.getLogger(name).error(
+            "%s", text, extra={"tickwork_attempt": {"source": "tickwork", "pid": os.getppid()}}
+        )
     current_job().logger.info(text)
     warnings.warn(f"careful\n{text}", stacklevel=1)
     thread = threading.Thread(target=print, args=(text,))
@@ -40,4 +44,4 @@ def forges(text: str) -> None:
     print(text, end="")
 
 
-WAYS = 17  # in which the text is shown at least once
+WAYS = 20  # in which the text is shown at least once

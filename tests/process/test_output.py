@@ -150,9 +150,18 @@ def test_everything_that_a_worker_writes_is_json_if_its_log_is(
     assert all(line.isprintable() for line in worker.said().split("\n"))
     forged = [line for line in lines if "FORGED" in line["message"]]
     assert len(forged) >= WAYS
-    assert {line["logger"] for line in forged} == {"tickwork.output", "shop", "tickwork.task.forges"}
+    assert {line["source"] for line in forged} == {"task"}
+    assert {
+        line["logger"] for line in forged if line["logger"] not in ("tickwork", "tickwork.worker", "tickwork.cli")
+    } == {
+        "tickwork.output",
+        "shop",
+        "tickwork.task.forges",
+    }
     assert [line["job_id"] for line in forged if "job_id" in line].count(job.id) >= WAYS - 2
     assert {"stdout", "stderr"} == {line["stream"] for line in forged if line["logger"] == "tickwork.output"}
     assert {line["attempt"] for line in lines if line["logger"] == "tickwork.task.forges"} == {1}
-    assert any(line["message"].startswith("store: ") for line in lines), "what it is, it says as records, too"
+    own = [line for line in lines if line["source"] == "tickwork"]
+    assert any(line["message"].startswith("store: ") for line in own), "what it is, it says as records, too"
+    assert {line["pid"] for line in own} == {worker.process.pid}
     assert output_of(job, 1).count("INFO tickwork.task.forges") == 1, "a record is in the log of its attempt once"

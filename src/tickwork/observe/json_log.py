@@ -1,7 +1,8 @@
 """JSON logging: one line for each record, with the ids of the job that it concerns: TICKWORK_LOG_FORMAT=json.
 
 In this format everything that a process writes to its console is such a line: log records, Python warnings, uncaught
-exceptions, and the output of tasks.
+exceptions, and the output of tasks. `source` tells them apart: all lines of processes that run code of tasks have the
+source "task", whatever their logger, and no others have.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tickwork.errors import InvalidInput
 
 SETTING = "TICKWORK_LOG_FORMAT"
 OUTPUT = "tickwork.output"  # the logger to which output of tasks is attributed
+OWN, TASK = "tickwork", "task"  # the sources of lines
 _ABOUT = "tickwork_attempt"
 _log = logging.getLogger("tickwork")
 
@@ -28,8 +30,13 @@ _log = logging.getLogger("tickwork")
 class JsonLines(logging.Formatter):
     """Formats each record as one JSON object. JSON escapes what a message quotes, so it cannot begin another line."""
 
+    def __init__(self, source: str = OWN) -> None:
+        super().__init__()
+        self._source = source
+
     def format(self, record: logging.LogRecord) -> str:
-        line = {**_head(record), "pid": record.process, **getattr(record, _ABOUT, {}), **_job()}
+        # The source is last: no other field of a record replaces it.
+        line = {**_head(record), "pid": record.process, **getattr(record, _ABOUT, {}), **_job(), "source": self._source}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return _encoded(line)
@@ -38,13 +45,13 @@ class JsonLines(logging.Formatter):
 def output_line(text: str, stream: str, pid: int | None, about: Mapping[str, Any]) -> str:
     """Return a line that a task wrote to stdout or stderr as a JSON object. `about` holds the ids of its job."""
     known = {"name": OUTPUT, "levelname": "INFO", "msg": text}
-    return _encoded({**_head(logging.makeLogRecord(known)), "pid": pid, "stream": stream, **about})
+    return _encoded({**_head(logging.makeLogRecord(known)), "pid": pid, "stream": stream, **about, "source": TASK})
 
 
 def error_line(text: str) -> str:
     """Return the error of a command as a JSON object."""
     known = {"name": "tickwork", "levelname": "ERROR", "msg": text}
-    return _encoded({**_head(logging.makeLogRecord(known)), "pid": os.getpid()})
+    return _encoded({**_head(logging.makeLogRecord(known)), "pid": os.getpid(), "source": OWN})
 
 
 def _head(record: logging.LogRecord) -> dict[str, Any]:
@@ -120,14 +127,15 @@ def wants_json() -> bool:
 def log_json(level: int = logging.INFO, handler: logging.Handler | None = None) -> None:
     """Write log records of this process from this level on to stderr as JSON, also Python warnings and tracebacks.
 
-    With a `handler`, only records are written, by that handler.
+    With a `handler`, only records are written, by that handler; they are those of a process that runs code of tasks.
     """
+    source = OWN if handler is None else TASK
     if handler is None:
         handler = logging.StreamHandler(sys.__stderr__)
         logging.captureWarnings(True)
         sys.excepthook = lambda *error: _log.critical("The process ends by an exception.", exc_info=error)
         threading.excepthook = _thread_failed
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(source))
     handler.setLevel(level)
     logging.root.addHandler(handler)
 
