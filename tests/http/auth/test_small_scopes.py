@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from tickwork import Tickwork
 from tickwork.core.access.scopes import Scope
+from tickwork.core.limits.debounce import debounce
 from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import StoreAccess, TokenAccess
 from tickwork.http.routes import ROUTES
@@ -138,7 +139,10 @@ def test_who_may_only_enqueue_can_neither_run_commands_nor_send_secrets(
     assert made.status_code == 201
     again = f"{JOBS}/{made.json()['id']}/rerun"
     assert enqueuer.post(again, json={}).status_code == 403
-    assert enqueuer.post(f"{JOBS}/{only['id']}/rerun", json={}).json()["args"] is None, "those of somebody else"
+    for body in ({}, {"args": {"n": 1}}):
+        again = enqueuer.post(f"{JOBS}/{only['id']}/rerun", json=body)
+        assert again.status_code == 201
+        assert again.json().keys() == {"id", "state"}, "its options are those of somebody else's job"
 
 
 @pytest.mark.parametrize("job", [COMMAND, REQUEST, MAIL])
@@ -175,6 +179,32 @@ def test_who_may_not_read_only_learns_that_a_key_is_taken(
         assert (answer.status_code, answer.json()["code"]) == (409, "key-taken")
         assert "payroll" not in answer.text
         assert holder.id not in answer.text
+
+
+def test_who_may_not_read_sees_the_id_and_state_of_an_existing_job(
+    app: Tickwork, admin: TestClient, enqueuer: TestClient
+) -> None:
+    @app.task(debounce=debounce("1h"))
+    def sync(n: int = 0) -> None: ...
+
+    options = {"labels": ["secret"], "tenant": "acme", "collection": "c", "priority": 7}
+    keyed = admin.post(JOBS, json={"task": "mail", "args": {"n": 1}, "key": "k", "delay": "1h", **options}).json()
+    debounced = admin.post(JOBS, json={"task": "sync", "args": {"n": 1}}).json()
+    assert admin.post("/api/v1/dags", json={"text": "dags: {d: {steps: {a: {task: mail}}}}"}).status_code == 200
+    run = admin.post("/api/v1/dags/d/runs", json={"key": "r", "labels": ["secret"]}).json()
+    for path, body, existing in (
+        (JOBS, {"task": "mail", "key": "k"}, keyed),
+        (JOBS, {"task": "mail", "key": "k", "if_exists": "replace"}, keyed),
+        (JOBS, {"task": "sync", "args": {"n": 2}}, debounced),
+        ("/api/v1/dags/d/runs", {"key": "r"}, run),
+    ):
+        answer = enqueuer.post(path, json=body)
+        assert (answer.status_code, answer.json()) == (200, {"id": existing["id"], "state": existing["state"]}), path
+        assert admin.post(path, json=body).json().keys() == existing.keys()
+    batch = enqueuer.post(f"{JOBS}/batch", json={"jobs": [{"task": "mail", "key": "k"}]})
+    assert batch.json() == {"items": [{"id": keyed["id"], "is_new": False}]}
+    own = enqueuer.post(JOBS, json={"task": "mail", "args": {"n": 3}})
+    assert (own.status_code, own.json()["args"]) == (201, {"n": 3})
 
 
 @pytest.mark.parametrize(
@@ -265,8 +295,7 @@ def test_a_key_that_is_taken_tells_who_may_only_enqueue_nothing_of_the_job_of_an
 ) -> None:
     made = admin.post(JOBS, json={"task": "pay", "args": {"card": "4111"}, "key": "order/1"}).json()
     answer = enqueuer.post(JOBS, json={"task": "pay", "key": "order/1"})
-    assert (answer.status_code, answer.json()["id"], answer.json()["state"]) == (200, made["id"], "queued")
-    assert answer.json()["args"] is None
+    assert (answer.status_code, answer.json()) == (200, {"id": made["id"], "state": "queued"})
     assert "4111" not in answer.text
     assert admin.post(JOBS, json={"task": "pay", "key": "order/1"}).json()["args"] == {"card": "4111"}
 
@@ -277,5 +306,5 @@ def test_a_key_that_is_taken_tells_nothing_of_the_run_of_another(admin: TestClie
     runs = "/api/v1/dags/ship/runs"
     made = admin.post(runs, json={"params": {"card": "4111"}, "key": "order/1"}).json()
     answer = enqueuer.post(runs, json={"params": {"card": "x"}, "key": "order/1"})
-    assert (answer.status_code, answer.json()["id"], answer.json()["params"]) == (200, made["id"], None)
+    assert (answer.status_code, answer.json()) == (200, {"id": made["id"], "state": "queued"})
     assert "4111" not in answer.text

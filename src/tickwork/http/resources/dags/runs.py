@@ -18,6 +18,7 @@ from tickwork.http.framework.params import Text, instant
 from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.dags.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
+from tickwork.http.resources.jobs.job_bodies import KnownJob, existing
 from tickwork.http.resources.jobs.jobs import stored, taken_keys
 from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
 
@@ -70,6 +71,9 @@ class RunBody(RunItem):
     result: msgspec.Raw | None
     generation: int
     why: str
+
+
+ExistingRunBody = existing(RunBody)
 
 
 class RunPage(Struct):
@@ -142,12 +146,11 @@ class WhyBody(Struct):
     why: str
 
 
-@routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: RunBody})
+@routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: ExistingRunBody})
 def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResult:
     """Start a run of a dag. 200 with the existing run if its key is held by a live run.
 
-    Callers without the scope `read` see neither its parameters nor its outcome. 409 if the key is held by anything
-    else.
+    Callers without the scope `read` only get its id and state. 409 if the key is held by anything else.
     """
     definition = call.app.store.reads.task_definition(name) if is_storable_name(name) else None
     if definition is None or definition.version is None:
@@ -157,9 +160,9 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResul
     new = call.app.named(name).options(**given).new_job((), params)
     with taken_keys(call):
         view = recorded(call, "start_run", lambda: stored(call, [new])[0])
-    shown, is_new = run_body(Run(call.app.client, view.id)), view.id == new.id
-    if not is_new and Scope.READ not in call.who.scopes:
-        shown = msgspec.structs.replace(shown, params=msgspec.Raw(b"null"), result=None, error=None, why="")
+    is_new = view.id == new.id
+    is_shown = is_new or Scope.READ in call.who.scopes
+    shown = run_body(Run(call.app.client, view.id)) if is_shown else KnownJob(view.id, view.state)
     return HandlerResult(shown, 201 if is_new else 200, {"Location": f"{API}/runs/{view.id}"})
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_type_hints
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tickwork.api.client import Client, Job
 from tickwork.core.blob_ref import MARK
@@ -217,6 +217,24 @@ class JobBody(Struct):
     result: msgspec.Raw | None
     error: str | None
     why: str
+
+
+class KnownJob(Struct):
+    """All that callers without the scope `read` learn of a job or run that is there already."""
+
+    id: str
+    state: JobState
+
+
+def existing(kind: type[Struct]) -> type[Struct]:
+    """Return the type of the answer for an existing job or run: a `KnownJob`, or all fields of `kind`."""
+    hints = get_type_hints(kind, include_extras=True)
+    optional = [(name, hint | UnsetType, UNSET) for name, hint in hints.items() if name not in ("id", "state")]
+    made = msgspec.defstruct(f"Existing{kind.__name__}", optional, bases=(KnownJob,), kw_only=True)
+    return cast("type[Struct]", made)
+
+
+ExistingJobBody = existing(JobBody)
 
 
 class JobQuery(FilterBody):

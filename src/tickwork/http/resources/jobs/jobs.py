@@ -25,9 +25,11 @@ from tickwork.http.resources.jobs.job_bodies import (
     BATCH_BYTES,
     EnqueuedBody,
     EnqueuedList,
+    ExistingJobBody,
     JobBody,
     JobList,
     JobQuery,
+    KnownJob,
     NewJobBody,
     NewJobsBody,
     body_of,
@@ -50,11 +52,11 @@ class RescheduleBody(Struct):
     delay: Span | None = None
 
 
-@routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: JobBody})
+@routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: ExistingJobBody})
 def create_job(call: Call, body: NewJobBody) -> JobBody | HandlerResult:
     """Enqueue a job. 200 with the existing job if its key is taken: by a live job, or by one with `key_for`.
 
-    Callers without the scope `read` see neither its arguments nor its outcome. 409 if the key is held by a job of
+    Callers without the scope `read` only get its id and state. 409 if the key is held by a job of
     another task, or `if_exists` is "error". Replacing a job of a built-in task requires the scopes for creating one
     with secrets.
     """
@@ -143,12 +145,11 @@ def stored(call: Call, new: list[NewJob]) -> list[JobView]:
     return [after[id] for id in ids]
 
 
-def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody:
+def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody | KnownJob:
     """Return the body of a job. Without the scope `read`, a caller only learns that an existing job is there."""
-    body = shown(view, call.parts.store_cache.why(view))
     if is_new or Scope.READ in call.who.scopes:
-        return body
-    return msgspec.structs.replace(body, args=msgspec.Raw(b"null"), result=None, error=None, progress_note=None, why="")
+        return shown(view, call.parts.store_cache.why(view))
+    return KnownJob(view.id, view.state)
 
 
 def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list[ProblemDetail]]:

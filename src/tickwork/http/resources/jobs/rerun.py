@@ -16,7 +16,7 @@ from tickwork.http.framework.params import instant
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
 from tickwork.http.request import Call
-from tickwork.http.resources.jobs.job_bodies import JobBody, needs_of
+from tickwork.http.resources.jobs.job_bodies import ExistingJobBody, JobBody, needs_of
 from tickwork.http.resources.jobs.jobs import answered, found
 from tickwork.http.work_scopes import argument_names, check_work
 
@@ -36,12 +36,12 @@ class RerunJobBody(Struct):
     delay: Span | None = None
 
 
-@routes.post("/jobs/{id}/rerun", Scope.ENQUEUE, status=201)
+@routes.post("/jobs/{id}/rerun", Scope.ENQUEUE, status=201, also={201: ExistingJobBody})
 def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | HandlerResult:
     """Create a new job like this one: with its task, options and arguments, and with changes. The old job stays.
 
-    The new job has the old one as its `parent_id`. It has no key, since the old job has that. 409 for a run or a step
-    of one: rerun these with /runs/{id}/rerun.
+    The new job has the old one as its `parent_id`. It has no key, since the old job has that. Callers without the scope
+    `read` only get its id and state. 409 for a run or a step of one: rerun these with /runs/{id}/rerun.
     """
     old = found(call, id).view
     _check_plain(old)
@@ -53,7 +53,7 @@ def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | HandlerResul
         view = call.parts.group_commit.insert(new)
     else:
         view = recorded(call, "rerun_job", lambda: _stored(call, old, new))
-    shown = answered(call, view, is_new=body.args is not None)
+    shown = answered(call, view, is_new=False)  # its options are the old job's
     return HandlerResult(shown, 201, {"Location": f"{API}/jobs/{view.id}"})
 
 
