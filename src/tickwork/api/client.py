@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
@@ -29,6 +28,7 @@ from tickwork.core.job import (
 from tickwork.core.job_options import read_option
 from tickwork.core.stats.error_groups import By, ErrorGroup, ErrorGroups
 from tickwork.core.text.duration import parse_duration, parse_spacing
+from tickwork.core.text.suggestions import closest
 from tickwork.store.base import Store
 
 PAGE = 1000  # how many jobs one statement of a bulk operation changes
@@ -365,8 +365,8 @@ class _PollDelay:
 
 def _meant(name: str, known: Collection[str]) -> str:
     """Return a suggestion for an unknown name: " Did you mean 'fetch'?", or an empty text."""
-    near = get_close_matches(name, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = closest(name, known)
+    return f" Did you mean {near!r}?" if near else ""
 
 
 def _check_count(jobs: Sequence[NewJob]) -> None:

@@ -88,10 +88,10 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from difflib import get_close_matches
+            from tickwork.core.text.suggestions import closest
 
-            near = get_close_matches(args[0], known, n=1)
-            ctx.fail(f"there is no command {args[0]!r}{f'; did you mean {near[0]!r}?' if near else '.'}")
+            near = closest(args[0], known)
+            ctx.fail(f"there is no command {args[0]!r}{f'; did you mean {near!r}?' if near else '.'}")
         return super().resolve_command(ctx, args)
 
 

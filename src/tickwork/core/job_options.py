@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, get_args
 
@@ -22,6 +21,7 @@ from tickwork.core.limits.task_limits import CallMerging, TaskLimits, decode_tas
 from tickwork.core.placement import read_needs
 from tickwork.core.retry import RetryPolicy
 from tickwork.core.text.duration import parse_duration
+from tickwork.core.text.suggestions import closest
 from tickwork.errors import InvalidOption
 
 DEFAULT_QUEUE = "default"
@@ -186,8 +186,8 @@ def read_option(name: str, value: Any) -> Any:
             f"{name} is set where the task is declared, and applies to all of its jobs: {_DECLARED[name]}."
         )
     if reader is None:
-        nearest = get_close_matches(name, _READERS, n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else f"the options are {', '.join(_READERS)}."
+        near = closest(name, _READERS)
+        hint = f"did you mean {near!r}?" if near else f"the options are {', '.join(_READERS)}."
         raise InvalidOption(f"there is no option {name!r}; {hint}")
     return None if value is None and name != "max_lost" else reader(name, value)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from tickwork.core.text.duration import format_duration, parse_duration
+from tickwork.core.text.suggestions import closest
 from tickwork.errors import InvalidInput, InvalidOption
 
 NAME_LIMIT = 200
@@ -43,8 +43,8 @@ def read_span(what: str, value: Any, shortest: timedelta, longest: timedelta) ->
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint for an unknown name: "did you mean ...?", or all known names."""
     names = list(known)
-    close = get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names) or 'none'}."
+    close = closest(name, names)
+    return f"did you mean {close!r}?" if close else f"there are: {', '.join(names) or 'none'}."
 
 
 def to_us(span: timedelta) -> int:

@@ -19,6 +19,7 @@ from tickwork.core.dag.graph import Condition, Expression, Graph, JsonTemplate, 
 from tickwork.core.dag.validate import check, find_cycles
 from tickwork.core.job_options import Options, task_name
 from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.text.suggestions import guess
 from tickwork.declare.dag_fields import AllAssets, DagFields, ParamFields, StepFields
 from tickwork.declare.expressions import (
     ONE_ITEM,
@@ -29,7 +30,7 @@ from tickwork.declare.expressions import (
     read_condition,
     value_of,
 )
-from tickwork.declare.reader import Node, Problems, ReadContext, UnusableNode, meant, read_struct
+from tickwork.declare.reader import Node, Problems, ReadContext, UnusableNode, read_struct
 from tickwork.declare.schedules import made, param_misfits, read_dag_schedule
 from tickwork.declare.step_work import ARGUMENTS, check_company, kind_of, read_approval, read_arguments, read_template
 
@@ -121,7 +122,7 @@ class _StepReader:
         seen: set[str] = set()
         for place, name in self._texts("needs"):
             if name not in self._scope.steps:
-                self._problems.add(place, f"there is no step {name!r}{meant(name, self._scope.steps)}.")
+                self._problems.add(place, f"there is no step {name!r}{guess(name, self._scope.steps)}.")
             elif name in seen:
                 self._problems.add(place, f"{name!r} is named twice.")
             else:

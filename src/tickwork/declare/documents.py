@@ -18,6 +18,7 @@ hooks:
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -73,20 +74,21 @@ class DeclaredWork:
 
 
 def read_declared(text: str, known: Known, *, file: str) -> DeclaredWork:
-    """Read a file. Raises BadFile, which lists all errors with file, line and field."""
+    """Read a file. Raises BadFile, which lists its errors with file, line and field."""
     return read_all_declared({file: text}, known)
 
 
 def read_all_declared(texts: Mapping[str, str], known: Known) -> DeclaredWork:
     """Read files that belong together; `texts` maps their names to their contents.
 
-    A name may be declared only once in all files. Raises BadFile with all errors.
+    A name may be declared only once in all files. Raises BadFile with their errors.
     """
     found, of_dags = DeclaredWork(), _DagStarts()
     files = {file: Problems(file) for file in texts}
-    for file, text in texts.items():
-        _read_file(text, known, found, of_dags, files[file])
-    of_dags.check(found, known)
+    with suppress(BadFile):  # a file has too many errors, and the other files are not read
+        for file, text in texts.items():
+            _read_file(text, known, found, of_dags, files[file])
+        of_dags.check(found, known)
     if wrong := [one for problems in files.values() for one in problems.by_line()]:
         raise BadFile(wrong)
     return found

@@ -23,8 +23,9 @@ import msgspec
 
 from tickwork.core.blob_ref import Path
 from tickwork.core.dag.graph import Comparison, Condition, Expression, Item, Param, Placeholder, Result, RunValue, Text
+from tickwork.core.text.suggestions import guess
 from tickwork.core.text.yaml_loader import read_yaml
-from tickwork.declare.reader import Node, ReadContext, UnusableNode, meant
+from tickwork.declare.reader import Node, ReadContext, UnusableNode
 from tickwork.errors import InvalidInput
 
 LENGTH_LIMIT = 2000  # characters of an expression; the time to find its step grows with the square of the length
@@ -139,7 +140,7 @@ def _root(inner: str, head: str, rest: str, scope: NameScope) -> Param:
 def _param(inner: str, rest: str, scope: NameScope) -> Param:
     name, path = _named(inner, rest, "params.day")
     if name not in scope.params:
-        raise Inexpressible(f"there is no parameter {name!r}{meant(name, scope.params)}.")
+        raise Inexpressible(f"there is no parameter {name!r}{guess(name, scope.params)}.")
     return Param(name, path)
 
 
@@ -157,7 +158,7 @@ def _item(inner: str, rest: str, scope: NameScope) -> Item:
         return Item(ONE_ITEM, _path(inner, rest))
     name, path = _named(inner, rest, f"item.{next(iter(scope.items))}")
     if name not in scope.items:
-        raise Inexpressible(f"nothing is mapped as {name!r}{meant(name, scope.items)}.")
+        raise Inexpressible(f"nothing is mapped as {name!r}{guess(name, scope.items)}.")
     return Item(name, path)
 
 
@@ -174,7 +175,7 @@ def _result(inner: str, head: str, scope: NameScope) -> Result:
             return Result(step, path)
     if ends:
         name = inner[: ends[0].start()]
-        raise Inexpressible(f"there is no step {name!r}{meant(name, scope.steps)}.")
+        raise Inexpressible(f"there is no step {name!r}{guess(name, scope.steps)}.")
     if head in scope.steps:
         raise Inexpressible(f"${{{inner}}}: did you mean ${{{head}.result{inner[len(head) :]}}}?")
     raise Inexpressible(

@@ -10,9 +10,8 @@ is generated from the same Structs, so the two always agree. Invalid fields are 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -21,9 +20,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwork.core.job import TaskDefinition
+from tickwork.core.text.suggestions import guess
 from tickwork.core.text.yaml_loader import Path, YamlDocument
 from tickwork.errors import InvalidInput
 
+PROBLEM_LIMIT = 100  # of a text; reading stops after them
+TEXT_LIMIT = 1_000_000  # characters of all problems of a text; a problem repeats names that the text chose
 _MISSING: Any = object()
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*")
 
@@ -139,13 +141,20 @@ class Problems:
     def __init__(self, file: str) -> None:
         self.file = file
         self._found: list[FileProblem] = []
+        self._length = 0  # of their texts and fields, in characters
         self._unsound: set[Path] = set()  # the paths of invalid nodes and of all their ancestors
 
     def __len__(self) -> int:
         return len(self._found)
 
     def add(self, place: Node, text: str, *, line: int | None = None) -> None:
-        self._found.append(FileProblem(self.file, place.line if line is None else line, place.name, text, place.path))
+        """Add an error. Raises BadFile, and reading stops, if there are too many: servers read texts of callers."""
+        line = place.line if line is None else line
+        if (count := len(self._found)) >= PROBLEM_LIMIT or self._length > TEXT_LIMIT:
+            self._found.append(FileProblem(self.file, line, "", f"reading stopped here, after {count} problems."))
+            self.raise_if_any()
+        self._found.append(FileProblem(self.file, line, place.name, text, place.path))
+        self._length += len(text) + len(self._found[-1].field)
 
     def is_sound(self, place: Node) -> bool:
         """Return whether a node and all nodes in it have the right types, so that they can be processed further."""
@@ -186,12 +195,6 @@ class _ProblemScope:
         return True
 
 
-def meant(name: str, known: Collection[str]) -> str:
-    """Return a suggestion for an unknown name: " (did you mean 'fetch'?)", or an empty text."""
-    near = get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
 Made = TypeVar("Made", bound=msgspec.Struct)
 
 _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
@@ -221,7 +224,7 @@ def read_struct(place: Node, kind: type[Made], problems: Problems) -> Made:
     given: dict[str, Any] = {}
     for name in place.value:
         if name not in types:
-            known = meant(name, types) or f"; there are {', '.join(types)}"
+            known = guess(name, types) or f"; there are {', '.join(types)}"
             problems.add(place[name], f"there is no such field here{known}.")
         elif place.has(name):
             with problems.gathered():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +18,8 @@ from tickwork.core.recurrence.rrule import rrule
 from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.policy import POLICIES
 from tickwork.core.schedule.spec import ScheduledJobOptions, ScheduleSpec, TargetKind, new_spec
-from tickwork.declare.reader import Known, Node, UnusableNode, meant
+from tickwork.core.text.suggestions import closest, guess
+from tickwork.declare.reader import Known, Node, UnusableNode
 from tickwork.errors import InvalidInput
 
 Made = TypeVar("Made")
@@ -64,7 +64,7 @@ def param_misfits(place: Node, params: Mapping[str, Any], unchecked: Collection[
     given, known = place["args"], params.get("properties", {})
     for name in given.names():
         if name not in known:
-            yield UnusableNode(given[name], f"there is no parameter {name!r}{meant(name, known)}.")
+            yield UnusableNode(given[name], f"there is no parameter {name!r}{guess(name, known)}.")
         elif name not in unchecked and not fits(given[name].value, known[name], params):
             kind = told(known[name], params)
             yield given[name].misfit(f"must be {'one of' if 'enum' in known[name] else 'of the type'} {kind}")
@@ -227,6 +227,6 @@ def check_names(place: Node, known: Collection[str], what: str) -> None:
         raise place.misfit("must have fields")
     for name in place.names():
         if name not in known:
-            nearest = get_close_matches(name, known, n=1)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(sorted(known))}."
+            near = closest(name, known)
+            hint = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(known))}."
             raise UnusableNode(place[name], f"it {what}; {hint}")

@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from difflib import get_close_matches
 from math import inf
 from random import Random
 
@@ -14,6 +13,7 @@ from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN, Claimed, TaskDefinition
 from tickwork.core.outcome import Failed, Released
+from tickwork.core.text.suggestions import guess
 from tickwork.errors import StoreError
 from tickwork.observe.json_log import naming
 from tickwork.store.attempts import Claims
@@ -366,9 +366,8 @@ class Claimer:
         self._unknown_at = now + max(UNKNOWN_LOOK_S, took * UNKNOWN_SHARE)
         for name in due - self._known - self._unknown:
             self._unknown.add(name)
-            nearest = get_close_matches(name, self._known, n=1)
             _log.warning(
                 "UnknownTask: this worker has no task named %r%s. Its jobs stay queued. Start a worker that has it.",
                 name,
-                f" (did you mean {nearest[0]!r}?)" if nearest else "",
+                guess(name, self._known),
             )

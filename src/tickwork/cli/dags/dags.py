@@ -160,10 +160,9 @@ def versions_of(app: Tickwork, name: str) -> list[DagView]:
 
 def unknown_dag(app: Tickwork, name: str) -> DagNotFound:
     """Return the error for an unknown dag, with a suggestion if a name is similar."""
-    from difflib import get_close_matches
+    from tickwork.core.text.suggestions import guess
 
-    near = get_close_matches(name, [view.name for view in app.dag_versions()], n=1)
-    mean = f" (did you mean {near[0]!r}?)" if near else ""
+    mean = guess(name, [view.name for view in app.dag_versions()])
     return DagNotFound(
         f"there is no dag {name!r} in this store{mean}. Dags of code are stored when a worker starts with it, those "
         f"of files with tickwork apply. See which there are: tickwork dags list"

@@ -78,20 +78,20 @@ def _checked(file: str, known: Mapping[str, TaskDefinition]) -> dict[str, Any]:
 def _unknown_tasks(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
     """Yield a warning for each task that neither the Python files nor Tickwork has."""
     from tickwork.core.access.scopes import BUILT_IN
-    from tickwork.declare.reader import meant
+    from tickwork.core.text.suggestions import guess
 
     for task in sorted(found.tasks):
         if task not in known and task not in BUILT_IN and not task.startswith("@"):
-            yield f"{shown_file(file)}: the Python files have no task {task!r}{meant(task, known)}; a worker needs it."
+            yield f"{shown_file(file)}: the Python files have no task {task!r}{guess(task, known)}; a worker needs it."
 
 
 def _unknown_dags(file: str, found: DeclaredWork, known: Mapping[str, TaskDefinition]) -> Iterator[str]:
     """Yield a warning for each dag of a schedule or hook that is neither in the file nor in the Python files."""
-    from tickwork.declare.reader import meant
+    from tickwork.core.text.suggestions import guess
 
     dags = [name for name, one in known.items() if one.version is not None]
     for dag in sorted(found.other_dags - set(dags)):
-        near = meant(dag, [*dags, *found.dags])
+        near = guess(dag, [*dags, *found.dags])
         who = "a schedule or a hook starts it"
         yield f"{shown_file(file)}: neither it nor the Python files have a dag {dag!r}{near}; {who}."
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cached_property
 from inspect import Parameter
 from itertools import takewhile
@@ -43,6 +42,7 @@ from tickwork.core.arguments.type_hints import (
     struct_of,
 )
 from tickwork.core.arguments.unstorable import INT_MAX, INT_MIN, Flaw, brief, find_flaw
+from tickwork.core.text.suggestions import guess
 from tickwork.errors import InvalidArguments, InvalidPayload
 
 
@@ -356,9 +356,9 @@ class Signature:
             return InvalidArguments(f"{self._kind} {task!r} was given {name!r} twice, by position and by name.")
         if name in self._hints:
             return InvalidArguments(f"{self._kind} {task!r} takes {name!r} by position only; do not name it.")
-        near = get_close_matches(name, self._hints, n=1)
-        guess = f" (did you mean {near[0]!r}?)" if near else ""
-        return InvalidArguments(f"{self._kind} {task!r} has no parameter {name!r}{guess}. It takes {self._takes()}.")
+        return InvalidArguments(
+            f"{self._kind} {task!r} has no parameter {name!r}{guess(name, self._hints)}. It takes {self._takes()}."
+        )
 
     def _missing(self, given: Iterable[str], task: str) -> InvalidArguments:
         names = [name for name in self._hints if name in self._required - set(given)]

@@ -11,7 +11,6 @@ signatures and YAML files produce are checked; other parts are left to the steps
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from tickwork.core.arguments import payload
 from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
 from tickwork.core.arguments.unstorable import Flaw, brief, find_flaw
 from tickwork.core.job import TaskDefinition
+from tickwork.core.text.suggestions import guess
 from tickwork.errors import InvalidArguments, InvalidPayload
 
 Schema = Mapping[str, Any]
@@ -43,10 +43,8 @@ def completed(dag: str, schema: Schema, given: Mapping[str, Any]) -> dict[str, A
     known = schema.get("properties", {})
     for name, value in given.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            guess = f" (did you mean {near[0]!r}?)" if near else ""
             takes = ", ".join(map(repr, known)) or "none"
-            raise InvalidArguments(f"dag {dag!r} has no parameter {name!r}{guess}. It takes {takes}.")
+            raise InvalidArguments(f"dag {dag!r} has no parameter {name!r}{guess(name, known)}. It takes {takes}.")
         if not fits(value, known[name], schema):
             kind = told(known[name], schema)
             raise InvalidArguments(f"parameter {name!r} of dag {dag!r} is of type {kind}, not {brief(value)}.")
@@ -151,11 +149,9 @@ class StoredSignature:
         known = self._schema["properties"]
         for name, value in given.items():
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                guess = f" (did you mean {near[0]!r}?)" if near else ""
                 takes = ", ".join(map(repr, known)) or "no arguments"
                 raise InvalidArguments(
-                    f"task {task!r} has no argument {name!r}{guess}. It takes {takes}. Nothing was stored."
+                    f"task {task!r} has no argument {name!r}{guess(name, known)}. It takes {takes}. Nothing was stored."
                 )
             if name not in unchecked and not fits(value, known[name], self._root):
                 kind = told(known[name], self._root)

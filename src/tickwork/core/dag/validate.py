@@ -7,15 +7,15 @@ Cycles are reported as one short cycle for each strongly connected component. No
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tickwork.core.arguments.payload import PAYLOAD_LIMIT
 from tickwork.core.dag.graph import Expression, Graph, Item, Last, Map, Param, Result, Step, Text
 from tickwork.core.dag.untrusted_values import misplaced_in
+from tickwork.core.text.suggestions import guess
 from tickwork.errors import InvalidDag
 
 Parents = Mapping[str, Sequence[str]]  # the parents of each step; every step is a key
@@ -154,7 +154,7 @@ def _wrong_in(step: Step, known: _KnownNames) -> Iterator[str]:
         yield f"{what} is either a task or an approval"
     for parent, count in Counter(step.parents).items():
         if parent not in known.steps:
-            yield f"{what} waits for {parent!r}, and there is no such step{_guess(parent, known.steps)}"
+            yield f"{what} waits for {parent!r}, and there is no such step{guess(parent, known.steps)}"
         elif count > 1:
             yield f"{what} waits for {parent!r} more than once"
     if step.run_if in NEED_A_PARENT and not step.parents:
@@ -209,7 +209,7 @@ def _wrong_value(
     for part in _parts(value):
         match part:
             case Param(name) if known.params is not None and name not in known.params:
-                yield f"{what} is the parameter {name!r}, and there is no such one{_guess(name, known.params)}"
+                yield f"{what} is the parameter {name!r}, and there is no such one{guess(name, known.params)}"
             case Item(name) if name not in mapped:
                 yield f"{what} is an element of {name!r}, which is not mapped"
             case Result(name, path):
@@ -227,7 +227,7 @@ def _wrong_value(
 
 def _wrong_result(what: str, name: str, known: _KnownNames, parents: Collection[str] | None) -> Iterator[str]:
     if name not in known.steps:
-        yield f"{what} is the result of {name!r}, and there is no such step{_guess(name, known.steps)}"
+        yield f"{what} is the result of {name!r}, and there is no such step{guess(name, known.steps)}"
     elif parents is not None and name not in parents:
         yield f"{what} is the result of {name!r}, for which it does not wait"
 
@@ -237,8 +237,3 @@ def _parts(value: Expression) -> Iterator[Expression]:
         yield from (part for part in value.parts if not isinstance(part, str))
     else:
         yield value
-
-
-def _guess(name: str, known: Iterable[Any]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, NamedTuple, NoReturn, get_args
 
 from tickwork.core.recurrence.rule import spread
+from tickwork.core.text.suggestions import closest
 from tickwork.errors import InvalidOption
 
 Dialect = Literal["standard", "quartz", "aws"]
@@ -180,8 +180,8 @@ class _CronReader:
         if word == "@every":
             self._refuse(f"a fixed rate is not cron; say every({' '.join(rest) or '90s'!r})")
         if word not in _ALIASES or rest:
-            nearest = get_close_matches(word, _ALIASES, n=1)
-            self._refuse(f"did you mean {nearest[0]}?" if nearest else f"the aliases are {', '.join(_ALIASES)}")
+            near = closest(word, _ALIASES)
+            self._refuse(f"did you mean {near}?" if near else f"the aliases are {', '.join(_ALIASES)}")
         return _ALIASES[word]
 
     def _field(self, field: _Field, part: str) -> str:
@@ -248,8 +248,8 @@ class _CronReader:
         high = 7 if field is _WEEKDAY else field.high
         value = int(text) - shift if text.isdigit() else -1
         if not field.low <= value <= high - shift:
-            nearest = get_close_matches(text, field.names, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else f"; it takes {self._limits(field)}"
+            near = closest(text, field.names)
+            hint = f"; did you mean {near}?" if near else f"; it takes {self._limits(field)}"
             self._refuse(f"the {field.label} {text!r} is not one{hint}")
         return value
 

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, get_args
 from zoneinfo import ZoneInfo, available_timezones
 
+from tickwork.core.text.suggestions import closest
 from tickwork.errors import InvalidOption
 
 TICK = timedelta(microseconds=1)
@@ -86,8 +86,8 @@ def _zone(name: str, what: str = "tz") -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # KeyError is raised by zoneinfo
         known = {zone.lower(): zone for zone in available_timezones()}
-        nearest = get_close_matches(name.lower(), known, n=1)
-        hint = f"did you mean {known[nearest[0]]!r}?" if nearest else "zones are named like 'Europe/Berlin' or 'UTC'."
+        near = closest(name.lower(), known)
+        hint = f"did you mean {known[near]!r}?" if near else "zones are named like 'Europe/Berlin' or 'UTC'."
         raise InvalidOption(f"{what}: there is no zone {name!r}; {hint}") from None
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -17,6 +16,7 @@ from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.combine import ExceptOn
 from tickwork.core.recurrence.rule import read_instant
 from tickwork.core.text.duration import parse_duration
+from tickwork.core.text.suggestions import closest
 from tickwork.errors import InvalidOption
 
 Catchup = Literal["all", "latest", "none"]
@@ -71,8 +71,8 @@ def read_policies(given: Mapping[str, Any]) -> SchedulePolicies:
     read = {}
     for name, value in given.items():
         if name not in _READERS:
-            nearest = get_close_matches(name, _READERS, n=1)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"they are {', '.join(_READERS)}."
+            near = closest(name, _READERS)
+            hint = f"did you mean {near!r}?" if near else f"they are {', '.join(_READERS)}."
             raise InvalidOption(f"there is no policy {name!r}; {hint}")
         if value is not None:
             read[name] = _READERS[name](name, value)

@@ -11,7 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from tickwork import errors
-from tickwork.declare.reader import meant
+from tickwork.core.text.suggestions import guess
 
 TYPE = "application/problem+json"
 _PREFIX = "urn:tickwork:problem:"
@@ -112,7 +112,7 @@ def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool, inside:
     if unknown := _UNKNOWN.fullmatch(text):
         known = [] if found or not isinstance(kind, type) else [one.encode_name for one in msgspec.structs.fields(kind)]
         place = f"{place or '$'}.{unknown[1]}"
-        text = f"there is no such {'field' if of_body else 'parameter'}{meant(unknown[1], known)}"
+        text = f"there is no such {'field' if of_body else 'parameter'}{guess(unknown[1], known)}"
     if of_body:
         fault = ProblemDetail(text, pointer=pointer_of(place))
         where = fault.pointer or "the body"

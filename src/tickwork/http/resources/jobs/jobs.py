@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -96,10 +97,12 @@ def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> di
     """
     if Scope.READ not in call.who.scopes:
         return {}
-    told = [call.parts.store_cache.unknown_task(call.app.client, task) for task in tasks]
-    told += [call.app.client.unknown_dag(dag) for dag in dags]
-    found = [text for text in told if text is not None]
-    said = " ".join(found[:_WARNINGS]).encode("ascii", "backslashreplace").decode()
+    told = chain(
+        (call.parts.store_cache.unknown_task(call.app.client, task) for task in tasks),
+        (call.app.client.unknown_dag(dag) for dag in dags),
+    )
+    found = list(islice((text for text in told if text is not None), _WARNINGS))
+    said = " ".join(found).encode("ascii", "backslashreplace").decode()
     return {"Tickwork-Warning": said} if found else {}
 
 
