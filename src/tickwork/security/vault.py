@@ -18,6 +18,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 from tickwork.config import from_environment, sqlite_path
 from tickwork.core.access.scopes import digest_of, read_secret_name
@@ -36,7 +37,12 @@ _HOW = "32 random bytes, in hexadecimal or Base64: openssl rand -hex 32"
 
 
 class Vault:
-    """Encrypts and decrypts the secrets of a store."""
+    """Encrypts and decrypts the secrets of a store.
+
+    `is_closed` is set in child processes, which run code of tasks: it asks its worker, which masks what it returns.
+    """
+
+    is_closed: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -57,6 +63,7 @@ class Vault:
 
         An empty list means all jobs. Raises InvalidInput for an invalid name, value or list, SecretError without a key.
         """
+        _check_open(name)
         read_secret_name(name)
         uses = self._uses(name) if uses is None else read_uses(uses)
         data = value.encode("utf-8", "surrogatepass")
@@ -80,6 +87,7 @@ class Vault:
 
         Also raises SecretError if the job in `use` may not use it.
         """
+        _check_open(name)
         sealed = self._store().access.get_secret(name)
         if sealed is None:
             return None
@@ -127,6 +135,15 @@ class Vault:
         if make and not self._file.exists():
             _make_file(self._file)
         return _decoded(_read_file(self._file), str(self._file))
+
+
+def _check_open(name: str) -> None:
+    """Raise SecretError in a process that runs code of tasks."""
+    if Vault.is_closed:
+        raise SecretError(
+            f"code of a task does not use the vault: its worker has the key. Get a secret with "
+            f"current_job().secret({name!r}), and set secrets outside of tasks."
+        )
 
 
 def _sealed(key: bytes, data: bytes, bound_to: bytes) -> str:

@@ -24,6 +24,7 @@ from tickwork.core.dag.graph import encode_graph
 from tickwork.errors import InvalidInput, WorkerError
 from tickwork.observe.json_log import log_json, wants_json
 from tickwork.registry import AppRegistry
+from tickwork.security.vault import Vault
 from tickwork.worker.ipc import protocol
 from tickwork.worker.ipc.protocol import (
     AttemptEnd,
@@ -151,6 +152,7 @@ def main(descriptors: Sequence[int], options: ChildOptions) -> None:
     except (WorkerError, InvalidInput) as error:
         outbox.send(LoadFailed(str(error)))
         return
+    Vault.is_closed = True
     with captured(streams):
         _serve(app, greeting, connection, outbox, options.slots, Recorder(board, streams, consoles.end))
 
