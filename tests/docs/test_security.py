@@ -65,6 +65,14 @@ def test_every_promise_names_tests_that_are_there() -> None:
             assert "def test" in (ROOT / "docs" / path).read_text(), path
 
 
+def test_links_to_tests_are_labelled_with_their_names() -> None:
+    links = re.findall(r"\[([^\]]+)\]\((\.\./tests/[^)]+)\)", PAGE)
+    assert len(links) > 20
+    for label, path in links:
+        assert label == path.rpartition("/")[2]
+        assert "def test" in (ROOT / "docs" / path).read_text(), path
+
+
 @pytest.mark.parametrize(
     "said",
     [
