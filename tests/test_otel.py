@@ -42,7 +42,7 @@ def trace_of(span: ReadableSpan) -> int:
     return context.trace_id
 
 
-def test_an_attempt_goes_on_in_the_trace_of_whoever_enqueued_it(app: Tickwork, exporter: InMemorySpanExporter) -> None:
+def test_an_attempt_goes_on_in_the_trace_of_its_enqueue(app: Tickwork, exporter: InMemorySpanExporter) -> None:
     @app.task
     def inner() -> None: ...
 

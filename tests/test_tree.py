@@ -1,6 +1,7 @@
 """The tests follow the tree of packages, and share helpers through modules that have no tests."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,3 +32,17 @@ def test_each_helper_module_says_what_it_is_for() -> None:
     helpers = [file for file in MODULES if not file.name.startswith(("test_", "__init__"))]
     silent = [file for file in helpers if not ast.get_docstring(ast.parse(file.read_text()))]
     assert [str(file.relative_to(TESTS)) for file in silent] == []
+
+
+def test_names_of_tests_name_who_acts() -> None:
+    """A name states a promise: which worker, job or caller does what. scripts/check_prose.py reads no names."""
+    vague = re.compile(r"_(?:somebody|nobody|nobodys|anybody|whoever|so_many|in_vain|let_go|anew)(?:_|$)")
+    found = [
+        f"{file.relative_to(TESTS)}:{node.lineno}: {node.name}"
+        for file in MODULES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.name.startswith("test_")
+        and vague.search(node.name)
+    ]
+    assert found == []

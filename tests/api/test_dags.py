@@ -315,7 +315,7 @@ def test_an_approval_waits_for_one_who_may_and_no_slot_is_held(app: Tickwork) ->
         assert states(other) == {"approve": "failed", "deploy": "skipped"}
 
 
-def test_an_approval_that_nobody_answers_is_answered_by_its_default(app: Tickwork) -> None:
+def test_an_approval_without_an_answer_is_answered_by_its_default(app: Tickwork) -> None:
     @app.task
     def go() -> str:
         return "gone"

@@ -392,7 +392,7 @@ def test_a_discarded_job_is_no_dead_letter_any_more(failing: Tickwork) -> None:
     assert job.view.state is JobState.FAILED
 
 
-def test_a_job_in_hand_sees_that_somebody_else_retried_it(failing: Tickwork) -> None:
+def test_a_job_in_hand_sees_that_another_caller_retried_it(failing: Tickwork) -> None:
     job = failing.enqueue("fragile")
     assert job.wait(10) == "failed"
     failing.healthy = True  # type: ignore[attr-defined]

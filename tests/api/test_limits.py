@@ -416,7 +416,7 @@ class TestWhy:
             eventually(lambda: "hourly" in second.why())
             assert second.why().startswith("it waits for the limit 'hourly', 1/h: it opens in 59m")
 
-    def test_needs_that_nobody_offers_are_named(self, app: Tickwork) -> None:
+    def test_needs_that_no_worker_offers_are_named(self, app: Tickwork) -> None:
         @app.task(needs={"gpu": True, "mem": "8GB"})
         def train() -> None: ...
 

@@ -328,7 +328,7 @@ class TestBackfill:
             schedule.backfill(NOON, NOON, max_parallel=2)
         assert app.jobs() == []
 
-    def test_another_target_is_backfilled_anew(self, app: Tickwork) -> None:
+    def test_another_target_is_backfilled_again(self, app: Tickwork) -> None:
         for name in ("one", "two"):
             app.task(name=name)(lambda: None)
         with app.worker():

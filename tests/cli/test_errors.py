@@ -140,7 +140,7 @@ def test_ctrl_c_is_quiet(cli: Cli, file_url: str, monkeypatch: pytest.MonkeyPatc
     assert (result.exit_code, result.stderr.strip()) == (130, "")
 
 
-def test_a_pipe_that_nobody_reads_is_quiet(file_url: str) -> None:
+def test_a_pipe_without_a_reader_is_quiet(file_url: str) -> None:
     for arguments in ("--help", "db sql"):
         line = f"{sys.executable} -m tickwork {arguments} | true; exit ${{PIPESTATUS[0]}}"
         result = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True)

@@ -54,7 +54,7 @@ def test_one_who_was_away_starts_where_the_others_are() -> None:
     assert line.take(10).counts == {"a": 5, "b": 5}
 
 
-def test_a_backlog_of_100_000_jobs_delays_nobody_who_keeps_to_a_fair_share() -> None:
+def test_a_backlog_of_100_000_jobs_delays_no_tenant_that_keeps_to_a_fair_share() -> None:
     """Ten claims of five jobs a second; four tenants with two jobs a second each start theirs at the next claim."""
     line = Line(dict.fromkeys(["big", "a", "b", "c", "d"], 1))
     left = 100_000
@@ -88,7 +88,7 @@ def test_shares_are_as_the_weights_to_within_one_job(weighted: dict[str, int], c
     st.lists(st.tuples(st.integers(1, 9), st.sets(st.sampled_from("abcdef"))), min_size=1, max_size=30),
 )
 @settings(max_examples=200)
-def test_nobody_waits_longer_than_a_round_whoever_comes_and_goes(
+def test_no_tenant_waits_longer_than_a_round_whichever_come_and_go(
     weighted: dict[str, int], claims: list[tuple[int, set[str]]]
 ) -> None:
     """While the first tenant waits, each of the others gets at most what its weight allows in one of its turns."""
@@ -150,7 +150,7 @@ def test_other_weights_are_refused(weight: object) -> None:
 
 
 @given(weights, st.integers(1, 100), st.data())
-def test_whoever_has_room_for_the_first_turns_only_has_taken_just_these(
+def test_a_claim_with_room_for_the_first_turns_takes_just_these(
     weights: dict[str, int], count: int, data: st.DataObject
 ) -> None:
     """A claim asks for more turns than it has room for, and starts the first of them; the rest was never taken."""

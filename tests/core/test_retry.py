@@ -40,7 +40,7 @@ def test_a_very_large_number_of_failures_does_not_overflow():
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
-def test_it_gives_up_after_so_many_retries(retries):
+def test_it_gives_up_after_a_number_of_retries(retries):
     policy = RetryPolicy(retries=retries)
     waits = [policy.delay(failure, Random(1)) for failure in range(1, retries + 2)]
     assert None not in waits[:retries]

@@ -56,7 +56,7 @@ def test_the_home_does_not_depend_on_the_order_in_which_workers_are_known(worker
         assert home_of(group, sorted(workers)) == home_of(group, sorted(workers, reverse=True))
 
 
-def test_nobody_is_the_home_where_there_is_nobody() -> None:
+def test_there_is_no_home_without_workers() -> None:
     assert home_of(3, []) is None
 
 

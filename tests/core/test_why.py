@@ -79,7 +79,7 @@ def test_a_job_whose_deadline_passed_is_about_to_expire() -> None:
     assert why(WORKER, expires_at=NOW) == "its deadline has passed; it is about to end as expired"
 
 
-def test_a_job_that_nobody_could_run_says_what_to_start() -> None:
+def test_a_job_that_no_worker_can_run_says_what_to_start() -> None:
     assert why() == f"{RUNNABLE}, but no worker is running; start one: tickwork worker MODULE_OR_FILE"
 
 
@@ -88,12 +88,12 @@ def test_a_worker_that_takes_no_jobs_does_not_count(state: str) -> None:
     assert "no worker is running" in why(replace(WORKER, state=state))
 
 
-def test_a_queue_that_nobody_serves_is_named() -> None:
+def test_a_queue_that_no_worker_serves_is_named() -> None:
     said = why(replace(WORKER, queues=("default", "bulk")))
     assert "no worker serves its queue 'mail' (they serve: bulk, default); start one with -q mail" in said
 
 
-def test_a_task_that_nobody_knows_is_named() -> None:
+def test_a_task_that_is_not_known_is_named() -> None:
     assert "no worker of queue 'mail' knows the task 'send'" in why(replace(WORKER, tasks=("other",)))
 
 

@@ -93,7 +93,7 @@ def test_of_a_dag_that_cannot_be_read_only_its_own_problems_are_told() -> None:
     assert all(": dags.d.steps.a" in one for one in problems_of({"f.yaml": broken}, older))
 
 
-def test_a_dag_that_nobody_knows_is_taken() -> None:
+def test_a_dag_that_is_not_known_is_taken() -> None:
     text = "schedules: {s: {dag: d, every: 1h, args: {n: 1}}}"
     task = TaskDefinition("d", "default", 5, stored(DAG)("nightly").policy, msgspec.json.encode({}))  # type: ignore[union-attr]
     for known in (unknown, {"d": task}.get):

@@ -39,7 +39,7 @@ def test_the_table_of_roles_is_that_of_the_code() -> None:
     assert written == {name: {scope.value for scope in scopes} for name, scopes in ROLES.items()}
 
 
-def test_what_is_open_to_anybody_is_named() -> None:
+def test_what_is_open_without_credentials_is_named() -> None:
     opened = {(route.method, route.path) for route in ROUTES if route.access is NO_CREDENTIALS}
     assert opened == {
         ("GET", "/healthz"),

@@ -29,7 +29,7 @@ def test_a_job_names_the_caller(admin: TestClient, deploy: dict[str, str]) -> No
     assert admin.get("/api/v1/jobs/counts", params={"creator": "key:deploy"}).status_code == 200
 
 
-def test_nobody_can_say_to_be_another_creator(admin: TestClient) -> None:
+def test_no_caller_can_claim_to_be_another_creator(admin: TestClient) -> None:
     assert admin.post("/api/v1/jobs", json={"task": "t", "creator": "user:ada"}).status_code == 422
 
 
@@ -71,7 +71,7 @@ def test_a_schedule_that_is_triggered_names_who_did_so(app: Tickwork, admin: Tes
     assert [one["id"] for one in found] == [started["id"]]
 
 
-def test_a_handler_creates_jobs_as_its_job_and_a_program_as_nobody(app: Tickwork, admin: TestClient) -> None:
+def test_a_handler_creates_jobs_as_its_job_and_a_program_without_a_creator(app: Tickwork, admin: TestClient) -> None:
     @app.task
     def child() -> None: ...
 

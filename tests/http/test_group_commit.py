@@ -99,7 +99,7 @@ def test_all_of_a_batch_hear_of_what_went_wrong(app: Tickwork, error: Exception)
     assert sizes == ([1, 10] if is_away else [1, 10, *[1] * 10]), "nobody asks ten times a database that is away"
 
 
-def test_after_a_failure_somebody_else_leads(app: Tickwork) -> None:
+def test_after_a_failure_another_call_leads(app: Tickwork) -> None:
     errors = [StoreUnreachable("away")]
 
     def before(jobs: Sequence[NewJob]) -> None:

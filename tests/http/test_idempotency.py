@@ -88,7 +88,7 @@ def _by_a_fault(insert: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("fails", [_before, _after, _by_a_fault])
-def test_one_of_which_nobody_knows_what_became_is_carried_out_again_and_makes_one_job(
+def test_a_request_with_an_unknown_outcome_is_carried_out_again_and_makes_one_job(
     app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., Any]
 ) -> None:
     insert = app.store.insert_jobs

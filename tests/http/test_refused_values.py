@@ -32,7 +32,7 @@ def run(admin: TestClient) -> str:
         ("POST", "/dags", {"text": "dags: {'@dag': {steps: {a: {task: mail}}}}"}),
     ],
 )
-def test_nobody_makes_a_job_that_passes_for_a_run(
+def test_no_caller_makes_a_job_that_passes_for_a_run(
     admin: TestClient, method: str, path: str, body: dict[str, Any]
 ) -> None:
     """Each worker that claimed it would fail and claim it again, and its queue would never advance."""

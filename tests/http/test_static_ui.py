@@ -23,7 +23,7 @@ def ui() -> UiFiles:
     return pages()
 
 
-def test_the_page_comes_without_asking_who_looks_and_is_asked_for_anew_each_time(anybody: TestClient) -> None:
+def test_the_page_comes_without_asking_who_looks_and_is_requested_again_each_time(anybody: TestClient) -> None:
     answer = anybody.get("/")
 
     assert answer.status_code == 200

@@ -129,7 +129,7 @@ def test_parents_that_are_nowhere_are_left_out_and_that_is_said() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.4", "1.5"])
-def test_where_nobody_says_who_waits_files_are_followed(version: str) -> None:
+def test_without_dependencies_files_are_followed(version: str) -> None:
     said = trace(version, PARENTS, RUNTIMES)
     for task in tasks_in(said):
         inputs = [f"{name}.out" for name in PARENTS[task["name"]]]

@@ -148,7 +148,7 @@ def test_a_worker_killed_between_its_claim_and_its_first_heartbeat_holds_nothing
     eventually(lambda: workers.app.jobs(state="running") == [], 20, "nothing stays running for ever")
 
 
-def test_children_that_die_while_they_load_are_replaced_and_nobody_is_blamed(workers: Workers) -> None:
+def test_children_that_die_while_they_load_are_replaced_and_no_job_is_charged(workers: Workers) -> None:
     worker = workers.start(processes=1, slots=2)
     for _ in range(3):
         jobs = [workers.job("work", n=n, seconds=0.3) for n in range(4)]

@@ -17,7 +17,7 @@ def test_an_allocation_beyond_the_cap_fails_its_own_attempt(workers: Workers) ->
     assert workers.job("allocates", megabytes=20).result(timeout=20) == child, "the process went on"
 
 
-def test_a_child_is_replaced_after_so_many_jobs(workers: Workers) -> None:
+def test_a_child_is_replaced_after_a_number_of_jobs(workers: Workers) -> None:
     worker = workers.start("--max-jobs", "10", slots=2, processes=1)
     jobs = workers.app.named("work").enqueue_many([{"n": n, "seconds": 0.02} for n in range(60)])
     settled(jobs, within_s=40)

@@ -92,7 +92,7 @@ def test_secrets_are_masked_in_what_came_through_a_descriptor(workers: Workers) 
     assert "open sesame" not in worker.said()
 
 
-def test_a_flood_is_cut_and_blocks_nobody(workers: Workers) -> None:
+def test_a_flood_is_cut_and_blocks_no_other(workers: Workers) -> None:
     workers.start(slots=1, processes=1)
     job = workers.job("floods", 16)
     settled([job], 60)

@@ -57,7 +57,7 @@ def test_a_job_of_a_paused_worker_is_finished_by_another_and_the_late_result_is_
     assert [one.state for job in jobs for one in job.attempts()] == ["lost", "succeeded"] * 3
 
 
-def test_a_late_result_that_nobody_reclaimed_is_kept(workers: Workers) -> None:
+def test_a_late_result_that_was_not_reclaimed_is_kept(workers: Workers) -> None:
     paused = workers.start(lease_s=LEASE_S)
     jobs = [workers.job("work", n=n, seconds=0.5) for n in range(3)]
     for job in jobs:

@@ -152,7 +152,7 @@ def test_a_message_that_cannot_be_delivered_makes_no_other(notifier: Alerts, sto
     assert len(messages(store)) == 1
 
 
-def test_a_dead_letter_is_told_when_nobody_has_dealt_with_it(
+def test_a_dead_letter_is_told_when_it_was_neither_redriven_nor_discarded(
     notifier: Alerts, store: Store, clock: VirtualClock
 ) -> None:
     want(store, "dead", after="1h")

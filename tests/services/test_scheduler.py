@@ -426,7 +426,7 @@ class TestManyAtOnce:
         assert {len(dues(store, f"s{n}")) for n in range(40)} == {4}
         assert sum(queue.due for queue in store.reads.queues()) == 160
 
-    def test_whoever_lost_goes_on_with_what_the_other_did(
+    def test_the_second_scheduler_continues_after_the_first(
         self, store: Store, scheduler: Scheduler, clock: VirtualClock
     ) -> None:
         other = a_scheduler(store, clock, 2)

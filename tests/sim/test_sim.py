@@ -41,7 +41,7 @@ OF_COMMIT = seeds_of_commit(REPOSITORY)
 
 
 @pytest.mark.parametrize("first", [OF_COMMIT + done for done in range(0, QUICK, CHUNK)])
-def test_every_invariant_holds_for_seeds_that_nobody_ran(first: int) -> None:
+def test_every_invariant_holds_for_seeds_that_were_not_run_before(first: int) -> None:
     """As many seeds again, from a start that every commit has for itself; the header of the test run names it."""
     report = run_seeds(range(first, first + CHUNK))
     assert not report.failures, _told(report.failures[0].seed)

@@ -29,7 +29,7 @@ def test_a_reference_comes_back_as_it_was_stored(store: Store) -> None:
 
 
 class TestPruning:
-    def test_it_tells_which_blobs_nobody_names_any_more(self, store: Store, clock: VirtualClock) -> None:
+    def test_it_tells_which_blobs_have_no_reference_any_more(self, store: Store, clock: VirtualClock) -> None:
         first, second, plain = ended(store, large), ended(store, large), ended(store)
         clock.advance(2 * MINUTE)
         assert store.prune(Retention(), 10).blobs == []

@@ -104,7 +104,7 @@ class TestRetry:
         assert store.finish_attempts([succeeded(again)]) == {job_id}
         assert [one.number for one in store.reads.attempts(job_id)] == list(range(1, tried + 2))
 
-    def test_the_count_of_failures_begins_anew_that_of_attempts_goes_on(self, store: Store) -> None:
+    def test_the_count_of_failures_begins_again_that_of_attempts_goes_on(self, store: Store) -> None:
         claimed = running(store)
         store.finish_attempts([again(claimed)])
         store.finish_attempts([failed(claim_one(store))])

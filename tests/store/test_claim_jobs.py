@@ -51,7 +51,7 @@ def test_a_claimed_job_is_running_and_carries_what_its_worker_needs(store: Store
     assert attempt.ended_at is None
 
 
-def test_nobody_claims_a_job_twice(store: Store) -> None:
+def test_no_job_is_claimed_twice(store: Store) -> None:
     store.insert_jobs(jobs(10))
     first, second = claim(store, 6), claim(store, 6)
     assert (len(first), len(second)) == (6, 4)

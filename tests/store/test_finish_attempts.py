@@ -151,7 +151,7 @@ class TestFence:
         assert store.finish_attempts([succeeded(late, b'"late"')]) == set()
         assert store.reads.get_jobs([late.job_id])[late.job_id].result == b'"current"'
 
-    def test_a_late_result_that_nobody_reclaimed_is_kept(self, store: Store, clock: VirtualClock) -> None:
+    def test_a_late_result_that_was_not_reclaimed_is_kept(self, store: Store, clock: VirtualClock) -> None:
         late = running(store)
         clock.advance(DAY)
         assert store.finish_attempts([succeeded(late)]) == {late.job_id}

@@ -117,7 +117,7 @@ class TestRenewing:
     def test_an_unknown_worker_is_told_so(self, store: Store) -> None:
         assert not store.renew_lease(WorkerId("nobody"), MINUTE)
 
-    def test_a_worker_that_lost_an_attempt_must_register_anew(self, store: Store, clock: VirtualClock) -> None:
+    def test_a_worker_that_lost_an_attempt_must_register_again(self, store: Store, clock: VirtualClock) -> None:
         """Otherwise it would go on with what it still holds, and with what it does not hold any more."""
         worker = register(store, lease=MINUTE)
         running(store, worker)

@@ -105,7 +105,7 @@ class TestProgress:
         store.set_progress([Progress(stale.job_id, stale.claim, 0.9, "late"), Progress(an_id(), ClaimId(1), 0.1, None)])
         assert store.reads.get_jobs([stale.job_id])[stale.job_id].progress is None
 
-    def test_it_begins_anew_with_each_attempt(self, store: Store) -> None:
+    def test_it_begins_again_with_each_attempt(self, store: Store) -> None:
         claimed = running(store)
         store.set_progress([Progress(claimed.job_id, claimed.claim, 0.9, None)])
         store.finish_attempts([again(claimed)])

@@ -425,7 +425,7 @@ def test_a_verb_does_no_more_on_a_store_ten_times_as_large(
     assert large <= 2 * small + SLACK, f"{small} on the small store, {large} on the large one"
 
 
-def test_where_nobody_is_lost_the_reaper_does_not_look_at_what_runs(postgres: PostgresStore) -> None:
+def test_without_lost_workers_the_reaper_does_not_look_at_what_runs(postgres: PostgresStore) -> None:
     """Dead rows of ended jobs accumulate there while a snapshot is open."""
     worker, effort = register(postgres, lease=FOR_EVER), PostgresEffort()
     before = effort.of(lambda: postgres.expired_attempts(PAGE))

@@ -179,7 +179,7 @@ class TestLeasesApart:
         assert store.reclaim_attempts([abandoned(attempt) for attempt in found]) == set()
         assert store.finish_attempts([succeeded(one)]) == {one.job_id}
 
-    def test_a_late_end_that_nobody_reclaimed_is_kept(self, store: Store, clock: VirtualClock) -> None:
+    def test_a_late_end_that_was_not_reclaimed_is_kept(self, store: Store, clock: VirtualClock) -> None:
         (one,) = leased(store)
         clock.advance(DAY)
         assert store.finish_attempts([succeeded(one)]) == {one.job_id}
@@ -192,7 +192,7 @@ class TestLeasesApart:
         assert renewed.cancel_requested
 
     @pytest.mark.parametrize("attempt", [0, 2])
-    def test_another_attempt_is_nobodys(self, store: Store, attempt: int) -> None:
+    def test_another_attempt_has_no_owner(self, store: Store, attempt: int) -> None:
         (one,) = leased(store)
         before = standing(store, one)
         assert store.remote.renew_attempt(unclaimed(one.job_id, attempt), HOUR) is None

@@ -286,7 +286,7 @@ class TestLooking:
         store.finish_attempts([succeeded(claim_one(store))])
         assert len(see(store).ended) == 1
 
-    def test_the_end_of_a_run_that_nobody_awaits_is_not(self, store: Store, clock: VirtualClock) -> None:
+    def test_the_end_of_a_run_that_is_not_awaited_is_not(self, store: Store, clock: VirtualClock) -> None:
         put(store)
         start_run(store, clock)
         store.finish_attempts([succeeded(claim_one(store))])
@@ -354,7 +354,7 @@ class TestMoving:
         store.schedules.move_schedules([a_move(seen, clock.now(), standing=standing)])
         assert see(store).standing.waiting == waiting
 
-    def test_whoever_comes_second_does_nothing(self, store: Store, clock: VirtualClock) -> None:
+    def test_the_second_scheduler_does_nothing(self, store: Store, clock: VirtualClock) -> None:
         put(store)
         seen = see(store)
         first, second = a_run("s", clock.now()), a_run("s", clock.now())

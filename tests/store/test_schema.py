@@ -158,7 +158,7 @@ class TestPostgres:
         assert list(_tables(store.url, schema)) == ["jobs"]
         store.close()
 
-    def test_an_empty_schema_that_somebody_made_for_us_is_used(self, open_postgres: OpensPostgres, schema: str) -> None:
+    def test_an_empty_schema_that_another_role_made_is_used(self, open_postgres: OpensPostgres, schema: str) -> None:
         with psycopg.connect(open_postgres().url) as connection:
             connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
         store = open_postgres()

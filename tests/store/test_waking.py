@@ -99,7 +99,7 @@ class TestCalls:
         claiming.join(5)
         assert [job.job_id for job in claimed] == [job_id]
 
-    def test_what_is_stored_in_a_transaction_of_somebody_else_is_not_called_for_before(
+    def test_what_is_stored_in_a_transaction_of_another_client_is_not_called_for_before(
         self, open_store: OpensStore, store: Store, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Else a worker could take the write lock that the transaction is about to ask for."""
@@ -326,19 +326,19 @@ class TestSockets:
         wake_all(folder)
         assert list(folder.iterdir()) == []
 
-    def test_a_waiter_that_nobody_clears_does_not_hold_up_the_caller(self, tmp_path: Path) -> None:
+    def test_a_waiter_that_is_not_cleared_does_not_hold_up_the_caller(self, tmp_path: Path) -> None:
         waiter = SocketWaiter(tmp_path / "wake")
         for _ in range(2000):
             wake_all(tmp_path / "wake")
         assert called(waiter)
         waiter.close()
 
-    def test_without_a_folder_nobody_is_called(self, tmp_path: Path) -> None:
+    def test_without_a_folder_no_waiter_is_called(self, tmp_path: Path) -> None:
         wake_all(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("kind", CAN_WAIT, indirect=True)
-def test_a_forked_process_opens_the_store_anew(store: Store) -> None:
+def test_a_forked_process_opens_the_store_again(store: Store) -> None:
     insert_one(store)
     assert in_child(lambda: insert_one(store) is not None and len(store.reads.queues()) == 1)
     assert in_child(lambda: store.close() is None), "nor does it close its parent's"
@@ -346,7 +346,9 @@ def test_a_forked_process_opens_the_store_anew(store: Store) -> None:
     assert store.reads.queues()[0].due == 3
 
 
-def test_a_folder_that_goes_while_it_is_called_troubles_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_goes_while_it_is_called_troubles_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "somebody").touch()
     monkeypatch.setattr("tickwork.store.sqlite.file.wake._PATH_LIMIT", 0)  # its path is too long for a socket
     monkeypatch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError()))

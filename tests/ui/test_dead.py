@@ -59,7 +59,7 @@ def test_a_group_is_queued_again_at_a_rate_and_nothing_else_is(page: Page, serve
     expect(first.locator('td[data-column="changed"]')).to_have_text("3")
 
 
-def test_many_are_let_go_only_after_a_word_was_typed(page: Page, served: Served) -> None:
+def test_many_are_discarded_only_after_a_word_was_typed(page: Page, served: Served) -> None:
     jobs = dead(served, "discarded", 11)
     show(page, served.address, "/dead")
     group(page, "discarded").get_by_role("button").click()

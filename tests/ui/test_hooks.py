@@ -44,7 +44,7 @@ def test_a_hook_that_is_made_in_the_browser_takes_the_message_that_its_page_show
     expect(page.get_by_role("table", name="Deliveries")).to_contain_text("accepted", timeout=15_000)
 
 
-def test_an_edit_that_somebody_else_came_before_is_refused(page: Page, served: Served) -> None:
+def test_an_edit_after_an_edit_of_another_user_is_refused(page: Page, served: Served) -> None:
     page.watched.may_answer(412, "/hooks/edited$")
     spec = {"style": "github", "secret": "HOOK_SECRET", "task": "report"}
     served.put("/hooks/edited", spec)

@@ -104,7 +104,7 @@ def test_a_backfill_is_tried_out_before_it_starts_anything(page: Page, served: S
     expect(page.locator(".toasts")).to_contain_text("3 occurrences of past are started")
 
 
-def test_an_edit_that_somebody_else_came_before_is_refused(page: Page, served: Served) -> None:
+def test_an_edit_after_an_edit_of_another_user_is_refused(page: Page, served: Served) -> None:
     page.watched.may_answer(412, "/schedules/edited$")
     served.put("/schedules/edited", {"task": "report", "every": "1h"})
     show(page, served.address, "/schedules/edited")

@@ -106,7 +106,7 @@ def test_a_page_shows_hostile_names_as_text_and_is_accessible(judged_page: Page,
     judged_page.watched.check()
 
 
-def test_the_page_of_a_run_that_somebody_started_by_hand_is_accessible(judged_page: Page, served: Served) -> None:
+def test_the_page_of_a_run_that_a_user_started_is_accessible(judged_page: Page, served: Served) -> None:
     arrive(judged_page, served.address, f"/runs/{served.post('/dags/etl/runs', {})['id']}")
     expect(judged_page.locator('a[href*="creator"]')).to_be_visible()
     assert complaints(judged_page) == []

@@ -71,7 +71,7 @@ def test_a_search_goes_on_until_there_is_no_need_for_it() -> None:
     assert not searches(claimed(claim_backoff, SHORT, found=5, moved=5, is_near=True))
 
 
-def test_what_was_searched_in_vain_is_searched_in_a_part_of_the_time_and_new_jobs_all_the_time() -> None:
+def test_a_search_without_a_result_is_repeated_in_a_part_of_the_time_and_new_jobs_all_the_time() -> None:
     claim_backoff = claimed(claimed(slow(), LONG), LONG)
     assert claim_backoff.again_at == pytest.approx(NOW + LONG + LONG * SHARE)
     assert claim_backoff.search(claim_backoff.again_at - 0.01) == "ends"
@@ -83,7 +83,7 @@ def test_the_first_search_follows_at_once() -> None:
     assert claimed(slow(), 10.0).search(NOW + 10.0) == "all"
 
 
-def test_nobody_waits_long_because_the_store_stood_still_during_a_search() -> None:
+def test_no_job_waits_long_because_the_store_stood_still_during_a_search() -> None:
     assert claimed(claimed(slow(), LONG), 10.0).again_at == NOW + 10.0 + REST_S
 
 
@@ -94,7 +94,7 @@ def test_what_takes_long_each_time_is_looked_for_seldom_and_not_never() -> None:
     assert claimed(claim_backoff, 10.0).again_at == pytest.approx(began + 10.0 + LONG_REST_S)
 
 
-def test_nobody_waits_long_because_the_store_is_far_away() -> None:
+def test_no_job_waits_long_because_the_store_is_far_away() -> None:
     claim_backoff = claimed(ClaimBackoff(scarce=True), 0.5)
     began = claim_backoff.again_at
     claimed(claim_backoff, 0.5, least_s=0.5 / TRIPS)
@@ -127,7 +127,7 @@ def test_what_was_found_is_looked_for_again_at_once() -> None:
     assert claimed(slow(), LONG, found=1, moved=1).search(NOW + LONG) == "all"
 
 
-def test_short_claims_in_vain_are_repeated_whenever_somebody_calls() -> None:
+def test_short_claims_without_jobs_are_repeated_at_every_call() -> None:
     claim_backoff = claimed(ClaimBackoff(), SHORT)
     assert claim_backoff.search(NOW + SHORT) is None
     assert not claim_backoff.rests(NOW + SHORT)

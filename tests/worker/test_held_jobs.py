@@ -36,7 +36,7 @@ def test_limits_of_jobs_that_have_ended_do_not_pile_up() -> None:
     assert [held.job.job_id for held in holdings.overdue(2.0)] == ["job0"]
 
 
-def test_a_wait_that_is_counted_anew_only_gets_shorter() -> None:
+def test_a_wait_that_is_counted_again_only_gets_shorter() -> None:
     holdings = HeldJobs({})
     holdings.take([a_claim(1, wait_us=200_000)], 10.0)
     holdings.reckon(1000 + 50_000, 10.0)

@@ -214,7 +214,7 @@ def test_a_runner_stops_its_services_at_once(runner: Runner) -> None:
     assert not any(thread.name == "tickwork-service" for thread in threading.enumerate())
 
 
-def test_the_waits_between_failures_grow_up_to_a_cap_and_start_anew() -> None:
+def test_the_waits_between_failures_grow_up_to_a_cap_and_start_again() -> None:
     backoff = Backoff("service", Random(1))
     waits = [backoff.failed(StoreUnreachable("no.")) for _ in range(100)]
     assert 0.1 <= waits[0] <= 0.2

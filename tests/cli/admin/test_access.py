@@ -145,7 +145,7 @@ def test_audit_tells_what_these_commands_did(cli: Cli, shop: Shop) -> None:
 
 
 class TestServer:
-    def test_it_does_not_listen_beyond_this_machine_while_there_is_nobody_to_let_in(
+    def test_it_does_not_listen_beyond_this_machine_while_there_are_no_credentials(
         self, cli: Cli, file_url: str
     ) -> None:
         result = cli("server", "--host", "0.0.0.0", "--port", "0")

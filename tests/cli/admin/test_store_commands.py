@@ -124,7 +124,7 @@ def test_doctor_names_a_key_file_that_others_can_read(tmp_path: Path, monkeypatc
     with_secret.close()
 
 
-def test_doctor_names_a_queue_that_nobody_serves_and_exits_with_0(
+def test_doctor_names_a_queue_that_no_worker_serves_and_exits_with_0(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "LATE", timedelta(0))

@@ -67,7 +67,7 @@ def test_an_import_is_stored_and_a_second_one_changes_it(cli: Cli, app: Tickwork
         assert (spec.rule.zone, spec.description) == (tz, "Rotate the logs")
 
 
-def test_an_import_takes_no_schedule_from_somebody_else(cli: Cli, app: Tickwork, crontab: Path) -> None:
+def test_an_import_takes_no_schedule_from_another_owner(cli: Cli, app: Tickwork, crontab: Path) -> None:
     app.schedule("rotate", "rotate_keys", every("1h"))
     result = cli("import", "crontab", "crontab", "--tz", "UTC", "--url", app.url)
     assert result.exit_code == 1

@@ -29,7 +29,7 @@ def test_no_dead_letters(cli: Cli, shop: Shop) -> None:
     assert cli.ok("dead", "list") == "No dead letters.\n"
 
 
-def test_only_so_many_dead_letters_are_read_and_that_is_said(
+def test_only_a_limited_number_of_dead_letters_are_read_and_that_is_said(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.failed("a", "b", "c")

@@ -43,7 +43,7 @@ class TestLimits:
         assert cli.ok("limits", "set", "stripe", "--concurrency", "3") == "The limit stripe is now: 3 at once.\n"
         assert cli.json("limits", "set", "stripe", "--reset")["override"] is None
 
-    def test_a_limit_that_nobody_declared_can_be_set_and_says_so(self, cli: Cli, shop: Shop) -> None:
+    def test_a_limit_that_is_not_declared_can_be_set_and_says_so(self, cli: Cli, shop: Shop) -> None:
         result = cli("limits", "set", "stripe", "--concurrency", "3")
         assert (result.exit_code, result.stdout) == (0, "The limit stripe is now: 3 at once.\n")
         assert "No worker has declared it so far" in result.stderr

@@ -70,7 +70,7 @@ def test_a_store_that_cannot_be_opened_ends_it_with_its_own_code(tmp_path: Path)
 
 
 @pytest.mark.process
-def test_a_change_starts_it_anew_and_a_syntax_error_waits_for_the_next_change(tmp_path: Path, file_url: str) -> None:
+def test_a_change_restarts_it_and_a_syntax_error_waits_for_the_next_change(tmp_path: Path, file_url: str) -> None:
     app, shop = Tickwork(file_url), tmp_path / "shop.py"
     shop.write_text(SHOP)
     with program(tmp_path, "dev", "shop.py", "--port", "0") as dev:

@@ -41,13 +41,13 @@ def test_jobs_pass_as_far_as_there_is_room_under_their_key() -> None:
     assert limit_snapshots[LimitKey("two", "a")].room(NOW) == 1
 
 
-def test_a_limit_that_was_lowered_below_what_runs_admits_nobody_until_it_has_room() -> None:
+def test_a_limit_that_was_lowered_below_what_runs_admits_no_job_until_it_has_room() -> None:
     full = {LimitKey("two", ""): LimitSnapshot(concurrency(2), live=5)}
     assert admit([job("1", at("two"))], full, NOW).refused == (Refusal(JobId("1"), LimitKey("two", ""), None),)
     assert full[LimitKey("two", "")].room(NOW) == 0
 
 
-def test_a_limit_that_is_not_there_any_more_holds_nobody() -> None:
+def test_a_limit_that_is_not_there_any_more_holds_no_job() -> None:
     assert told(admit([job("1", at("gone"))], {}, NOW)) == ("1", {})
 
 
@@ -92,14 +92,14 @@ def test_light_jobs_do_not_keep_a_heavy_one_out() -> None:
     assert [refusal.opens_at_us for refusal in admission.refused] == [NOW + SECOND // 10, NOW + SECOND // 10]
 
 
-def test_a_job_that_can_never_start_is_in_nobodys_way() -> None:
+def test_a_job_that_can_never_start_blocks_no_job() -> None:
     limit_snapshots = {LimitKey("two", ""): LimitSnapshot(concurrency(2))}
     admission = admit([job("H", at("two", "", 3)), job("l", at("two"))], limit_snapshots, NOW)
     assert admission.admitted == ("l",)
     assert admission.refused[0].never
 
 
-def test_a_job_that_waits_elsewhere_is_in_nobodys_way_here() -> None:
+def test_a_job_that_waits_elsewhere_blocks_no_job_here() -> None:
     limit_snapshots = {
         LimitKey("full", ""): LimitSnapshot(concurrency(1), live=1),
         LimitKey("three", ""): LimitSnapshot(concurrency(3), live=1),
@@ -144,7 +144,7 @@ def test_a_rate_lets_a_burst_through_and_then_keeps_its_pace() -> None:
 
 
 @pytest.mark.parametrize("set_back_us", [0, 3600 * SECOND])
-def test_nobody_waits_for_a_pace_that_was_raised_or_a_clock_that_was_set_back(set_back_us: int) -> None:
+def test_no_job_waits_for_a_pace_that_was_raised_or_a_clock_that_was_set_back(set_back_us: int) -> None:
     limit_key, wanted = LimitKey("paced", ""), [job("1", at("paced"))]
     slow = admit(wanted, {limit_key: LimitSnapshot(rate("1/h"))}, NOW).arrivals[limit_key]
     now_us = NOW - set_back_us

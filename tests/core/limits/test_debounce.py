@@ -15,7 +15,7 @@ from tickwork.core.limits.task_limits import TaskLimits, decode_task_limits, enc
 from tickwork.errors import InvalidOption
 
 
-def test_a_debounced_call_replaces_the_one_before_and_starts_the_wait_anew() -> None:
+def test_a_debounced_call_replaces_the_one_before_and_starts_the_wait_again() -> None:
     options = options_of(debounce("5s", key="account"), "sync", {"account": 7})
     assert options == {"key": "debounce:sync:7", "if_exists": "follow", "delay": timedelta(seconds=5)}
 

@@ -87,7 +87,7 @@ def test_of_several_that_slow_down_the_slowest_decides() -> None:
     assert gate_for(MAIL, [quick, slow], NOW) == slow
 
 
-def test_of_several_that_divert_the_most_exact_decides_and_nobody_is_diverted_twice() -> None:
+def test_of_several_that_divert_the_most_exact_decides_and_no_job_is_diverted_twice() -> None:
     one = Gate(kind="divert", task="mail", to="spare")
     both = Gate(kind="divert", task="mail", tenant="acme", to="acme")
     back = Gate(kind="divert", queue="acme", to="slow")

@@ -32,7 +32,7 @@ def test_what_comes_a_little_late_counts() -> None:
     assert tally.total(NOW, WINDOW) == 3
 
 
-def test_after_the_clock_was_set_back_it_counts_anew() -> None:
+def test_after_the_clock_was_set_back_it_counts_again() -> None:
     tally = SlidingCounter().added(7, NOW, WINDOW)
     earlier_us = NOW - 3600 * SECOND
     assert tally.total(earlier_us, WINDOW) == 0

@@ -82,7 +82,7 @@ def test_a_fixed_delay_counts_once_where_it_is_known() -> None:
     assert sum(counted(spec(after("5m")), standing(live_count=1)).counts) == 0
 
 
-def test_beyond_so_many_it_says_that_it_is_not_all() -> None:
+def test_beyond_a_limit_it_says_that_it_is_not_all() -> None:
     counter = Counter(START, NOW, {}, walk=130)
     for number in range(3):
         counter.add(new_spec(f"{number}", "t", cron(f"{number}-59 * * * *")), standing())

@@ -54,7 +54,7 @@ def test_where_all_is_well_there_is_nothing_to_look_at() -> None:
     assert judge(calm) == judge(StoreFacts(NOW)) == []
 
 
-def test_jobs_that_are_due_while_nobody_works_are_told_once() -> None:
+def test_jobs_that_are_due_without_workers_are_told_once() -> None:
     for workers in ([], [worker(state="lost")]):
         scene = StoreFacts(NOW, [queue(MINUTE), queue(2 * MINUTE, workers=0, name="crm")], workers)
         first = judge(scene)[0]
@@ -69,13 +69,13 @@ def test_a_queue_that_does_not_keep_up() -> None:
         assert "5 jobs are due, the oldest for" in told.detail
 
 
-def test_a_queue_that_nobody_serves_says_how_to_serve_it() -> None:
+def test_a_queue_that_no_worker_serves_says_how_to_serve_it() -> None:
     told = only(StoreFacts(NOW, [queue(2 * MINUTE, workers=0)], [worker(queues=("crm",))]))
     assert (told.kind, told.severity) == ("queue_unserved", "error")
     assert "tickwork worker -q mail" in told.detail
 
 
-def test_a_queue_that_somebody_paused_is_the_gates_matter() -> None:
+def test_a_queue_that_is_paused_is_the_gates_matter() -> None:
     scene = StoreFacts(
         NOW, [queue(findings.VERY_LATE, paused=True)], [worker()], gates=[HoldingLimit("pause queue=mail", "", 5)]
     )

@@ -115,7 +115,7 @@ def test_what_is_written_can_be_read_and_is_never_longer_than_the_duration(durat
     ("text", "per_second"),
     [("50/s", 50.0), ("10/m", 10 / 60), ("1000/h", 1000 / 3600), ("0.5/s", 0.5), (" 6/m ", 0.1)],
 )
-def test_a_rate_is_so_many_per_second(text: str, per_second: float) -> None:
+def test_a_rate_is_a_number_per_second(text: str, per_second: float) -> None:
     assert parse_rate(text) == pytest.approx(per_second)
 
 

@@ -215,6 +215,6 @@ def test_no_more_are_unplaced_than_are_due() -> None:
     assert queue_load(a_queue(3), [], None, waiting=[WaitingKind("t", "", 5)]).unplaced == 3
 
 
-def test_a_queue_that_nobody_serves_wants_as_many_workers_as_before() -> None:
+def test_a_queue_that_no_worker_serves_wants_as_many_workers_as_before() -> None:
     load = queue_load(a_queue(50), [], timedelta(minutes=1), waiting=[WaitingKind("t", "", 50)])
     assert (load.workers, load.wanted, load.unplaced) == (0, 5, 50)

@@ -40,7 +40,7 @@ def test_an_urgent_job_in_front_does_not_make_an_older_one_wait_longer() -> None
 
 
 @given(st.integers(1, 5), st.integers(0, 500), st.lists(st.integers(0, 300), min_size=1, max_size=40))
-def test_no_batch_is_too_large_and_nobody_waits_longer_than_the_wait(
+def test_no_batch_is_too_large_and_no_job_waits_longer_than_the_wait(
     size: int, wait_ms: int, gaps_ms: list[int]
 ) -> None:
     """A caller that looks at the returned time, and when a job comes, starts every job in time."""

@@ -244,7 +244,7 @@ def test_where_nothing_changed_since_a_cursor_nothing_is_told(app: Tickwork) -> 
 
 
 @pytest.mark.parametrize("cursor", ["x", "g" * 94, "f" * 94, "0" * 94, "\u0663" * 94, "0" * 14])
-def test_from_a_cursor_that_is_none_or_too_old_pages_begin_anew(app: Tickwork, cursor: str) -> None:
+def test_from_a_cursor_that_is_none_or_too_old_pages_begin_again(app: Tickwork, cursor: str) -> None:
     async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(cursor, stopping)) as listener:
             told = await settled(listener)
@@ -266,7 +266,7 @@ def test_too_much_since_a_cursor_is_not_told(app: Tickwork, monkeypatch: pytest.
     play(app, scene)
 
 
-def test_who_is_too_far_behind_begins_anew(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_too_far_behind_begins_again(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "KEPT", 2)
 
     async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
@@ -299,7 +299,7 @@ class CountingStore(Replaced):
         return self._store.reads.happenings(*asked)
 
 
-def test_one_look_is_for_all_who_listen_and_none_for_nobody(app: Tickwork) -> None:
+def test_one_look_is_for_all_who_listen_and_none_without_listeners(app: Tickwork) -> None:
     store = CountingStore(app.store)
 
     async def scene(_: ChangeStream, stopping: asyncio.Event) -> None:

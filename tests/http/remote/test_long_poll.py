@@ -123,7 +123,7 @@ def test_while_the_store_fails_those_who_do_not_wait_are_told_and_the_others_wai
     asyncio.run(all_of_it())
 
 
-def test_a_claim_whose_grant_failed_is_under_a_lease_that_nobody_renews(
+def test_a_claim_whose_grant_failed_is_under_a_lease_that_is_not_renewed(
     app: Tickwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server goes on under another name, so that what was claimed comes back by itself."""

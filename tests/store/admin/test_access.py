@@ -124,7 +124,7 @@ class TestSessions:
         assert end(store)
         assert store.access.get_session("s1", self.IDLE) is None
 
-    def test_open_sessions_are_those_that_let_somebody_in(self, store: Store, ada: None, clock: VirtualClock) -> None:
+    def test_open_sessions_are_those_that_can_be_used(self, store: Store, ada: None, clock: VirtualClock) -> None:
         put_key(store)
         store.access.put_session("s2", "key", "k1", 7 * DAY, origin=SessionOrigin("192.0.2.1", "a browser"))
         store.access.put_session("s3", "token", "t", HOUR)
@@ -269,7 +269,7 @@ class TestAnswers:
     def begin(self, store: Store, digest: str = "d") -> BegunRequest | KeptAnswer:
         return store.access.begin_answer("user:ada", "key 1", digest, MINUTE)
 
-    def test_the_second_asks_in_vain_until_the_first_was_answered(self, store: Store) -> None:
+    def test_the_second_asks_without_effect_until_the_first_was_answered(self, store: Store) -> None:
         begun = self.begin(store)
         assert isinstance(begun, BegunRequest)
         assert self.begin(store) == KeptAnswer("d", None, {}, b"")
@@ -281,7 +281,7 @@ class TestAnswers:
         assert isinstance(self.begin(store), BegunRequest)
         assert isinstance(store.access.begin_answer("user:bob", "key 1", "d", MINUTE), BegunRequest)
 
-    def test_one_that_was_dropped_can_be_asked_anew(self, store: Store) -> None:
+    def test_one_that_was_dropped_can_be_asked_again(self, store: Store) -> None:
         begun = self.begin(store)
         assert isinstance(begun, BegunRequest)
         store.access.drop_answer("user:ada", "key 1", begun.began_at)

@@ -115,7 +115,7 @@ class TestWhatIsFound:
         tamper(sql)
         assert said in str(trouble(store))
 
-    def test_a_chain_whose_end_was_cut_off_or_written_anew_does_not_have_the_head_that_is_known(
+    def test_a_chain_whose_end_was_cut_off_or_rewritten_does_not_have_the_head_that_is_known(
         self, store: Store, tamper: Tamper
     ) -> None:
         record(store, 4)

@@ -58,7 +58,7 @@ def test_a_channel_that_is_named_stays_and_one_that_is_not_there_cannot_be_named
     assert store.notifications.delete_channel("ops")
 
 
-def test_a_notification_begins_now_and_one_that_is_changed_begins_anew(store: Store, clock: VirtualClock) -> None:
+def test_a_notification_begins_now_and_one_that_is_changed_begins_again(store: Store, clock: VirtualClock) -> None:
     store.notifications.put_channel(OPS)
     store.notifications.put_notification(NIGHT)
     (view,) = store.notifications.list_notifications()

@@ -117,7 +117,7 @@ def test_a_worker_is_asked_and_finds_it(store: Store) -> None:
     assert store.operations.asked_of(worker) is None
 
 
-def test_nobody_is_asked_who_does_not_live(store: Store, clock: VirtualClock) -> None:
+def test_an_ended_worker_is_not_asked(store: Store, clock: VirtualClock) -> None:
     ended, lost = register(store), register(store)
     store.end_worker(ended)
     clock.advance(HOUR)
@@ -178,7 +178,7 @@ def test_a_deadline_moves_with_its_job(store: Store, clock: VirtualClock) -> Non
     assert store.expire_jobs(10) == 1
 
 
-def test_what_a_limit_holds_is_judged_anew_at_its_time(store: Store, clock: VirtualClock) -> None:
+def test_what_a_limit_holds_is_judged_again_at_its_time(store: Store, clock: VirtualClock) -> None:
     store.limits.declare_limits({"two": concurrency(1)})
     worker = register(store, lease=DAY)
     store.insert_jobs([limited(), limited()])

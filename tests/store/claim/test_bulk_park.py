@@ -47,7 +47,7 @@ def held_count(store: Store) -> int:
 
 
 @pytest.mark.parametrize("hold", [paused_task, paused_label, full_key, full_key_beside_plain])
-def test_masses_are_put_aside_and_those_between_them_start(
+def test_masses_are_parked_and_those_between_them_start(
     store: Store, hold: Callable[[Store], tuple[Callable[[], NewJob], Callable[[], NewJob]]]
 ) -> None:
     held, free = hold(store)
@@ -61,7 +61,7 @@ def test_masses_are_put_aside_and_those_between_them_start(
 
 
 @pytest.mark.parametrize("hold", [paused_task, paused_label, full_key, full_key_beside_plain])
-def test_what_comes_behind_a_mass_starts_before_all_of_that_is_put_aside(
+def test_what_comes_behind_a_mass_starts_before_all_of_that_is_parked(
     store: Store,
     clock: VirtualClock,
     hold: Callable[[Store], tuple[Callable[[], NewJob], Callable[[], NewJob]]],
@@ -84,7 +84,7 @@ def test_what_stands_in_the_middle_of_a_mass_is_found_too(store: Store, clock: V
     assert held_count(store) < 3 * BULK_WALK
 
 
-def test_a_mass_that_was_put_aside_starts_when_its_gate_is_lifted(store: Store) -> None:
+def test_a_mass_that_was_parked_starts_when_its_gate_is_lifted(store: Store) -> None:
     gate(store, "pause", task="other")
     waiting = store.insert_jobs([a_job("other") for _ in range(BULK_WALK)])
     worker = register(store)
@@ -97,7 +97,7 @@ def test_a_mass_that_was_put_aside_starts_when_its_gate_is_lifted(store: Store) 
 
 
 @pytest.mark.usefixtures("small_masses")
-def test_a_sequence_that_a_gate_has_put_aside_goes_on_in_its_order(store: Store) -> None:
+def test_a_sequence_that_a_gate_has_parked_goes_on_in_its_order(store: Store) -> None:
     store.limits.declare_limits({"line": sequence("key")})
     gate(store, "pause", task="other")
     waiting = store.insert_jobs([in_order("a", task="other") for _ in range(10)])

@@ -166,7 +166,7 @@ def test_no_more_than_the_limit_run_at_once_and_the_next_starts_when_one_ends(st
     assert states_of(store, waiting).count(JobState.RUNNING) == 2
 
 
-def test_each_key_is_counted_apart_and_a_full_one_is_in_nobodys_way(store: Store) -> None:
+def test_each_key_is_counted_apart_and_a_full_one_blocks_no_job(store: Store) -> None:
     store.limits.declare_limits({"two": concurrency(2)})
     a = store.insert_jobs([limited("a") for _ in range(50)])
     b = store.insert_jobs([limited("b") for _ in range(2)])
@@ -235,7 +235,7 @@ def test_a_limit_that_is_raised_or_removed_lets_the_held_ones_through(store: Sto
     assert states_of(store, waiting) == [JobState.RUNNING] * 6
 
 
-def test_a_limit_that_nobody_declared_holds_nobody(store: Store) -> None:
+def test_a_limit_that_is_not_declared_holds_no_job(store: Store) -> None:
     store.insert_jobs([limited(limit="unknown") for _ in range(3)])
     assert len(take(store, register(store))) == 3
 
@@ -302,7 +302,7 @@ def test_the_held_come_in_the_order_of_urgency_and_time(store: Store) -> None:
 # -- rates
 
 
-def test_a_rate_lets_so_many_start_and_says_when_the_next_may(store: Store, clock: VirtualClock) -> None:
+def test_a_rate_lets_a_number_start_and_says_when_the_next_may(store: Store, clock: VirtualClock) -> None:
     store.limits.declare_limits({"api": rate("10/s", burst=4)})
     store.insert_jobs([limited(limit="api") for _ in range(20)])
     worker = register(store)
@@ -347,7 +347,7 @@ def test_a_sequence_runs_one_at_a_time_in_the_order_of_time_whatever_the_priorit
     assert order == waiting
 
 
-def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(store: Store) -> None:
+def test_no_job_passes_the_first_of_a_sequence_while_something_else_holds_it(store: Store) -> None:
     store.limits.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store)
     insert_one(store, limited())
@@ -364,9 +364,7 @@ def test_nobody_passes_the_first_of_a_sequence_while_something_else_holds_it(sto
 
 
 @pytest.mark.parametrize(("what", "how"), [("pause", {}), ("divert", {"to": "spare"})])
-def test_nobody_passes_the_first_of_a_sequence_that_a_gate_puts_aside(
-    store: Store, what: str, how: dict[str, str]
-) -> None:
+def test_no_job_passes_the_first_of_a_sequence_that_a_gate_parks(store: Store, what: str, how: dict[str, str]) -> None:
     store.limits.declare_limits({"line": sequence("k")})
     worker = register(store)
     gate(store, what, collection="aside", **how)
@@ -561,7 +559,7 @@ def homes(*workers: WorkerId) -> dict[WorkerId, int]:
     return found
 
 
-def test_a_job_that_sticks_is_left_to_its_home_for_a_moment_and_then_taken_by_anybody(
+def test_a_job_that_sticks_is_left_to_its_home_for_a_moment_and_then_taken_by_any_worker(
     store: Store, clock: VirtualClock
 ) -> None:
     one, other = register(store), register(store)
@@ -613,7 +611,7 @@ def test_nothing_is_left_to_a_home_that_takes_no_more(store: Store, clock: Virtu
     assert job_id in ids(take(store, one))
 
 
-def test_what_is_left_to_another_is_in_nobodys_way(store: Store) -> None:
+def test_what_is_left_to_another_blocks_no_job(store: Store) -> None:
     one, other = register(store), register(store)
     spots = homes(one, other)
     store.insert_jobs([sticking(spots[other], priority=0) for _ in range(20)])
@@ -675,7 +673,7 @@ def test_a_sequence_keeps_its_order_wherever_its_jobs_stick(store: Store, clock:
     assert ids(take(store, other)) == [second]
 
 
-def test_what_a_limit_held_goes_to_whoever_comes_first(store: Store) -> None:
+def test_what_a_limit_held_goes_to_the_first_claim(store: Store) -> None:
     store.limits.declare_limits({"two": concurrency(1)})
     one, other = register(store), register(store)
     job_limits = JobLimits((LimitUse("two", "", 1),), spot=homes(one, other)[one])
@@ -836,7 +834,7 @@ def test_a_queue_tells_what_is_held_apart_from_what_is_due(store: Store) -> None
 # -- nothing is left behind
 
 
-def test_what_waits_for_a_lease_that_nobody_has_is_opened(store: Store, clock: VirtualClock) -> None:
+def test_what_waits_for_a_lease_that_does_not_exist_is_opened(store: Store, clock: VirtualClock) -> None:
     store.limits.declare_limits({"line": sequence("k"), "two": concurrency(1)})
     worker = register(store, lease=HOUR)
     insert_one(store, limited())

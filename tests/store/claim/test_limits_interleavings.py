@@ -64,7 +64,7 @@ def exchange_in_a_round(store: PostgresStore, worker: WorkerId, holder: Claimed,
 
 
 @pytest.mark.parametrize("end", [ends, is_tried_again, ends_in_an_exchange, ends_in_a_round])
-def test_what_a_claim_puts_aside_while_the_holder_ends_can_start(
+def test_what_a_claim_parks_while_the_holder_ends_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None], end: Callable[[Claimed], Verb]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
@@ -102,7 +102,7 @@ def test_of_a_claim_and_a_round_that_stores_the_end_of_the_holder_one_starts_the
     every_meeting(make)
 
 
-def test_what_a_claim_puts_aside_while_the_holder_is_reclaimed_can_start(
+def test_what_a_claim_parks_while_the_holder_is_reclaimed_can_start(
     postgres: PostgresStore, clock: VirtualClock, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
@@ -122,7 +122,7 @@ def test_what_a_claim_puts_aside_while_the_holder_is_reclaimed_can_start(
     every_meeting(make)
 
 
-def test_an_end_in_a_transaction_of_somebody_else_is_told_of_and_lets_the_next_one_through(
+def test_an_end_in_a_transaction_of_another_client_is_told_of_and_lets_the_next_one_through(
     postgres: PostgresStore, every_meeting: Callable[..., None]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
@@ -162,7 +162,7 @@ def test_the_next_of_a_sequence_can_start_when_the_one_before_it_ends(
 
 
 @pytest.mark.parametrize("delay", [NOTHING, HOUR])
-def test_nobody_passes_a_job_of_a_sequence_that_comes_back(
+def test_no_job_passes_a_job_of_a_sequence_that_comes_back(
     postgres: PostgresStore, every_meeting: Callable[..., None], delay: timedelta
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
@@ -231,7 +231,7 @@ def test_the_end_of_one_of_two_limits_lets_through_who_waited_for_both(
         lambda store: store.limits.declare_limits({"two": concurrency(2)}),
     ],
 )
-def test_what_a_claim_puts_aside_while_its_limit_is_raised_can_start(
+def test_what_a_claim_parks_while_its_limit_is_raised_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None], change: Verb
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:
@@ -246,7 +246,7 @@ def test_what_a_claim_puts_aside_while_its_limit_is_raised_can_start(
 
 
 @pytest.mark.parametrize(("kind", "how"), [("pause", {}), ("slow", {"rate": "1/h"})])
-def test_what_a_claim_puts_aside_while_its_gate_is_lifted_can_start(
+def test_what_a_claim_parks_while_its_gate_is_lifted_can_start(
     postgres: PostgresStore, every_meeting: Callable[..., None], kind: str, how: dict[str, str]
 ) -> None:
     def make() -> tuple[Verb, Verb, Callable[[Any, Any], None]]:

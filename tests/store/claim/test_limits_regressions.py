@@ -56,7 +56,7 @@ def test_a_drop_that_comes_later_drops_what_another_gate_holds(
     assert states_of(store, waiting) == [JobState.RUNNING if one in running else JobState.DROPPED for one in waiting]
 
 
-def test_a_job_of_a_sequence_that_a_rate_held_and_that_is_tried_again_later_holds_up_nobody(
+def test_a_job_of_a_sequence_that_a_rate_held_and_that_is_tried_again_later_holds_up_no_other(
     store: Store, clock: VirtualClock
 ) -> None:
     store.limits.declare_limits({"line": sequence("key", on_retry="pass"), "api": rate("2/s", burst=0)})

@@ -70,7 +70,7 @@ def runs_in_this_order(store: Store, worker: WorkerId, expected: list[JobId]) ->
 
 
 @pytest.mark.parametrize("end", [released, snoozed, retried])
-def test_nobody_passes_a_job_that_comes_back(store: Store, clock: VirtualClock, end: Ends) -> None:
+def test_no_job_passes_a_job_that_comes_back(store: Store, clock: VirtualClock, end: Ends) -> None:
     worker, waiting = line(store)
     store.finish_attempts([end(started(store, worker))])
     if end is not released:
@@ -80,7 +80,7 @@ def test_nobody_passes_a_job_that_comes_back(store: Store, clock: VirtualClock, 
     runs_in_this_order(store, worker, waiting)
 
 
-def test_nobody_passes_a_job_that_is_given_back_after_a_while(store: Store, clock: VirtualClock) -> None:
+def test_no_job_passes_a_job_that_is_given_back_after_a_while(store: Store, clock: VirtualClock) -> None:
     worker, waiting = line(store)
     one = started(store, worker)
     clock.advance(MINUTE)
@@ -88,7 +88,7 @@ def test_nobody_passes_a_job_that_is_given_back_after_a_while(store: Store, cloc
     runs_in_this_order(store, worker, waiting)
 
 
-def test_nobody_passes_a_job_whose_worker_was_lost(store: Store, clock: VirtualClock) -> None:
+def test_no_job_passes_a_job_whose_worker_was_lost(store: Store, clock: VirtualClock) -> None:
     worker, waiting = line(store)
     lost = register(store, lease=MINUTE)
     assert started(store, lost).job_id == waiting[0]
@@ -281,7 +281,7 @@ def test_others_may_pass_a_job_that_waits_for_its_retry(store: Store, clock: Vir
     runs_in_this_order(store, worker, [waiting[0], *waiting[2:]])
 
 
-def test_nobody_passes_a_job_that_was_given_back_and_is_due(store: Store, clock: VirtualClock) -> None:
+def test_no_job_passes_a_job_that_was_given_back_and_is_due(store: Store, clock: VirtualClock) -> None:
     worker, waiting = line(store, on_retry="pass")
     lost = register(store, lease=MINUTE)
     store.finish_attempts([released(started(store, lost))])

@@ -83,7 +83,7 @@ class TestBounds:
         bounds.took([(HIGH, THIRD)], claimed=True)
         assert list(bounds.begin()) == [LOW, HIGH]
 
-    def test_only_so_many_places_are_remembered(self, bounds: ClaimCursor) -> None:
+    def test_only_a_limited_number_of_places_are_remembered(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([((f"q{number}", 5), FIRST) for number in range(PLACES + 10)], claimed=True)
         assert len(bounds.begin()) == PLACES
@@ -146,12 +146,12 @@ class TestBounds:
         self.walk(bounds, times, 0.5)
         assert self.left(bounds) == pytest.approx(AGAIN_S)
 
-    def test_whoever_began_at_the_front_and_took_nothing_need_not_look_again(self, bounds: ClaimCursor) -> None:
+    def test_a_claim_that_began_at_the_front_and_took_nothing_need_not_look_again(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([(HIGH, FIRST)], claimed=False)
         assert bounds.again_s() is None
 
-    def test_whoever_took_something_looks_again_for_what_others_had_locked(self, bounds: ClaimCursor) -> None:
+    def test_a_claim_that_took_jobs_looks_again_for_what_others_had_locked(self, bounds: ClaimCursor) -> None:
         bounds.begin()
         bounds.took([(HIGH, FIRST)], claimed=True)
         assert bounds.again_s() == pytest.approx(AGAIN_S)
@@ -287,7 +287,7 @@ def test_lanes_that_were_read_are_looked_at_one_by_one_and_others_between_them()
     assert asked_for(["a"], reached)["firsts"] == '{"a:","a:|x","a:|y"}', "others' queues are none of its business"
 
 
-def test_only_so_many_lanes_are_looked_at_one_by_one_and_those_read_last() -> None:
+def test_only_a_limited_number_of_lanes_are_looked_at_one_by_one_and_those_read_last() -> None:
     asked = asked_for(["a"], {(f"a:|{number:02}", 5): FIRST for number in range(20)})
     assert asked["firsts"].count("|") == 8
     assert '"a:|19"' in asked["firsts"]
@@ -373,7 +373,7 @@ def test_where_order_counts_a_late_one_is_not_passed_by(
 
 
 @pytest.mark.usefixtures("limit")
-def test_nobody_passes_by_what_another_one_has_looked_at_and_left(
+def test_a_claim_finds_jobs_that_another_looked_at_and_left(
     postgres: PostgresStore, worker: WorkerId, clock: VirtualClock
 ) -> None:
     """Not for a moment: the claim of the other one is not over yet."""

@@ -236,7 +236,7 @@ class TestLimits:
             assert tx.execute("SHOW statement_timeout").fetchone() == ("0",)
             assert tx.execute("SHOW enable_seqscan").fetchone() == ("on",)
 
-    def test_a_lock_that_is_not_let_go_is_given_up(
+    def test_a_lock_that_is_not_released_is_given_up(
         self, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(connector._LIMITS, "lock_timeout", "100ms")

@@ -131,7 +131,7 @@ def test_keys_tell_the_same_from_what_is_new(store: Store, clock: VirtualClock) 
     assert len(second - first) >= 2, "it began and ended once more"
 
 
-def test_what_somebody_did_to_a_job_over_rest_is_told(store: Store, clock: VirtualClock) -> None:
+def test_a_change_of_a_job_over_rest_is_told(store: Store, clock: VirtualClock) -> None:
     job_id = insert_one(store, delay=HOUR)
     clock.advance(HOUR)
     for target in (f"job:{job_id}", f"job:{an_id()}", "job:nothing", "queue:default", f"run:{job_id}"):

@@ -165,7 +165,7 @@ def test_a_lease_that_is_past_is_told_apart_from_the_others_of_its_name(store: S
     }
 
 
-def test_beyond_so_many_names_workers_over_rest_are_counted_together(
+def test_beyond_a_number_of_names_workers_over_rest_are_counted_together(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_claimer(store)

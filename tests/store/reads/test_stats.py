@@ -168,7 +168,7 @@ def test_what_has_just_happened_is_left_for_the_next_time(store: Store, clock: V
     assert summed(store, EVER).succeeded == 1
 
 
-def test_while_somebody_has_just_counted_nobody_else_does(open_store: OpensStore, clock: VirtualClock) -> None:
+def test_after_a_count_no_other_process_counts(open_store: OpensStore, clock: VirtualClock) -> None:
     one, other = open_store(), open_store()
     ended(one)
     keep_books(one, clock)
@@ -224,7 +224,7 @@ def test_a_long_job_started_when_it_did(store: Store, clock: VirtualClock) -> No
     assert [figures.succeeded for minute, figures in minutes.items() if minute > began] == [1]
 
 
-def test_a_job_that_somebody_retries_has_failed_all_the_same(store: Store, clock: VirtualClock) -> None:
+def test_a_job_that_is_retried_has_failed_all_the_same(store: Store, clock: VirtualClock) -> None:
     job_id = ended(store, failed)
     keep_books(store, clock)
     store.retry_jobs([job_id])

@@ -181,7 +181,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     SqliteStore(str(tmp_path / "local.db")).close()
 
 
-def test_another_writer_that_does_not_let_go_is_blamed(
+def test_another_writer_that_does_not_release_the_lock_is_blamed(
     path: Path, driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "BUSY_S", 0.2)

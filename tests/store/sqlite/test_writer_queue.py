@@ -215,7 +215,7 @@ with queue.turn():
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_file_that_cannot_be_made_keeps_nobody_from_writing(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_made_keeps_no_writer_waiting(tmp_path: Path) -> None:
     with WriterQueue(tmp_path / "missing" / "jobs.db-writer").turn():
         pass
 

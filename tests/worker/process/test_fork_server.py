@@ -468,7 +468,7 @@ def state(pid: int | None) -> str:
     return ""
 
 
-def test_the_number_of_a_child_is_nobody_elses_until_it_is_released(born: Callable[..., ForkedChild]) -> None:
+def test_the_number_of_a_child_is_not_reused_until_it_is_released(born: Callable[..., ForkedChild]) -> None:
     child = born()
     child.kill()
     assert child.wait(5) == -signal.SIGKILL

@@ -73,7 +73,7 @@ def test_the_beginning_of_a_secret_stays_with_the_attempt_that_wrote_it() -> Non
     assert [(one.job_id, one.text) for one in found] == [(JOB, "open"), (OTHER, " sesame")]
 
 
-def test_a_secret_is_masked_whoever_begins_or_ends_while_it_is_written() -> None:
+def test_a_secret_is_masked_whichever_attempts_begin_or_end_while_it_is_written() -> None:
     job, other = RunningAttempt(JOB, 1, 0), RunningAttempt(OTHER, 1, 0)
     made, shown = credit()
     made.hide("open sesame")

@@ -179,7 +179,7 @@ def test_more_than_the_cap_is_cut_off_once() -> None:
     assert text.count("the rest is not kept") == 1
 
 
-def test_a_print_into_a_broken_pipe_is_kept_and_hurts_nobody(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_print_into_a_broken_pipe_is_kept_and_hurts_no_other(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

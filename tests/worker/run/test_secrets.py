@@ -94,7 +94,7 @@ class TestVault:
         vault(app).put("TOKEN", CANARY, "ada", uses=[])
         assert vault(app).get("TOKEN", SecretUse("http", "default")) == CANARY
 
-    def test_what_somebody_wrote_beside_a_secret_is_not_sealed_with_its_next_value(self, app: Tickwork) -> None:
+    def test_text_of_a_user_beside_a_secret_is_not_sealed_with_its_next_value(self, app: Tickwork) -> None:
         vault(app).put("TOKEN", CANARY, "ada", uses=["task:charge"])
         app.store.access.put_secret("TOKEN", stored(app)._replace(uses=("task:spy",)), "mallory")
         with pytest.raises(SecretError, match="was changed in the store"):
@@ -118,7 +118,7 @@ class TestVault:
         assert key not in str(refused.value)
 
     @pytest.mark.parametrize("name", ["", "1x", "a-b", "a b", "a\0", "x" * 101])
-    def test_a_name_that_nobody_could_ask_for_is_refused(self, app: Tickwork, name: str) -> None:
+    def test_a_name_that_no_job_could_ask_for_is_refused(self, app: Tickwork, name: str) -> None:
         with pytest.raises(InvalidInput, match="cannot be the name of a secret"):
             vault(app).put(name, CANARY, "ada")
 
@@ -160,7 +160,7 @@ class TestFile:
         with pytest.raises(SecretError, match="chmod 600"):
             app.vault.get("TOKEN")
 
-    def test_a_file_that_is_gone_is_not_made_anew_for_what_is_sealed(self, app: Tickwork, tmp_path: Path) -> None:
+    def test_a_file_that_is_gone_is_not_made_again_for_what_is_sealed(self, app: Tickwork, tmp_path: Path) -> None:
         app.vault.put("TOKEN", CANARY, "ada")
         (tmp_path / "tickwork.db-secret-key").unlink()
         with pytest.raises(SecretError, match="is not here"):

@@ -253,7 +253,7 @@ def test_a_slow_answer_is_ended_in_time(slow: Answer) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"])
-def test_nobody_comes_to_loopback(host: str) -> None:
+def test_no_request_reaches_loopback(host: str) -> None:
     with listener() as seen:
         with pytest.raises(Fatal, match=r"nothing was sent. TICKWORK_HTTP_ALLOW"):
             send(f"http://{host}:{seen[0]}/", allow="")
@@ -261,7 +261,7 @@ def test_nobody_comes_to_loopback(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "127.0.0.1.", "x@127.0.0.1"])
-def test_nobody_comes_to_loopback_in_disguise(host: str) -> None:
+def test_no_request_reaches_loopback_in_disguise(host: str) -> None:
     with listener() as seen:
         with pytest.raises(InvalidArguments):
             send(f"http://{host}:{seen[0]}/", allow="")
@@ -404,7 +404,9 @@ def error_of(job: Job) -> str:
     return job.view.error or ""
 
 
-def test_every_worker_has_it_and_whoever_knows_its_name_can_ask_for_it(app: Tickwork, working: Tickwork) -> None:
+def test_every_worker_has_it_and_each_caller_who_knows_its_name_can_ask_for_it(
+    app: Tickwork, working: Tickwork
+) -> None:
     with web(echo) as there:
         job = app.enqueue("http", url=there.url("/x"), method="POST", json={"n": 1}, expect=[200])
         assert job.result(timeout=20)["body"]["body"] == '{"n":1}'

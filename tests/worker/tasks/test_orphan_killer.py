@@ -77,7 +77,7 @@ def test_it_kills_when_its_owner_is_killed(groups: list[subprocess.Popen[bytes]]
     assert groups[1].poll() is None
 
 
-def test_a_guard_that_was_killed_troubles_nobody() -> None:
+def test_a_guard_that_was_killed_troubles_no_other() -> None:
     guard = OrphanKiller()
     # The process of the guard is not public.
     guard._shell.kill()

@@ -195,7 +195,7 @@ def test_what_a_server_refuses_for_good_is_not_tried_again(app: Tickwork, tls: s
     assert "p4ss" not in said
 
 
-def test_nobody_comes_to_an_address_that_is_not_allowed(
+def test_no_mail_reaches_an_address_that_is_not_allowed(
     app: Tickwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TICKWORK_HTTP_ALLOW")

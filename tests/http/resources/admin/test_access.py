@@ -123,7 +123,7 @@ class TestUsers:
         assert [admin.post(USERS, json=body).status_code for _ in range(2)] == [201, 422]
 
     @pytest.mark.parametrize("name", ["nobody", "%00", "a%20b"])
-    def test_nobody_is_404(self, admin: TestClient, name: str) -> None:
+    def test_a_missing_user_is_404(self, admin: TestClient, name: str) -> None:
         assert admin.patch(f"{USERS}/{name}", json={"role": "admin"}).status_code == 404
         assert admin.delete(f"{USERS}/{name}").status_code == 404
 

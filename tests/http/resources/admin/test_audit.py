@@ -293,7 +293,7 @@ class TestRefusedCalls:
         assert anybody.get(KEYS, headers=ops).status_code == 403
         assert [row["target"] for row in rows(admin, who="key:ops")] == ["list_api_keys"]
 
-    def test_failed_logins_of_nobody_we_know_are_a_few_rows_and_a_count(
+    def test_failed_logins_of_unknown_users_are_a_few_rows_and_a_count(
         self, app: Tickwork, admin: TestClient, parts: ServerContext
     ) -> None:
         served = asgi(app, parts, ROUTES)

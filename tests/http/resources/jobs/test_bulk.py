@@ -99,7 +99,7 @@ def test_jobs_are_cancelled_wherever_they_stand_and_newer_ones_are_left_alone(ad
 
 
 @pytest.mark.parametrize(("action", "after"), [("retry", "queued"), ("redrive", "queued"), ("discard", "failed")])
-def test_failed_jobs_run_again_or_are_let_go(admin: TestClient, app: Tickwork, action: str, after: str) -> None:
+def test_failed_jobs_run_again_or_are_discarded(admin: TestClient, app: Tickwork, action: str, after: str) -> None:
     failed(app, "a", "b", "c")
     ended = carried_out(admin, app, bulk(admin, action=action, filter={"task": "mail"}))
     assert ended["changed"] == 3

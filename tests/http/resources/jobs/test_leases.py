@@ -309,7 +309,7 @@ class TestClaiming:
         assert answer.status_code == 422, answer.text
         assert job.state == "queued"
 
-    def test_one_who_hung_up_gets_nothing_and_nobody_waits_for_it(
+    def test_one_who_hung_up_gets_nothing_and_no_claim_waits_for_it(
         self, admin: TestClient, app: Tickwork, parts: ServerContext
     ) -> None:
         """The claim is made while they hang up: what it brought is given back, uncharged."""
@@ -450,7 +450,7 @@ class TestLease:
         say(admin, current, "complete", result=7)
         assert job.result() == 7
 
-    def test_a_heartbeat_tells_that_somebody_wants_it_to_stop(self, admin: TestClient, app: Tickwork) -> None:
+    def test_a_heartbeat_tells_that_the_job_should_stop(self, admin: TestClient, app: Tickwork) -> None:
         job = enqueue(app)
         leased = lease_one(admin)
         assert job.cancel()
@@ -518,7 +518,7 @@ class TestEnds:
         assert [one["state"] for one in answers] == ["cancelled", "cancelled"]
         assert refused(admin, {**leased, "attempt": 2}, verb, **said) == (409, "lease-lost")
 
-    def test_a_lease_that_ran_out_and_that_nobody_took_back_goes_on(self, admin: TestClient, app: Tickwork) -> None:
+    def test_a_lease_that_ran_out_and_was_not_taken_back_goes_on(self, admin: TestClient, app: Tickwork) -> None:
         enqueue(app)
         stale = lease_one(admin, lease="1s")
         ran_out = datetime.fromisoformat(stale["lease_until"])

@@ -205,7 +205,7 @@ def test_a_dry_backfill_says_for_when_and_starts_nothing(report: TestClient, app
     assert list(app.jobs()) == []
 
 
-def test_a_backfill_runs_so_many_at_a_time_and_nothing_twice(admin: TestClient, app: Tickwork) -> None:
+def test_a_backfill_runs_a_limited_number_at_a_time_and_nothing_twice(admin: TestClient, app: Tickwork) -> None:
     live, most, ran = [0], [0], []
 
     @app.task
