@@ -75,12 +75,12 @@ def books(served: Served) -> str:
 
 def test_a_run_is_started_with_a_form_and_its_graph_follows_the_store_until_it_ends(page: Page, served: Served) -> None:
     place(page, served, "/dags")
-    page.get_by_role("button", name="Start a run of etl").click()
+    page.get_by_role("button", name="Start run of etl").click()
     page.get_by_label("day").fill("2026-02-03")
     page.get_by_role("button", name="as JSON").click()
     assert json.loads(page.get_by_label("Parameters as JSON").input_value()) == {"day": "2026-02-03", "breaks": False}
     page.get_by_role("button", name="as fields").click()
-    page.get_by_role("button", name="Start it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Start").click()
     page.wait_for_url(re.compile("#/runs/"))
     run = ended(served, run_of(page))
     assert (run["dag"], run["params"]["day"], run["state"]) == ("etl", "2026-02-03", "succeeded")
@@ -99,10 +99,10 @@ def test_a_failed_run_is_run_again_with_another_parameter_and_what_succeeded_is_
     expect(box(page, "load")).to_have_attribute("data-state", "failed")
     expect(box(page, "load")).to_have_attribute("data-faded", "false")
     expect(box(page, "extract")).to_have_attribute("data-faded", "true")
-    page.get_by_role("button", name="Run again…").click()
-    expect(page.get_by_label("What failed, and what depends on it")).to_be_checked()
+    page.get_by_role("button", name="Rerun…").click()
+    expect(page.get_by_label("Failed steps and their dependents")).to_be_checked()
     page.get_by_role("dialog").get_by_label("breaks").uncheck()
-    page.get_by_role("dialog").get_by_role("button", name="Run again").click()
+    page.get_by_role("dialog").get_by_role("button", name="Rerun").click()
     expect(page.locator("h1 .state")).to_have_attribute("data-state", "succeeded", timeout=30_000)
     again = served.get(f"/runs/{id}")
     assert (again["generation"], again["params"]["breaks"]) == (2, False)
@@ -124,7 +124,7 @@ def test_a_step_that_asks_is_answered_on_the_page_and_a_run_that_waits_is_cancel
 
     place(page, served, f"/runs/{second}")
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel run").click()
     expect(page.locator("h1 .state")).to_have_attribute("data-state", "cancelled")
     assert ended(served, second)["state"] == "cancelled"
 
@@ -185,10 +185,10 @@ def test_a_group_closes_to_one_box_that_counts_its_steps_and_opens_again(
 ) -> None:
     place(page, served, f"/runs/{books}")
     expect(box(page, "fetch")).to_be_visible()
-    page.get_by_role("button", name="Close groups").click()
+    page.get_by_role("button", name="Collapse groups").click()
     expect(box(page, "fetch")).to_have_count(0)
     closed = box(page, "group read")
-    expect(closed).to_have_accessible_name(re.compile("closed group of 2 steps, succeeded, 2 succeeded"))
+    expect(closed).to_have_accessible_name(re.compile("collapsed group of 2 steps, succeeded, 2 succeeded"))
     closed.click()
     expect(box(page, "fetch")).to_be_visible()
 
@@ -202,7 +202,7 @@ def test_versions_say_which_steps_were_added_and_what_changed_of_others(page: Pa
     expect(field.locator("del")).to_have_text("1")
     expect(field.locator("ins")).to_have_text("4")
     page.get_by_role("button", name="Version 1 4 steps").click()
-    expect(page.get_by_text("This is the first version")).to_be_visible()
+    expect(page.get_by_text("First version")).to_be_visible()
     place(page, served, "/dags/books?tab=code")
     expect(page.locator("pre")).to_contain_text("audit:")
     assert page.locator("pre").inner_text().strip() == served.get("/dags/books/source")["text"].strip()
@@ -225,7 +225,7 @@ def test_the_timeline_has_a_bar_for_each_step_and_outlines_the_critical_path(
     by_start = sorted(started, key=lambda name: _milliseconds(started[name]))
     assert rows.locator(".clip").all_inner_texts() == by_start
     wide = rows.first.locator(".runs").bounding_box()
-    page.get_by_role("button", name="Show less time (+)").click()
+    page.get_by_role("button", name="Zoom in (+)").click()
     page.keyboard.press("0")
     expect(rows).to_have_count(5)
     assert rows.first.locator(".runs").bounding_box() == wide
@@ -259,11 +259,11 @@ def test_events_are_those_of_the_run_in_their_order(page: Page, served: Served, 
 def test_who_may_only_look_is_offered_nothing_to_change(viewer_page: Page, served: Served, books: str) -> None:
     place(viewer_page, served, f"/runs/{books}?step=sum")
     expect(viewer_page.get_by_role("complementary", name="sum")).to_be_visible()
-    for name in ("Run again", "Cancel", "Start"):
+    for name in ("Rerun", "Cancel", "Start"):
         expect(viewer_page.get_by_role("button", name=name)).to_have_count(0)
     place(viewer_page, served, "/dags/books")
     expect(box(viewer_page, "sum")).to_be_visible()
-    expect(viewer_page.get_by_role("button", name="Start a run")).to_have_count(0)
+    expect(viewer_page.get_by_role("button", name="Start run")).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [390, 320])
@@ -292,5 +292,5 @@ def test_an_empty_store_shows_the_code_to_write(browser: Browser, empty: Served)
     with watched_page(browser, empty.address) as page:
         enter(page, empty)
         place(page, empty, "/dags")
-        expect(page.get_by_text("No dag yet")).to_be_visible()
+        expect(page.get_by_text("No dags yet")).to_be_visible()
         expect(page.locator("pre")).to_contain_text("@app.dag")

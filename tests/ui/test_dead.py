@@ -44,11 +44,11 @@ def test_groups_are_those_of_the_store(page: Page, served: Served, by: str) -> N
 def test_a_group_is_queued_again_at_a_rate_and_nothing_else_is(page: Page, served: Served) -> None:
     jobs, others = dead(served, "redriven", 3), dead(served, "left alone", 1)
     show(page, served.address, "/dead")
-    group(page, "redriven").get_by_label("Choose this row").check()
+    group(page, "redriven").get_by_label("Select row").check()
     page.get_by_role("button", name="Redrive…").click()
     dialog = page.get_by_role("dialog", name="Redrive 3 jobs")
-    expect(dialog.get_by_role("list", name="Some of them").get_by_role("listitem")).to_have_count(3)
-    dialog.get_by_label("At what rate?").fill("100/s")
+    expect(dialog.get_by_role("list", name="Preview").get_by_role("listitem")).to_have_count(3)
+    dialog.get_by_label("Rate").fill("100/s")
     dialog.get_by_role("button", name="Redrive 3 jobs").click()
     expect(page.locator(".operation")).to_contain_text("redrive done: 3 jobs changed", timeout=SOON_MS)
     eventually(lambda: all(served.get(f"/jobs/{job.id}")["attempt"] == 2 for job in jobs), 30, "they were tried again")
@@ -82,11 +82,11 @@ def test_a_viewer_reads_errors_and_is_offered_nothing_to_change(viewer_page: Pag
     group(viewer_page, "read").get_by_role("button").click()
     expect(viewer_page.locator(".traceback")).to_contain_text("the card of read was declined")
     expect(viewer_page.get_by_role("button", name=re.compile("^(Redrive|Discard)"))).to_have_count(0)
-    expect(viewer_page.get_by_label("Choose this row")).to_have_count(0)
+    expect(viewer_page.get_by_label("Select row")).to_have_count(0)
 
 
 def test_nothing_dead_is_good_news(browser: Browser, empty: Served) -> None:
     with watched_page(browser, empty.address) as page:
         enter(page, empty)
         show(page, empty.address, "/dead")
-        expect(page.get_by_role("heading", name="Nothing is dead")).to_be_visible()
+        expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()

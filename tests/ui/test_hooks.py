@@ -28,16 +28,16 @@ def test_a_hook_that_is_made_in_the_browser_takes_the_message_that_its_page_show
     page.get_by_role("button", name="New hook").click()
     form = page.get_by_role("dialog")
     form.get_by_label(re.compile("^Name")).fill("tried")
-    form.get_by_label("Messages come from").select_option("generic")
+    form.get_by_label("Source").select_option("generic")
     form.get_by_label(re.compile("^Secret")).fill("HOOK_SECRET")
     form.get_by_label(re.compile("^Task")).fill("report")
-    form.get_by_label("Arguments, as JSON").fill('{"day": "${body.order.day}"}')
-    form.get_by_role("button", name="Store it").click()
+    form.get_by_label("Arguments (JSON)").fill('{"day": "${body.order.day}"}')
+    form.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", level=1, name="tried")).to_be_visible()
     assert served.get("/hooks/tried")["spec"]["args"] == {"day": "${body.order.day}"}
     expect(page.locator(".token code")).to_have_text(f"{served.address}/hooks/tried")
 
-    script = page.get_by_role("region", name="Try it").locator("pre").inner_text()
+    script = page.get_by_role("region", name="Test it").locator("pre").inner_text()
     given = {**os.environ, "SECRET": SECRET, "no_proxy": "127.0.0.1"}
     done = subprocess.run(["bash", "-c", script], env=given, capture_output=True, text=True, timeout=30, check=False)
     assert '"accepted"' in done.stdout, done.stdout + done.stderr
@@ -50,9 +50,9 @@ def test_an_edit_after_an_edit_of_another_user_is_refused(page: Page, served: Se
     served.put("/hooks/edited", spec)
     show(page, served.address, "/hooks/edited")
     page.get_by_role("button", name="Edit").click()
-    page.get_by_label("What it is for").fill("of mine")
+    page.get_by_label("Description").fill("of mine")
     served.put("/hooks/edited", {**spec, "description": "of somebody else"})
-    page.get_by_role("button", name="Store it").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()
     assert served.get("/hooks/edited")["spec"]["description"] == "of somebody else"
 
@@ -61,7 +61,7 @@ def test_a_hook_is_deleted_after_a_question_and_its_page_leads_back(page: Page, 
     served.put("/hooks/gone", {"style": "generic", "secret": "HOOK_SECRET", "task": "report"})
     show(page, served.address, "/hooks/gone")
     page.get_by_role("button", name="Delete").click()
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page).to_have_url(re.compile("#/hooks$"))
     assert "gone" not in {hook["name"] for hook in served.get("/hooks")["items"]}
     assert deliver(served, "gone", {"type": "paid"}).status_code == 404

@@ -68,7 +68,7 @@ def test_the_states_are_counted_as_the_store_has_them_and_choose_what_is_shown(p
     expect(page).to_have_url(re.compile("state%3Afailed"))
     assert len(shown(page)) == 3
     page.go_back()
-    expect(page.get_by_role("combobox", name="Which jobs")).to_have_value("label:counted")
+    expect(page.get_by_role("combobox", name="Search jobs")).to_have_value("label:counted")
 
 
 def test_a_query_is_completed_and_chosen_with_keys_alone(page: Page, served: Served) -> None:
@@ -80,7 +80,7 @@ def test_a_query_is_completed_and_chosen_with_keys_alone(page: Page, served: Ser
     page.keyboard.type("fai")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("combobox", name="Which jobs")).to_have_value("state:failed ")
+    expect(page.get_by_role("combobox", name="Search jobs")).to_have_value("state:failed ")
     expect(page).to_have_url(re.compile("q=state%3Afailed$"))
     expect(page.locator(f"{LINE} [data-state=failed]").first).to_be_visible()
 
@@ -89,9 +89,9 @@ def test_a_word_that_is_not_understood_is_explained_where_it_stands(page: Page, 
     show(page, served, "state:failed tag:eu state:lost")
     told = page.locator(".query-troubles li")
     expect(told.locator("mark")).to_have_text(["tag:eu", "state:lost"])
-    expect(told.nth(1)).to_contain_text("There is no state lost")
+    expect(told.nth(1)).to_contain_text('Unknown state "lost"')
     told.nth(0).get_by_role("button").click()
-    expect(page.get_by_role("combobox", name="Which jobs")).to_have_value("state:failed label:eu state:lost")
+    expect(page.get_by_role("combobox", name="Search jobs")).to_have_value("state:failed label:eu state:lost")
 
 
 def test_rows_follow_their_jobs_and_new_ones_wait_until_they_are_asked_for(page: Page, served: Served) -> None:
@@ -117,7 +117,7 @@ def test_rows_are_chosen_from_one_to_another_and_only_those_are_retried(page: Pa
     boxes = page.locator(f"{LINE} input[type=checkbox]")
     boxes.nth(1).click()
     boxes.nth(3).click(modifiers=["Shift"])
-    expect(page.locator(".bulk")).to_contain_text("3 jobs chosen")
+    expect(page.locator(".bulk")).to_contain_text("3 jobs selected")
     page.locator(".bulk").get_by_role("button", name="Retry").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.locator(".sample li")).to_have_count(3)
@@ -132,7 +132,7 @@ def test_all_that_match_are_discarded_after_a_question(page: Page, served: Serve
     show(page, served, "label:all state:failed")
     page.keyboard.press("j")
     page.keyboard.press("x")
-    page.get_by_role("button", name="Choose all 3 that match").click()
+    page.get_by_role("button", name="Select all 3 matching").click()
     page.locator(".bulk").get_by_role("button", name="Discard").click()
     page.get_by_role("dialog").get_by_role("button", name="Discard 3 jobs").click()
     expect(page.locator(".operation")).to_contain_text("3 jobs changed")
@@ -143,11 +143,11 @@ def test_a_view_is_kept_in_the_browser_under_its_name(page: Page, served: Served
     show(page, served, "queue:payments")
     page.get_by_role("button", name="Save view").click()
     page.get_by_label("Name").fill(HOSTILE)
-    page.get_by_role("button", name="Save it").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     page.reload()
     show(page, served)
     page.get_by_role("navigation", name="Saved views").get_by_role("link", name=HOSTILE).click()
-    expect(page.get_by_role("combobox", name="Which jobs")).to_have_value("queue:payments")
+    expect(page.get_by_role("combobox", name="Search jobs")).to_have_value("queue:payments")
 
 
 def test_who_may_only_look_is_offered_no_change(viewer_page: Page, served: Served) -> None:
@@ -155,7 +155,7 @@ def test_who_may_only_look_is_offered_no_change(viewer_page: Page, served: Serve
     expect(viewer_page.locator(f"{LINE} input[type=checkbox]")).to_have_count(0)
     viewer_page.locator(f"{LINE} a").first.click()
     viewer_page.wait_for_selector(".timeline")
-    for name in ("Retry", "Cancel", "Run edited", "Reschedule"):
+    for name in ("Retry", "Cancel", "Rerun edited", "Reschedule"):
         expect(viewer_page.get_by_role("button", name=name)).to_have_count(0)
 
 

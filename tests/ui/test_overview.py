@@ -110,7 +110,7 @@ def test_who_may_only_look_is_offered_no_change(viewer_page: Page) -> None:
 def test_a_store_where_nothing_was_ever_enqueued_says_how_to_begin(browser: Browser, empty: Served) -> None:
     with watched_page(browser, empty.address) as page:
         enter(page, empty)
-        expect(page.get_by_role("heading", name="Write a first job")).to_be_visible()
+        expect(page.get_by_role("heading", name="Create your first job")).to_be_visible()
         expect(page.locator(".code")).to_contain_text("tickwork enqueue send_email to=ada@example.org --wait")
 
 

@@ -28,7 +28,7 @@ def cell(page: Page, table: str, id: str, column: str) -> Locator:
 
 
 def queue_menu(page: Page, queue: str, item: str) -> None:
-    page.get_by_role("button", name=f"Do something with queue {queue}", exact=True).click()
+    page.get_by_role("button", name=f"Actions for queue {queue}", exact=True).click()
     page.get_by_role("menuitem", name=item).click()
 
 
@@ -73,18 +73,18 @@ def changing(served: Served) -> Iterator[None]:
 def test_a_queue_is_paused_with_a_reason_and_goes_on(page: Page, served: Served) -> None:
     served.app.named("send_email").options(queue="stopped", delay="1h").enqueue("a")
     show(page, served.address, "/queues")
-    queue_menu(page, "stopped", "Pause it")
+    queue_menu(page, "stopped", "Pause…")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("How long?").select_option("1h")
-    dialog.get_by_label(re.compile("^Why")).fill(f"the provider is down {HOSTILE}")
-    dialog.get_by_role("button", name="Pause them").click()
+    dialog.get_by_label("Duration").select_option("1h")
+    dialog.get_by_label(re.compile("^Reason")).fill(f"the provider is down {HOSTILE}")
+    dialog.get_by_role("button", name="Pause", exact=True).click()
     name = cell(page, "Queues", "stopped", "name")
     expect(name).to_contain_text("paused")
     expect(name).to_contain_text(f"the provider is down {HOSTILE}")
     (gate,) = [one for one in served.get("/gates")["items"] if one["queue"] == "stopped"]
     assert (gate["kind"], gate["until"] is None, gate["reason"]) == ("pause", False, f"the provider is down {HOSTILE}")
 
-    queue_menu(page, "stopped", "Lift its gates")
+    queue_menu(page, "stopped", "Resume")
     expect(name).to_have_text("stopped")
     assert [one for one in served.get("/gates")["items"] if one["queue"] == "stopped"] == []
 
@@ -92,7 +92,7 @@ def test_a_queue_is_paused_with_a_reason_and_goes_on(page: Page, served: Served)
 def test_what_waits_in_a_queue_is_cancelled_after_its_name_was_typed(page: Page, served: Served) -> None:
     served.app.named("send_email").options(queue="purged", delay="1h").enqueue_many([(f"{n}",) for n in range(5)])
     show(page, served.address, "/queues")
-    queue_menu(page, "purged", "Cancel what waits")
+    queue_menu(page, "purged", "Cancel waiting jobs")
     dialog = page.get_by_role("dialog", name="Cancel 5 jobs?")
     expect(dialog.get_by_role("button", name="Cancel 5 jobs")).to_be_disabled()
     dialog.get_by_role("textbox").fill("purged")
@@ -105,15 +105,15 @@ def test_what_waits_in_a_queue_is_cancelled_after_its_name_was_typed(page: Page,
 def test_a_limit_is_changed_while_jobs_wait_and_is_what_code_says_again(page: Page, served: Served) -> None:
     served.app.store.limits.declare_limits({"stripe": concurrency(5)})
     show(page, served.address, "/queues?tab=limits&limit=stripe")
-    drawer = page.get_by_role("dialog", name="Limit of stripe")
-    drawer.get_by_label("Starts per period").check()
+    drawer = page.get_by_role("dialog", name="Limit stripe")
+    drawer.get_by_label("Rate of starts").check()
     drawer.get_by_label("Rate", exact=True).fill("30/m")
-    drawer.get_by_role("button", name="Change it").click()
+    drawer.get_by_role("button", name="Change limit").click()
     expect(cell(page, "Limits", "stripe", "rule")).to_contain_text("30/m")
     assert limit(served, "stripe")["override"]["rate"] == "30/m"
 
-    drawer.get_by_role("button", name="Reset to what code says").click()
-    page.get_by_role("button", name="Reset it").click()
+    drawer.get_by_role("button", name="Reset to the value in code").click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     expect(cell(page, "Limits", "stripe", "rule")).to_have_text("5 at once")
     assert limit(served, "stripe")["override"] is None
 
@@ -126,7 +126,7 @@ def test_a_breaker_that_is_open_is_told_on_every_tab(page: Page, served: Served)
         show(page, served.address, f"/queues?tab={tab}")
         expect(page.locator(".notice").filter(has_text="The breaker of frail is open.")).to_be_visible()
     expect(cell(page, "Limits", "frail", "live")).to_have_text("open")
-    page.get_by_role("link", name="See it").click()
+    page.get_by_role("link", name="View").click()
     keys = page.get_by_role("dialog").get_by_role("table", name="Keys of the limit")
     expect(keys).to_contain_text("open")
     store.limits.end_probes([(LimitKey("frail", ""), store.reads.find_jobs(JobFilter(), 1).jobs[0].id, False)])
@@ -141,16 +141,18 @@ def test_a_gate_says_what_it_will_do_before_it_is_in_force_and_is_lifted(page: P
     dialog = page.get_by_role("dialog")
     dialog.get_by_label(re.compile("^Divert")).check()
     dialog.get_by_label("Label").fill(name)
-    dialog.get_by_label("To which queue?").fill("spare")
-    expect(dialog.locator(".notice")).to_contain_text(f"Jobs of label {name} go to queue spare when they would start.")
-    expect(dialog.locator(".notice")).to_contain_text("4 of them wait now.")
-    dialog.get_by_role("button", name="Divert them").click()
+    dialog.get_by_label("Target queue").fill("spare")
+    expect(dialog.locator(".notice")).to_contain_text(
+        f"Jobs of label {name} move to queue spare when they would start."
+    )
+    expect(dialog.locator(".notice")).to_contain_text("4 are waiting now.")
+    dialog.get_by_role("button", name="Divert").click()
     gate = page.locator(".gate").filter(has_text=name)
     expect(gate).to_contain_text("to queue spare")
     (stored,) = [one for one in served.get("/gates")["items"] if one["label"] == name]
     assert (stored["kind"], stored["to"]) == ("divert", "spare")
 
-    gate.get_by_role("button", name="Lift").click()
+    gate.get_by_role("button", name="Remove").click()
     expect(gate).to_have_count(0)
     assert [one for one in served.get("/gates")["items"] if one["label"] == name] == []
 
@@ -159,16 +161,16 @@ def test_a_gate_that_is_refused_says_why_and_stays_open(page: Page, served: Serv
     page.watched.may_answer(422, "/gates/pause$")
     show(page, served.address, "/queues")
     page.get_by_role("button", name="New gate").click()
-    page.get_by_role("button", name="Pause them").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("a gate says what it is for")
 
 
 def test_a_tenant_is_given_turns(page: Page, served: Served) -> None:
     show(page, served.address, "/queues?tab=tenants")
-    page.get_by_role("button", name="Set a weight").click()
+    page.get_by_role("button", name="Set weight").click()
     page.get_by_role("textbox", name="Tenant").fill("acme")
-    page.get_by_label("Weight, 1 to 100").fill("7")
-    page.get_by_role("button", name="Set it").click()
+    page.get_by_label("Weight (1 to 100)").fill("7")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(cell(page, "Tenants", "acme", "weight")).to_have_text("7")
     assert {"name": "acme", "weight": 7} in served.get("/tenants")["items"]
 
@@ -176,7 +178,7 @@ def test_a_tenant_is_given_turns(page: Page, served: Served) -> None:
 def test_a_viewer_is_offered_nothing_to_change(viewer_page: Page, served: Served) -> None:
     for path in ("/queues", "/queues?tab=gates", "/queues?tab=tenants", f"/queues?tab=limits&limit={quote('cards')}"):
         show(viewer_page, served.address, path)
-        for name in ("New gate", "Set a weight", "Lift", re.compile("^Do something"), "Change it"):
+        for name in ("New gate", "Set weight", "Remove", re.compile("^Actions for"), "Change limit"):
             expect(viewer_page.locator("#content").get_by_role("button", name=name)).to_have_count(0)
 
 

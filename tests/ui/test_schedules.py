@@ -50,10 +50,10 @@ def test_a_schedule_is_made_edited_paused_run_and_deleted_in_the_browser(page: P
     page.get_by_role("button", name="New schedule").click()
     form = page.get_by_role("dialog")
     form.get_by_label("Name").fill("made here")
-    form.get_by_label("Starts the task or dag").fill("report")
+    form.get_by_label("Task or dag").fill("report")
     form.get_by_label("Arguments (JSON)").fill('{"day": "monday"}')
     form.get_by_role("textbox", name=re.compile("^Cron")).fill("0 3 * * *")
-    form.get_by_role("button", name="Make it").click()
+    form.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("made here")
     path = "/schedules/made%20here"
     assert served.get(path)["spec"] == {"task": "report", "args": {"day": "monday"}, "cron": "0 3 * * *"}
@@ -61,21 +61,21 @@ def test_a_schedule_is_made_edited_paused_run_and_deleted_in_the_browser(page: P
     page.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Edit").click()
     page.get_by_role("dialog").get_by_label("Description").fill("for monday")
-    page.get_by_role("button", name="Store it").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("for monday")).to_be_visible()
     assert served.get(path)["spec"]["description"] == "for monday"
     assert served.get(path)["spec"]["args"] == {"day": "monday"}
 
     page.get_by_role("button", name="Pause").click()
-    page.get_by_label("Why").fill("the printer is broken")
-    page.get_by_role("button", name="Pause it").click()
+    page.get_by_label("Reason").fill("the printer is broken")
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.locator(".notice")).to_contain_text("the printer is broken")
     assert served.get(path)["state"] == "paused"
     page.locator(".page-head").get_by_role("button", name="Resume").click()
     expect(page.locator(".page-head [data-state=active]")).to_be_visible()
 
     page.get_by_role("button", name="Run now").click()
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="View").click()
     expect(page).to_have_url(re.compile("#/jobs/"))
     job = served.get(f"/jobs/{page.url.rpartition('/')[2]}")
     assert (job["task"], job["args"]) == ("report", {"day": "monday"})
@@ -84,7 +84,7 @@ def test_a_schedule_is_made_edited_paused_run_and_deleted_in_the_browser(page: P
     expect(page.get_by_role("heading", level=1)).to_contain_text("made here")
     page.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Delete").click()
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page).to_have_url(re.compile("#/schedules$"))
     assert "made here" not in {one["name"] for one in served.get("/schedules")["items"]}
 
@@ -96,8 +96,8 @@ def test_a_backfill_is_tried_out_before_it_starts_anything(page: Page, served: S
     form = page.get_by_role("dialog")
     form.get_by_label("From").fill("2026-01-01T00:00")
     form.get_by_label("To").fill("2026-01-04T00:00")
-    form.get_by_role("button", name="Try it out").click()
-    expect(form.get_by_role("status")).to_contain_text("3 occurrences would be run")
+    form.get_by_role("button", name="Preview").click()
+    expect(form.get_by_role("status")).to_contain_text("3 occurrences would start")
     assert served.get("/schedules/past/fires")["items"] == []
 
     form.get_by_role("button", name="Start 3").click()
@@ -112,8 +112,8 @@ def test_an_edit_after_an_edit_of_another_user_is_refused(page: Page, served: Se
     page.get_by_role("menuitem", name="Edit").click()
     page.get_by_role("dialog").get_by_label("Description").fill("of mine")
     served.put("/schedules/edited", {"task": "report", "every": "1h", "description": "of somebody else"})
-    page.get_by_role("button", name="Store it").click()
-    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Somebody else has changed it")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("This schedule was changed")
     assert served.get("/schedules/edited")["spec"]["description"] == "of somebody else"
 
 
@@ -122,7 +122,7 @@ def test_the_crowded_minutes_are_those_that_the_store_counts(page: Page, served:
     told = served.get("/density")
     cells = page.locator(".density-row i")
     expect(cells).to_have_count(len(told["minutes"]))
-    expect(page.get_by_role("region", name="Crowded minutes")).to_contain_text(f"{told['schedules']} schedules")
+    expect(page.get_by_role("region", name="Busiest minutes")).to_contain_text(f"{told['schedules']} schedules")
 
 
 def test_a_calendar_is_made_and_deleted_in_the_browser(page: Page, served: Served) -> None:
@@ -131,14 +131,14 @@ def test_a_calendar_is_made_and_deleted_in_the_browser(page: Page, served: Serve
     form = page.get_by_role("dialog")
     form.get_by_label("Name").fill("holidays")
     form.get_by_label("Every year").fill("12-25 01-01")
-    form.get_by_role("button", name="Store it").click()
+    form.get_by_role("button", name="Save").click()
     row = page.get_by_role("table", name="Calendars").locator('tr[data-id="holidays"]')
     expect(row).to_contain_text("every 12-25")
     assert served.get("/calendars/holidays")["yearly"] == ["01-01", "12-25"]
     row.get_by_role("button").click()
     page.get_by_role("menuitem", name="Delete").click()
-    page.get_by_role("button", name="Delete it").click()
-    expect(page.locator(".toasts")).to_contain_text("holidays is deleted")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.locator(".toasts")).to_contain_text("Deleted calendar holidays")
     assert served.get("/calendars")["items"] == []
 
 

@@ -19,9 +19,9 @@ def test_a_key_shows_its_token_once_and_lets_its_holder_in(page: Page, browser: 
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("made-in-a-browser")
     page.get_by_role("checkbox", name=re.compile("^enqueue")).check()
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create").click()
     token = page.locator(".token code").inner_text()
-    page.get_by_role("button", name="I have kept it").click()
+    page.get_by_role("button", name="Done").click()
     expect(row(page, "API keys", "made-in-a-browser")).to_contain_text("live")
     assert token not in page.content()
 
@@ -37,10 +37,10 @@ def test_a_key_is_revoked_after_a_question_alone(page: Page, served: Served) -> 
     served.post("/keys", {"name": "to-be-revoked", "scopes": ["read"]})
     show(page, served.address, "/settings?part=keys")
     page.get_by_role("button", name="Revoke to-be-revoked").click()
-    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="Cancel").click()
     assert state_of(served, "to-be-revoked") == "live"
     page.get_by_role("button", name="Revoke to-be-revoked").click()
-    page.get_by_role("button", name="Revoke it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(row(page, "API keys", "to-be-revoked")).to_contain_text("revoked")
     assert state_of(served, "to-be-revoked") == "revoked"
 
@@ -54,7 +54,7 @@ def test_a_user_is_added_logs_in_is_given_a_role_and_removed(page: Page, browser
     page.get_by_role("button", name="New user").click()
     page.get_by_label("Name").fill("nina")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Add the user").click()
+    page.get_by_role("button", name="Add user").click()
     expect(row(page, "Users", "nina")).to_contain_text("viewer")
 
     with watched_page(browser, served.address) as other:
@@ -68,16 +68,16 @@ def test_a_user_is_added_logs_in_is_given_a_role_and_removed(page: Page, browser
         other.get_by_role("button", name="Log in").click()
         expect(other.locator(".frame")).to_be_visible()
 
-    page.get_by_role("button", name="Do something with nina").click()
-    page.get_by_role("menuitem", name="Another role").click()
+    page.get_by_role("button", name="Actions for nina").click()
+    page.get_by_role("menuitem", name="Change role").click()
     page.get_by_role("radio", name=re.compile("^operator")).check()
-    page.get_by_role("button", name="Give this role").click()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(row(page, "Users", "nina")).to_contain_text("operator")
     assert {user["name"]: user["role"] for user in served.get("/users")["items"]}["nina"] == "operator"
 
-    page.get_by_role("button", name="Do something with nina").click()
+    page.get_by_role("button", name="Actions for nina").click()
     page.get_by_role("menuitem", name="Remove").click()
-    page.get_by_role("button", name="Remove them").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(row(page, "Users", "nina")).to_have_count(0)
     assert "nina" not in {user["name"] for user in served.get("/users")["items"]}
 
@@ -88,7 +88,7 @@ def test_what_the_server_refuses_is_said_in_the_form_that_asked(page: Page, serv
     page.get_by_role("button", name="New user").click()
     page.get_by_label("Name").fill(HOSTILE)
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Add the user").click()
+    page.get_by_role("button", name="Add user").click()
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text(HOSTILE)
 
 
@@ -97,12 +97,12 @@ def test_the_value_of_a_secret_is_stored_and_never_shown(page: Page, served: Ser
     page.get_by_role("button", name="New secret").click()
     page.get_by_label("Name").fill("OF_A_BROWSER")
     page.get_by_label("Value").fill("s3cret of a browser")
-    page.get_by_role("button", name="Set it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(row(page, "Secrets", "OF_A_BROWSER")).to_be_visible()
     assert "s3cret of a browser" not in page.content()
     assert served.app.vault.get("OF_A_BROWSER") == "s3cret of a browser"
     page.get_by_role("button", name="Delete OF_A_BROWSER").click()
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(row(page, "Secrets", "OF_A_BROWSER")).to_have_count(0)
     assert "OF_A_BROWSER" not in {secret["name"] for secret in served.get("/secrets")["items"]}
 
@@ -111,25 +111,25 @@ def test_a_notification_is_made_tested_and_deleted(page: Page, served: Served) -
     show(page, served.address, "/settings?part=notifications")
     page.get_by_role("button", name="New notification").click()
     page.get_by_label("Name").fill("quiet night")
-    page.get_by_label("Tell of").select_option("silent")
+    page.get_by_label("Event").select_option("silent")
     page.get_by_label("After").fill("1h")
     page.get_by_label("dag").fill("etl")
-    page.get_by_role("button", name="Store it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(row(page, "Notifications", "quiet night")).to_contain_text("of dag etl")
     stored = served.get("/notifications/quiet night")
     assert (stored["on"], stored["after"], stored["dag"], stored["to"]) == ("silent", "1h", "etl", ["ops"])
 
-    page.get_by_role("button", name="Do something with quiet night").click()
-    page.get_by_role("menuitem", name="Send a test").click()
+    page.get_by_role("button", name="Actions for quiet night").click()
+    page.get_by_role("menuitem", name="Send test").click()
     sent = page.get_by_role("dialog").get_by_role("link", name="http")
     expect(sent).to_be_visible()
     id = str(sent.get_attribute("href")).rpartition("/")[2]
     assert served.get(f"/jobs/{id}")["task"] == "http"
     page.get_by_role("dialog").get_by_role("button", name="Close").last.click()
 
-    page.get_by_role("button", name="Do something with quiet night").click()
+    page.get_by_role("button", name="Actions for quiet night").click()
     page.get_by_role("menuitem", name="Delete").click()
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(row(page, "Notifications", "quiet night")).to_have_count(0)
 
 
@@ -144,7 +144,7 @@ def test_the_audit_log_is_filtered_by_its_address_and_tells_before_and_after(pag
     expect(drawer.locator("ins").filter(has_text=change["after"]["state"])).to_be_visible()
     page.go_back()
     expect(drawer).to_have_count(0)
-    page.get_by_role("searchbox", name="Did").fill("create_user")
+    page.get_by_role("searchbox", name="Action").fill("create_user")
     expect(page).to_have_url(re.compile("action=create_user"))
 
 
@@ -161,7 +161,7 @@ def test_health_and_configuration_say_what_the_api_says(page: Page, served: Serv
 
 def test_a_viewer_is_shown_no_part_that_they_may_not_see_and_no_change(viewer_page: Page, served: Served) -> None:
     show(viewer_page, served.address, "/settings")
-    parts = viewer_page.get_by_role("navigation", name="Parts of the settings").get_by_role("link")
+    parts = viewer_page.get_by_role("navigation", name="Settings").get_by_role("link")
     assert parts.all_inner_texts() == ["You", "Notifications", "Health", "About"]
     expect(viewer_page.locator("#content")).to_contain_text(VIEWER)
     show(viewer_page, served.address, "/settings?part=keys")
@@ -182,9 +182,9 @@ def test_a_user_ends_a_session_from_elsewhere_and_changes_their_password(browser
         show(here, served.address, "/settings?part=you")
         sessions = here.get_by_role("table", name="Sessions").get_by_role("row")
         expect(sessions).to_have_count(3)
-        expect(sessions.filter(has_text="this one")).to_have_count(1)
-        here.get_by_role("button", name=re.compile("^End the session from")).click()
-        here.get_by_role("button", name="End the session", exact=True).click()
+        expect(sessions.filter(has_text="this session")).to_have_count(1)
+        here.get_by_role("button", name=re.compile("^End session from")).click()
+        here.get_by_role("button", name="End session", exact=True).click()
         expect(sessions).to_have_count(2)
         assert there.request.get(f"{served.address}/api/v1/session").status == 401
 
@@ -192,10 +192,10 @@ def test_a_user_ends_a_session_from_elsewhere_and_changes_their_password(browser
         here.get_by_role("button", name="Change password").click()
         here.get_by_label("Current password").fill("wrong horse")
         here.get_by_label("New password").fill("another horse")
-        here.get_by_role("button", name="Change it").click()
+        here.get_by_role("button", name="Save").click()
         expect(here.get_by_role("alert")).to_contain_text("the old password is not yours")
         here.get_by_label("Current password").fill(PASSWORD)
-        here.get_by_role("button", name="Change it").click()
+        here.get_by_role("button", name="Save").click()
         expect(here.get_by_role("dialog")).to_have_count(0)
         assert here.request.get(f"{served.address}/api/v1/session").ok
         said = {"user": "sina", "password": "another horse"}
@@ -206,13 +206,13 @@ def test_an_admin_sees_the_sessions_of_all_and_what_secrets_are_for(page: Page, 
     served.put("/secrets/BOUND", {"value": "canary", "uses": ["task:charge"]})
     show(page, served.address, "/settings?part=you")
     expect(page.get_by_role("button", name="Change password")).to_have_count(0)
-    page.get_by_role("button", name="Of all users").click()
+    page.get_by_role("button", name="All users").click()
     expect(page.get_by_role("table", name="Sessions")).to_contain_text("dev")
     show(page, served.address, "/settings?part=secrets")
     expect(row(page, "Secrets", "BOUND")).to_contain_text("task:charge")
     page.get_by_role("button", name="Replace BOUND").click()
     page.get_by_label("Value").fill("another")
-    page.get_by_role("button", name="Set it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     (bound,) = [one for one in served.get("/secrets")["items"] if one["name"] == "BOUND"]
     assert bound["uses"] == ["task:charge"]

@@ -99,7 +99,7 @@ def test_a_stream_that_was_refused_is_taken_up_when_the_page_is_looked_at_again(
     page.route("**/api/v1/stream*", lambda route: route.fulfill(status=503))
     page.reload()
     live = page.locator("button.live")
-    expect(live).to_have_text("Not live")
+    expect(live).to_have_text("Disconnected")
     hide(page, True)
     page.unroute("**/api/v1/stream*")
     hide(page, False)
@@ -149,7 +149,7 @@ def test_links_lead_to_things_of_any_name(page: Page, served: Served, name: str)
     page.get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(name)
     page.get_by_role("button", name="Run now").click()
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="View").click()
     page.get_by_role("link", name=name).first.click()  # its queue
     expect(page.get_by_role("table", name="Jobs").locator("tbody tr")).to_have_count(1)
     expect(page.locator(".query-troubles")).to_have_count(0)
@@ -159,9 +159,9 @@ def test_whole_numbers_of_any_size_are_shown_copied_and_sent_again_as_they_are(p
     job = served.post("/jobs", {"task": "wait_for_ever", "args": {"text": [LARGE, 1.5, -LARGE * 3]}})
     at(page, served, f"/jobs/{job['id']}?tab=payload")
     expect(page.locator(".tree-body")).to_contain_text(str(LARGE))
-    page.get_by_role("button", name="Run edited").click()
-    expect(page.get_by_label("Arguments, as JSON")).to_have_value(re.compile(rf"{LARGE},\s+1\.5,\s+{-LARGE * 3}\b"))
-    page.get_by_role("button", name="Enqueue it").click()
+    page.get_by_role("button", name="Rerun edited").click()
+    expect(page.get_by_label("Arguments (JSON)")).to_have_value(re.compile(rf"{LARGE},\s+1\.5,\s+{-LARGE * 3}\b"))
+    page.get_by_role("button", name="Enqueue").click()
     expect(page).not_to_have_url(f"{served.address}/#/jobs/{job['id']}?tab=payload")
     made = served.get(f"/jobs/{page.url.rpartition('/')[2]}")
     assert made["args"] == {"text": [LARGE, 1.5, -LARGE * 3]}
@@ -178,7 +178,7 @@ def test_nothing_is_discarded_before_it_was_shown_nor_more_than_was_chosen(page:
     page.route("**/api/v1/dead/discard", refuse)
     page.route("**/api/v1/bulk", lambda route: asked.append(route))  # noqa: PLW0108
     at(page, served, "/dead")
-    page.get_by_label("Choose all rows that are shown").check()
+    page.get_by_label("Select all rows").check()
     page.get_by_role("button", name="Discard…").click()
     button = page.get_by_role("dialog").get_by_role("button", name="Discard")
     expect(button).to_be_disabled()
@@ -186,7 +186,7 @@ def test_nothing_is_discarded_before_it_was_shown_nor_more_than_was_chosen(page:
     for route in asked:
         route.continue_()
     page.unroute("**/api/v1/bulk")
-    typed = page.get_by_label("Type discard to go on")
+    typed = page.get_by_label("Type discard to confirm")
     expect(button).to_be_enabled()
     if typed.is_visible():
         typed.fill("discard")
@@ -206,14 +206,14 @@ def eventually_asked(page: Page, is_so: Callable[[], bool]) -> None:
 
 def test_a_word_that_is_not_understood_offers_no_change_to_all_that_match(page: Page, served: Served) -> None:
     at(page, served, "/jobs?q=state%3Asucceeded")
-    page.get_by_label("Choose this row").first.check()
+    page.get_by_label("Select row").first.check()
     bar = page.get_by_role("toolbar")
-    expect(bar.get_by_role("button", name="that match")).to_be_visible()
+    expect(bar.get_by_role("button", name="matching")).to_be_visible()
     at(page, served, "/jobs?q=state%3Asucceeded%20lable%3Aurgent")
     expect(page.locator(".query-troubles")).to_be_visible()
-    page.get_by_label("Choose this row").first.check()
+    page.get_by_label("Select row").first.check()
     expect(bar).to_be_visible()
-    expect(bar.get_by_role("button", name="that match")).to_have_count(0)
+    expect(bar.get_by_role("button", name="matching")).to_have_count(0)
 
 
 def test_the_palette_waits_for_what_was_typed_before_enter(page: Page, served: Served) -> None:
@@ -229,7 +229,7 @@ def test_to_copy_a_call_out_of_a_form_does_not_send_it(page: Page, served: Serve
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     before = served.get("/runs", dag="etl")["items"]
     at(page, served, "/dags/etl")
-    page.get_by_role("button", name="Start a run").click()
+    page.get_by_role("button", name="Start run").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("day").fill("7")
     dialog.get_by_role("button", name="Copy as").click()
@@ -245,9 +245,9 @@ def test_to_copy_a_call_out_of_a_form_does_not_send_it(page: Page, served: Serve
 def test_no_button_in_a_form_sends_it_but_the_one_that_says_so(page: Page, served: Served) -> None:
     limit = served.get("/limits")["items"][0]["name"]
     for place, opener in {
-        "/dags/etl": "Start a run",
+        "/dags/etl": "Start run",
         "/queues?tab=gates": "New gate",
-        "/queues?tab=tenants": "Set a weight",
+        "/queues?tab=tenants": "Set weight",
         f"/queues?tab=limits&limit={quote(limit)}": None,
         "/schedules": "New schedule",
         "/hooks": "New hook",
@@ -267,7 +267,7 @@ def test_no_button_in_a_form_sends_it_but_the_one_that_says_so(page: Page, serve
 def test_a_fault_in_one_page_is_told_and_leaves_the_others(page: Page, served: Served) -> None:
     page.route("**/api/v1/workers", lambda route: route.fulfill(json={"items": [{"id": "from another version"}]}))
     at(page, served, "/workers")
-    expect(page.get_by_role("alert")).to_contain_text("This page has a fault")
+    expect(page.get_by_role("alert")).to_contain_text("This page has an error")
     page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link", name="Jobs").click()
     expect(page.get_by_role("table", name="Jobs")).to_be_visible()
     assert page.watched.wrong  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ def test_a_worker_shows_the_job_that_it_runs_and_how_far_it_is(page: Page, serve
     (job,) = served.get("/jobs", task="import_file", state="running")["items"]
     show(page, served.address, "/workers")
     page.locator(f'tbody tr[data-id="{job["worker"]}"]').get_by_role("link").first.click()
-    row = page.get_by_role("table", name="Jobs that it runs").locator(f'tbody tr[data-id="{job["id"]}"]')
+    row = page.get_by_role("table", name="Running jobs").locator(f'tbody tr[data-id="{job["id"]}"]')
     expect(row).to_contain_text("import_file")
     shown = row.get_by_role("progressbar")
     before = int(shown.get_attribute("aria-valuenow") or "0")
@@ -49,23 +49,23 @@ def test_a_worker_is_asked_to_claim_nothing_to_go_on_and_to_stop(page: Page, ser
     show(page, served.address, f"/workers/{ghost}")
     state = page.locator("h1 .state")
     expect(state).to_have_text("working")
-    page.get_by_role("button", name="Claim nothing more").click()
+    page.get_by_role("button", name="Stop claiming").click()
     expect(state).to_have_text("quiet", timeout=SOON_MS)
     assert served.app.store.operations.asked_of(ghost) == "quiet"
-    page.get_by_role("button", name="Claim again").click()
+    page.get_by_role("button", name="Resume claiming").click()
     expect(state).to_have_text("working", timeout=SOON_MS)
     page.get_by_role("button", name="Stop…").click()
-    page.get_by_role("button", name="Stop it").click()
+    page.get_by_role("button", name="Stop worker").click()
     expect(state).to_have_text("stopping", timeout=SOON_MS)
     assert served.app.store.operations.asked_of(ghost) == "stop"
 
 
 def test_a_worker_tells_what_it_is_and_what_it_has(page: Page, served: Served, ghost: WorkerId) -> None:
     show(page, served.address, f"/workers/{ghost}")
-    about = page.get_by_role("region", name="About it")
+    about = page.get_by_role("region", name="Details")
     for said in ("gpu", "8.0 GB", "nowhere", "0.0.1", str(ghost)):
         expect(about).to_contain_text(said)
-    expect(page.get_by_role("region", name="Tasks that it knows")).to_contain_text("nothing")
+    expect(page.get_by_role("region", name="Tasks")).to_contain_text("nothing")
     show(page, served.address, "/workers")
     expect(page.locator(".notice")).to_contain_text("2 versions")
 

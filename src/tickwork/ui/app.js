@@ -4,6 +4,7 @@ import { effect, html, render, useEffect, useState } from "./vendor/core.js";
 import { failedUnseen, listen, state, stop } from "./lib/live.js";
 import { match, place } from "./lib/router.js";
 import { begin, recheck, session } from "./lib/session.js";
+import { TEXTS } from "./texts/common.js";
 import { Frame } from "./parts/frame.js";
 import { Loading, Trouble } from "./parts/notices.js";
 import { ROUTES } from "./routes.js";
@@ -11,7 +12,7 @@ import { ROUTES } from "./routes.js";
 /** Files of a page that do not come: the server has others by now, or is away. */
 const UNLOADED = {
   status: -1,
-  message: "Its files are not at the server any more, which may have been updated, or the server does not answer.",
+  message: TEXTS.pageFilesGone,
 };
 
 const AGAIN_MS = 3000;
@@ -40,7 +41,7 @@ function Shown() {
     );
     return () => void (isLeft = true);
   }, [at?.route]);
-  if (!at) return html`<${Trouble} problem=${{ status: 404, message: `There is no page ${place.value.path}.` }} />`;
+  if (!at) return html`<${Trouble} problem=${{ status: 404, message: TEXTS.noSuchPage(place.value.path) }} />`;
   if (loaded.route !== at.route) return html`<${Loading} />`;
   if (loaded.problem) return html`<${Trouble} problem=${loaded.problem} onRetry=${() => location.reload()} />`;
   return html`<${Guarded} key=${place.value.path}><${loaded.page} params=${at.params} /></${Guarded}>`;

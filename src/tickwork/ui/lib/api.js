@@ -2,6 +2,7 @@
 // Addresses are relative to this file, so that the UI works under any prefix.
 
 import { parse, stringify } from "./json.js";
+import { TEXTS } from "../texts/common.js";
 
 const ROOT = new URL("../../../api/v1/", import.meta.url);
 
@@ -9,7 +10,7 @@ const ROOT = new URL("../../../api/v1/", import.meta.url);
 export class Problem extends Error {
   /** @param {number} status @param {{code?: string, detail?: string, errors?: any[], title?: string}} body */
   constructor(status, body) {
-    super(body.detail || body.title || `The server answered with ${status}.`);
+    super(body.detail || body.title || TEXTS.serverStatus(status));
     this.status = status;
     this.code = body.code || "unknown";
     this.errors = body.errors || [];
@@ -18,7 +19,7 @@ export class Problem extends Error {
 
 const UNREACHABLE = {
   code: "unreachable",
-  detail: "The server does not answer. What you see may be old; it is tried again.",
+  detail: TEXTS.serverUnreachable,
 };
 
 let whenStranger = () => {};

@@ -168,7 +168,8 @@ const KEPT = 12;
 /** The same, kept for the next time by the structure of the graph: states change often, structures do not.
  * @param {GraphData} data @param {Set<string>} closed */
 export function drawn(data, closed) {
-  const key = `${data.structure || JSON.stringify([data.nodes.map((one) => [one.name, one.group]), data.edges])} ${[...closed].sort().join(" ")}`;
+  const structure = data.structure || JSON.stringify([data.nodes.map((one) => [one.name, one.group]), data.edges]);
+  const key = `${structure} ${[...closed].sort().join(" ")}`;
   if (!kept.has(key)) {
     if (kept.size >= KEPT) kept.delete(kept.keys().next().value);
     kept.set(key, draw(data, closed));

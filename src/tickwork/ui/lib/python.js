@@ -4,9 +4,10 @@ import { stringify } from "./json.js";
 
 const NAME = /^[A-Za-z_]\w*$/;
 const KEYWORDS = new Set(
-  "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield".split(
-    " ",
-  ),
+  (
+    "False None True and as assert async await break class continue def del elif else except finally for from " +
+    "global if import in is lambda nonlocal not or pass raise return try while with yield"
+  ).split(" "),
 );
 
 /** A value of JSON. @param {any} value @returns {string} */

@@ -1,6 +1,8 @@
 // The language of the box above the jobs: `state:failed queue:mail age:>1h "timeout"`. Text in, a filter of the API
 // out.
 
+import { TEXTS } from "../texts/common.js";
+
 /** @typedef {{at: number, end: number, field: string | null, value: string}} Word */
 /** @typedef {{at: number, end: number, text: string, fix?: string}} Trouble */
 /** @typedef {{text: string, words: Word[], filter: Record<string, any>, troubles: Trouble[]}} Query */
@@ -19,22 +21,22 @@ export const STATES = [
 
 /** What can be said before a colon: by which parameter of the API it goes, and what it means. */
 export const FIELDS = {
-  state: { parameter: "state", says: "where they stand", values: [...STATES, "queued"] },
-  queue: { parameter: "queue", says: "where they wait" },
-  task: { parameter: "task", says: "whose jobs they are; send_* is all that begin so" },
-  error: { parameter: "error", says: "words in the last error" },
-  age: { parameter: null, says: "how long ago they were made", values: ["<1h", "<24h", "<7d", ">1h", ">1d"] },
-  label: { parameter: "label", says: "one of their labels" },
-  key: { parameter: "key", says: "the key that they hold" },
-  collection: { parameter: "collection", says: "what they belong to" },
-  tenant: { parameter: "tenant", says: "for whom they are" },
-  worker: { parameter: "worker", says: "who has or had them" },
-  run: { parameter: "run_id", says: "the run that they are steps of" },
-  parent: { parameter: "parent_id", says: "the job that made them" },
-  creator: { parameter: "creator", says: "who created them: user:ada, key:deploy, schedule:nightly" },
-  is: { parameter: null, says: "dead: failed, and not dealt with", values: ["dead"] },
-  after: { parameter: "created_after", says: "made after an instant" },
-  before: { parameter: "created_before", says: "made before an instant" },
+  state: { parameter: "state", says: TEXTS.fieldState, values: [...STATES, "queued"] },
+  queue: { parameter: "queue", says: TEXTS.fieldQueue },
+  task: { parameter: "task", says: TEXTS.fieldTask },
+  error: { parameter: "error", says: TEXTS.fieldError },
+  age: { parameter: null, says: TEXTS.fieldAge, values: ["<1h", "<24h", "<7d", ">1h", ">1d"] },
+  label: { parameter: "label", says: TEXTS.fieldLabel },
+  key: { parameter: "key", says: TEXTS.fieldKey },
+  collection: { parameter: "collection", says: TEXTS.fieldCollection },
+  tenant: { parameter: "tenant", says: TEXTS.fieldTenant },
+  worker: { parameter: "worker", says: TEXTS.fieldWorker },
+  run: { parameter: "run_id", says: TEXTS.fieldRun },
+  parent: { parameter: "parent_id", says: TEXTS.fieldParent },
+  creator: { parameter: "creator", says: TEXTS.fieldCreator },
+  is: { parameter: null, says: TEXTS.fieldIs, values: ["dead"] },
+  after: { parameter: "created_after", says: TEXTS.fieldAfter },
+  before: { parameter: "created_before", says: TEXTS.fieldBefore },
 };
 
 const MEANT = {
@@ -88,14 +90,14 @@ export function parse(text, now) {
 /** Put what a word says into a filter; tell what is wrong with it. @returns {string | null} */
 function take({ field, value }, filter, now) {
   const known = FIELDS[field];
-  if (!known) return `There is no ${field}: here.`;
-  if (!value) return `${field}: is not said: ${known.says}.`;
+  if (!known) return TEXTS.unknownField(field);
+  if (!value) return TEXTS.emptyField(field, known.says);
   if (field === "age") return takeAge(value, filter, now);
   if (field === "is") {
-    return value === "dead" ? put(filter, "dead", true, field) : `is:${value} is not known; there is is:dead.`;
+    return value === "dead" ? put(filter, "dead", true, field) : TEXTS.unknownIs(value);
   }
   if (field === "state" && !known.values.includes(value)) {
-    return `There is no state ${value}. There are ${known.values.join(", ")}.`;
+    return TEXTS.unknownState(value, known.values.join(", "));
   }
   if (field === "after" || field === "before") return takeInstant(field, value, filter);
   return put(filter, known.parameter, value, field);
@@ -113,7 +115,7 @@ function fixOf({ field, value }) {
 }
 
 function put(filter, parameter, value, field) {
-  if (filter[parameter] !== undefined) return `${field}: is said twice. The first one counts.`;
+  if (filter[parameter] !== undefined) return TEXTS.repeatedField(field);
   filter[parameter] = value;
   return null;
 }
@@ -121,7 +123,7 @@ function put(filter, parameter, value, field) {
 function takeAge(value, filter, now) {
   const said = /^([<>]?)=?(\d+(?:\.\d+)?)([smhdw])$/.exec(value);
   if (!said) {
-    return `age:${value} is no age. Write age:<24h for the last day, or age:>1h for what is older than an hour.`;
+    return TEXTS.badAge(value);
   }
   const at = new Date(now - Number(said[2]) * SECONDS[said[3]] * 1000).toISOString();
   return put(filter, said[1] === ">" ? "created_before" : "created_after", at, `age:${said[1]}`);
@@ -129,7 +131,7 @@ function takeAge(value, filter, now) {
 
 function takeInstant(field, value, filter) {
   const at = Date.parse(value);
-  if (Number.isNaN(at)) return `${field}:${value} is no instant. Write ${field}:2026-11-01T12:00:00Z.`;
+  if (Number.isNaN(at)) return TEXTS.badTime(field, value, field);
   return put(filter, FIELDS[field].parameter, new Date(at).toISOString(), field);
 }
 

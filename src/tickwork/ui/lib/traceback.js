@@ -6,8 +6,9 @@
 const BEGINS = "Traceback (most recent call last):";
 const FRAME = /^ {2}File "(.+)", line (\d+)(?:, in (.+))?$/;
 const BETWEEN = {
-  "During handling of the above exception, another exception occurred:": "was raised while this was handled",
-  "The above exception was the direct cause of the following exception:": "was raised because of this",
+  "During handling of the above exception, another exception occurred:":
+    "during its handling, another exception occurred",
+  "The above exception was the direct cause of the following exception:": "direct cause of",
 };
 const LIBRARY =
   /[\\/](?:site|dist)-packages[\\/]|[\\/]lib(?:64)?[\\/]python3|^<frozen |[\\/]tickwork[\\/](?:worker|core|testing)/;

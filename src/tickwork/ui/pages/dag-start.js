@@ -5,6 +5,7 @@ import { stringify } from "../lib/json.js";
 import { pythonCall } from "../lib/python.js";
 import { part, post } from "../lib/api.js";
 import { go } from "../lib/router.js";
+import { TEXTS } from "../texts/dags.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
 import { FormDialog } from "../parts/dialog.js";
 import { firstParams, ParamsForm, paramsOf, parsed } from "../parts/params.js";
@@ -24,10 +25,10 @@ function forms(name, params) {
 export function StartDialog({ dag, onClose }) {
   const [texts, setTexts] = useState(() => firstParams(dag.params));
   const [raw, setRaw] = useState(/** @type {string | null} */ (null));
-  const params = () => (raw === null ? paramsOf(dag.params, texts) : parsed(raw, "The text"));
+  const params = () => (raw === null ? paramsOf(dag.params, texts) : parsed(raw, "Parameters"));
   const submit = async () => {
     const run = await post(`/dags/${part(dag.name)}/runs`, { params: params() });
-    say(`A run of ${dag.name} was started.`);
+    say(TEXTS.runStarted(dag.name));
     go(`/runs/${part(run.id)}`);
   };
   let copies = null;
@@ -37,7 +38,7 @@ export function StartDialog({ dag, onClose }) {
     // What cannot be read yet cannot be copied yet.
   }
   return html`
-    <${FormDialog} title="Start a run of ${dag.name}" does="Start it" onClose=${onClose} onSubmit=${submit}>
+    <${FormDialog} title="Start a run of ${dag.name}" does="Start" onClose=${onClose} onSubmit=${submit}>
       <${ParamsForm} schema=${dag.params} texts=${texts} raw=${raw} onTexts=${setTexts} onRaw=${setRaw} />
       ${copies && html`<div class="row"><${CopyAs} forms=${copies} /></div>`}
     </${FormDialog}>

@@ -7,6 +7,7 @@ import { useList, useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
 import { onTopics } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
+import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
@@ -34,7 +35,7 @@ export function Versions({ dag }) {
                 <button
                   class="bare"
                   onClick=${() => setQuery({ new: one.version === newest ? undefined : one.version, old: undefined })}
-                  title="What changed with it"
+                  title="Changes"
                 >
                   <b class="num"><span class="hidden-label">Version </span>${one.version}</b>
                   <span>${many(one.steps, "step")}</span>
@@ -50,9 +51,7 @@ export function Versions({ dag }) {
         ? html`<${Diff} dag=${dag} versions=${list.items} from=${from} to=${to} />`
         : html`
             <${Panel} title="Version 1">
-              <${Empty} icon="git-branch" title="This is the first version">
-                There is nothing before it to compare it with.
-              </${Empty}>
+              <${Empty} icon="git-branch" title=${TEXTS.firstVersion}>${TEXTS.noEarlierVersion}</${Empty}>
             </${Panel}>
           `}
     </div>
@@ -78,11 +77,11 @@ function Diff({ dag, versions, from, to }) {
           { push: true },
         )}
     >
-      <${Icon} name="workflow" />Its graph
+      <${Icon} name="workflow" />Graph
     </button>
   `;
   return html`
-    <${Panel} title="What changed with version ${to}" actions=${html`<span class="row">${choose}${open}</span>`}>
+    <${Panel} title="Changes in version ${to}" actions=${html`<span class="row">${choose}${open}</span>`}>
       ${problem
         ? html`<${Trouble} problem=${problem} />`
         : !data
@@ -95,7 +94,7 @@ function Diff({ dag, versions, from, to }) {
 const SIGNS = { added: ["plus", "good"], removed: ["minus", "bad"], changed: ["pencil", "warn"] };
 
 function Changes({ changes }) {
-  if (!changes.length) return html`<${Empty} icon="check" title="Nothing that a step runs with differs" />`;
+  if (!changes.length) return html`<${Empty} icon="check" title=${TEXTS.stepsUnchanged} />`;
   const steps = new Map();
   for (const one of changes) steps.has(one.step) ? steps.get(one.step).push(one) : steps.set(one.step, [one]);
   return html`
@@ -106,7 +105,7 @@ function Changes({ changes }) {
           <li key=${step} data-tone=${tone}>
             <div class="row tight">
               <${Icon} name=${icon} />
-              <b>${step ?? "The dag itself"}</b>
+              <b>${step ?? "Dag"}</b>
               <span class="dim">${all[0].what}</span>
             </div>
             ${all

@@ -14,6 +14,7 @@ import { ask } from "../parts/dialog.js";
 import { Graph } from "../parts/graph.js";
 import { GridTable } from "../parts/grid.js";
 import { useGrid } from "../lib/grid.js";
+import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
@@ -71,7 +72,7 @@ function Lead({ dag }) {
         : html`
             ${" "}
             of ${dag.newest},${" "}
-            <button class="link" onClick=${() => setQuery({ version: undefined })}>show the newest</button>
+            <button class="link" onClick=${() => setQuery({ version: undefined })}>show latest</button>
           `}
     </span>
     <span>${many(dag.nodes.length, "step")}</span>
@@ -83,17 +84,14 @@ function Lead({ dag }) {
 function Actions({ dag, onStart }) {
   const name = quoted(dag.name);
   const drop = async () => {
-    const text =
-      "It is started no more, by schedules or by name. Its runs stay, and go on. Who stores it again finds its versions.";
-    if (
-      !(await ask({ title: `Delete the dag ${dag.name}?`, text, does: "Delete it", isBad: true, confirm: dag.name }))
-    ) {
+    const text = TEXTS.deleteDagText;
+    if (!(await ask({ title: TEXTS.deleteDagTitle(dag.name), text, does: "Delete", isBad: true, confirm: dag.name }))) {
       return;
     }
-    await attempt(() => remove(`/dags/${part(dag.name)}`).then(() => go("/dags")), `${dag.name} is started no more.`);
+    await attempt(() => remove(`/dags/${part(dag.name)}`).then(() => go("/dags")), TEXTS.dagDeleted(dag.name));
   };
   return html`
-    ${may("enqueue") && html`<button class="main" onClick=${onStart}><${Icon} name="play" />Start a run</button>`}
+    ${may("enqueue") && html`<button class="main" onClick=${onStart}><${Icon} name="play" />Start run</button>`}
     <${CopyAs}
       forms=${{
         curl: curl("GET", `/dags/${part(dag.name)}`),
@@ -108,7 +106,7 @@ function Actions({ dag, onStart }) {
         title="More"
         class="icon-only"
         align="right"
-        items=${[{ label: "Delete this dag", icon: "trash-2", isBad: true, run: drop }]}
+        items=${[{ label: "Delete", icon: "trash-2", isBad: true, run: drop }]}
       />
     `}
   `;
@@ -123,7 +121,7 @@ function Drawn({ dag }) {
   if (!dag.nodes.length) {
     return html`
       <${Panel} label="Graph">
-        <${Empty} icon="workflow" title="This dag has no steps">Its function calls no task.</${Empty}>
+        <${Empty} icon="workflow" title=${TEXTS.noSteps}>${TEXTS.noStepsText}</${Empty}>
       </${Panel}>
     `;
   }
@@ -143,7 +141,7 @@ function Drawn({ dag }) {
         <${SidePanel} title=${chosen} onClose=${() => setQuery({ step: undefined })}>
           ${node
             ? html`<${NodeView} dag=${dag} node=${node} />`
-            : html`<p class="dim">This version has no such step.</p>`}
+            : html`<p class="dim">${TEXTS.noSuchStepInVersion}</p>`}
         </${SidePanel}>
       `}
     </div>
@@ -162,16 +160,9 @@ function NodeView({ dag, node }) {
       <${Facts}
         items=${[
           ["Task", node.task && html`<code>${node.task}</code>`],
-          [
-            "Kind",
-            node.mapped
-              ? "mapped: a job for each element"
-              : node.kind === "approval"
-                ? "approval: a person ends it"
-                : "one job",
-          ],
+          ["Kind", node.mapped ? TEXTS.kindMapped : node.kind === "approval" ? TEXTS.kindApproval : "one job"],
           ["Runs if", (node.run_if || "all_succeeded").replaceAll("_", " ")],
-          ["May fail", node.may_fail && "yes: its failure does not fail the run"],
+          ["May fail", node.may_fail && TEXTS.mayFail],
           ["When", node.when?.length > 0 ? html`<code>${node.when.join(" and ")}</code>` : null],
           ["Group", node.group || null],
         ]}
@@ -200,15 +191,10 @@ function GridTab({ dag, onStart }) {
 function NoRuns({ dag, onStart }) {
   return html`
     <${Panel} label="Runs">
-      <${Empty}
-        icon="workflow"
-        title="No run of ${dag.name} yet"
-        code=${`tickwork run ${quoted(dag.name)} --watch`}
-        language="bash"
-      >
+      <${Empty} icon="workflow" title="No runs yet" code=${`tickwork run ${quoted(dag.name)} --watch`} language="bash">
         ${may("enqueue") && onStart
-          ? html`<button class="main" onClick=${onStart}><${Icon} name="play" />Start the first</button>`
-          : "They show here once it is started."}
+          ? html`<button class="main" onClick=${onStart}><${Icon} name="play" />Start run</button>`
+          : TEXTS.runsAppearHere}
       </${Empty}>
     </${Panel}>
   `;
@@ -246,7 +232,7 @@ const columns = [
   },
   {
     id: "made",
-    title: "Made",
+    title: "Created",
     align: /** @type {const} */ ("right"),
     cell: (run) => html`<${When} at=${run.created_at} />`,
   },
@@ -259,7 +245,7 @@ function Runs({ dag }) {
     live: (changes) => Boolean(changes.runs?.length || changes.is_partial),
   });
   const filter = html`
-    <div class="choice" role="group" aria-label="Which runs">
+    <div class="choice" role="group" aria-label="Filter by state">
       ${STATES.map(
         (one) => html`
           <button key=${one} aria-pressed=${state === one} onClick=${() => setQuery({ state: one })}>
@@ -294,7 +280,7 @@ function Runs({ dag }) {
                           hrefOf=${(run) => href(`/runs/${part(run.id)}`)}
                         />
                       `
-                    : html`<${Empty} icon="search" title="No run is ${state}" />`}
+                    : html`<${Empty} icon="search" title="No runs in state ${state}" />`}
                   <${More} list=${list} />
                 </${Panel}>
               `}
@@ -308,9 +294,7 @@ function Source({ dag }) {
   if (!data) return html`<${Loading} />`;
   return html`
     <div class="stack">
-      <p class="dim">
-        What the store has of version ${data.version}, written as a file would say it, with all defaults.
-      </p>
+      <p class="dim">Version ${data.version}, as a definition file with all defaults.</p>
       <${Code} text=${data.text} language="yaml" />
     </div>
   `;

@@ -8,6 +8,7 @@ import { onAny, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { duration, moment } from "../lib/time.js";
+import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Page, Panel } from "../parts/page.js";
@@ -89,19 +90,19 @@ const columns = [
     from: /** @type {const} */ ("phone"),
     cell: (dag) =>
       dag.success_rate === null
-        ? html`<span class="dim" title="None of its runs has ended yet">–</span>`
+        ? html`<span class="dim" title="No run has ended yet">–</span>`
         : html`<span class=${dag.success_rate < 0.5 ? "bad-text" : ""}>${percent(dag.success_rate)}</span>`,
   },
   {
     id: "average",
-    title: "Takes",
+    title: "Avg duration",
     align: /** @type {const} */ ("right"),
     from: /** @type {const} */ ("phone"),
     cell: (dag) => (dag.average_s === null ? "" : duration(dag.average_s)),
   },
   {
     id: "last",
-    title: "Last start",
+    title: "Last run",
     align: /** @type {const} */ ("right"),
     from: /** @type {const} */ ("tablet"),
     cell: (dag) => html`<${When} at=${dag.recent[0]?.created_at} none="never" />`,
@@ -134,7 +135,7 @@ function Next({ dag }) {
     return html`<a href=${href(`/schedules/${part(dag.schedules[0])}`)}><${When} at=${dag.next_due_at} /></a>`;
   }
   if (dag.schedules.length) return html`<a class="dim" href=${href(`/schedules/${part(dag.schedules[0])}`)}>paused</a>`;
-  return html`<span class="dim" title="No schedule starts it">–</span>`;
+  return html`<span class="dim" title="Not scheduled">–</span>`;
 }
 
 export default function Dags() {
@@ -150,7 +151,7 @@ export default function Dags() {
     title: html`<span class="hidden-label">Actions</span>`,
     align: /** @type {const} */ ("right"),
     cell: (dag) => html`
-      <button onClick=${() => setStarting(dag)} aria-label="Start a run of ${dag.name}">
+      <button onClick=${() => setStarting(dag)} aria-label="Start run of ${dag.name}">
         <${Icon} name="play" />
         <span data-from="phone">Start</span>
       </button>
@@ -180,11 +181,7 @@ export default function Dags() {
               />
               <${More} list=${list} />
             `
-          : html`
-              <${Empty} icon="workflow" title="No dag yet" code=${CODE}>
-                A worker stores the dags of its code when it starts.
-              </${Empty}>
-            `}
+          : html`<${Empty} icon="workflow" title="No dags yet" code=${CODE}>${TEXTS.noDagsText}</${Empty}>`}
       </${Panel}>
       ${starting && html`<${StartDialog} dag=${starting} onClose=${() => setStarting(null)} />`}
     </${Page}>

@@ -46,12 +46,12 @@ export function Group({ group, onClose, act }) {
       class="button"
       download="dead-letters.jsonl"
       href=${address("/dead/export", filterOf(group)).href}
-      title="As lines of JSON, up to 10,000"
+      title="JSON lines, up to 10,000"
     >
       <${Icon} name="download" />Export
     </a>
     <a class="button" href=${href("/jobs", { q: queryOf(group) })}>
-      <${Icon} name="list" />See ${group.count === 1 ? "it" : `all ${count(group.count)}`}
+      <${Icon} name="list" />View ${group.count === 1 ? "it" : `all ${count(group.count)}`}
     </a>
     ${may("operate") && html`
       <button onClick=${() => act("discard")}><${Icon} name="trash-2" />Discard…</button>
@@ -69,9 +69,9 @@ export function Group({ group, onClose, act }) {
         ]}
       />
       <div class="row spread">
-        <h3>The newest of them</h3>
+        <h3>Latest</h3>
         <div class="row">
-          <a class="link" href=${href(`/jobs/${part(group.newest_id)}`)}>Open it, run it with edited arguments</a>
+          <a class="link" href=${href(`/jobs/${part(group.newest_id)}`)}>Open job to rerun it with edited arguments</a>
           <${CopyAs}
             forms=${{
               curl: curl("POST", "/dead/redrive", { filter: filterOf(group) }),
@@ -85,9 +85,9 @@ export function Group({ group, onClose, act }) {
         : !job
           ? html`<${Loading} />`
           : html`
-              <${Traceback} text=${job.error || "It failed without a word."} />
-              <h3>Its arguments</h3>
-              <${Tree} value=${job.args} label="the arguments" />
+              <${Traceback} text=${job.error || "No error message"} />
+              <h3>Arguments</h3>
+              <${Tree} value=${job.args} label="arguments" />
             `}
     </${Dialog}>
   `;

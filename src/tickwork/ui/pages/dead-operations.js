@@ -8,6 +8,7 @@ import { onTopics } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/dead.js";
 import { curl } from "../parts/copy.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
@@ -47,9 +48,8 @@ export function Operations() {
   if (!list.items.length) {
     return html`
       <${Panel} label="Operations">
-        <${Empty} icon="history" title="No operation yet" code=${CODE} language="bash">
-          One change to many jobs is an operation: it is carried out page by page by the servers and workers, and stands
-          here for 30 days after its end.
+        <${Empty} icon="history" title="No operations yet" code=${CODE} language="bash">
+          ${TEXTS.operationsText}
         </${Empty}>
       </${Panel}>
     `;
@@ -66,10 +66,7 @@ export function Operations() {
 /** @param {() => void} renew @returns {import("../parts/table.js").Column[]} */
 function columnsOf(renew) {
   const cancel = (row) =>
-    attempt(
-      () => post(`/operations/${part(row.id)}/cancel`).then(renew),
-      "It ends after what it is at. What was changed stays.",
-    );
+    attempt(() => post(`/operations/${part(row.id)}/cancel`).then(renew), TEXTS.operationStopping);
   return [
     {
       id: "state",
@@ -80,7 +77,7 @@ function columnsOf(renew) {
     },
     {
       id: "what",
-      title: "What",
+      title: "Action",
       cell: (row) => html`
         <div class="operation-what">
           <b>${row.action}</b>${" "}
@@ -92,7 +89,7 @@ function columnsOf(renew) {
     { id: "changed", title: "Changed", align: "right", cell: (row) => html`<b class="num">${count(row.changed)}</b>` },
     {
       id: "looked",
-      title: "Looked at",
+      title: "Scanned",
       align: "right",
       from: "tablet",
       cell: (row) => html`<span class="num dim">${count(row.looked)}</span>`,
@@ -100,7 +97,7 @@ function columnsOf(renew) {
     { id: "by", title: "By", from: "phone", cell: (row) => row.by },
     {
       id: "when",
-      title: "Begun",
+      title: "Started",
       align: "right",
       from: "phone",
       cell: (row) => html`<${When} at=${row.created_at} />`,
@@ -116,13 +113,13 @@ function columnsOf(renew) {
       id: "do",
       title: html`<span class="hidden-label">Actions</span>`,
       align: "right",
-      cell: (row) => !row.ended_at && may("operate") && html`<button onClick=${() => cancel(row)}>Stop it</button>`,
+      cell: (row) => !row.ended_at && may("operate") && html`<button onClick=${() => cancel(row)}>Stop</button>`,
     },
   ];
 }
 
 function Which({ filter }) {
   const words = wordsOf(filter);
-  if (!words.length) return html`<span class="dim">jobs that were chosen one by one</span>`;
+  if (!words.length) return html`<span class="dim">selected jobs</span>`;
   return html`<a class="mono dim" href=${href("/jobs", { q: words.join(" ") })}>${words.join(" ")}</a>`;
 }

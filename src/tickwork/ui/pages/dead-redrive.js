@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { count, many, shortId } from "../lib/format.js";
 import { href } from "../lib/router.js";
+import { TEXTS } from "../texts/dead.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
 import { Loading, Notice } from "../parts/notices.js";
 import { say } from "../parts/toast.js";
@@ -67,7 +68,7 @@ export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("redrive", groups, isAll);
   const submit = ({ rate }) =>
     begin("/dead/redrive", groups, isAll, tried, rate ? { rate } : {}, onBegun).then(() =>
-      say(`${areOf(tried)} queued again${rate ? `, ${rate}` : ""}. It goes on if this page is closed.`),
+      say(TEXTS.redriveStarted(areOf(tried), rate ? `, ${rate}` : "")),
     );
   return html`
     <${FormDialog}
@@ -77,25 +78,19 @@ export function RedriveDialog({ groups, isAll, onClose, onBegun }) {
       onClose=${onClose}
       onSubmit=${submit}
     >
-      <p>
-        They are queued again with the arguments that they had, and tried as if for the first time. Is what was wrong
-        put right?
-      </p>
+      <p>${TEXTS.redriveText}</p>
       <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
       <div class="fields">
         <label class="field">
-          <span>At what rate?</span>
-          <input name="rate" placeholder="all at once" autocomplete="off" list="redrive-rates" />
-          <small>50/s, 100/15m: how many become due at a time</small>
+          <span>Rate</span>
+          <input name="rate" placeholder="no limit" autocomplete="off" list="redrive-rates" />
+          <small>${TEXTS.redriveRateHint}</small>
         </label>
       </div>
       <datalist id="redrive-rates">
         ${["1/s", "10/s", "50/s", "100/m"].map((one) => html`<option value=${one} />`)}
       </datalist>
-      <p class="dim small">
-        They go back into the queue that each had. To have them run in another one, put a gate in their way first that
-        diverts them: <a href=${href("/queues", { tab: "gates" })}>Gates</a>.
-      </p>
+      <p class="dim small">${TEXTS.redriveQueue} <a href=${href("/queues", { tab: "gates" })}>Gates</a>.</p>
     </${FormDialog}>
   `;
 }
@@ -105,9 +100,7 @@ export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
   const tried = useTry("discard", groups, isAll);
   const isTyped = tried.count > TYPED_FROM || tried.isPartial;
   const submit = () =>
-    begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() =>
-      say(`${areOf(tried)} discarded, and readable until retention ends.`),
-    );
+    begin("/dead/discard", groups, isAll, tried, {}, onBegun).then(() => say(TEXTS.discardStarted(areOf(tried))));
   return html`
     <${FormDialog}
       title=${tried.isReady ? `Discard ${sizeOf(tried)}` : "Discard"}
@@ -117,14 +110,11 @@ export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
       onClose=${onClose}
       onSubmit=${submit}
     >
-      <p>
-        They leave the list of dead letters, and no reminder names them. They stay failed, and readable, until retention
-        lets them go; until then each can still be retried by itself.
-      </p>
+      <p>${TEXTS.discardText}</p>
       <${Sample} tried=${tried} groups=${groups} isAll=${isAll} />
       ${isTyped && html`
         <label class="field">
-          <span>Type <code>discard</code> to go on</span>
+          <span>Type <code>discard</code> to confirm</span>
           <input name="typed" required pattern="discard" title="discard" autocomplete="off" />
         </label>
       `}
@@ -135,18 +125,18 @@ export function DiscardDialog({ groups, isAll, onClose, onBegun }) {
 function Sample({ tried, groups, isAll }) {
   if (tried.problem) return html`<${Refusal} problem=${tried.problem} />`;
   if (!tried.isReady) return html`<${Loading} />`;
-  if (!tried.count) return html`<p class="dim">None is left: they were redriven or discarded meanwhile.</p>`;
+  if (!tried.count) return html`<p class="dim">${TEXTS.deadGone}</p>`;
   const rest = tried.count - tried.sample.length;
   const others = isAll || tried.isPartial ? 0 : tried.count - groups.reduce((sum, one) => sum + one.count, 0);
   return html`
     ${others > 0 && html`
       <${Notice} tone="warn" icon="triangle-alert">
-        ${many(others, "of them stands", "of them stand")} in another group: a group is found by words of its error, and
-        these are in other errors, too.
+        ${many(others, "of these is", "of these are")} in other groups: this group is selected by words of its error
+        that also occur in those errors.
       </${Notice}>
     `}
     <div class="sample-box">
-      <ul class="dead-sample" aria-label="Some of them">
+      <ul class="dead-sample" aria-label="Preview">
         ${tried.sample.map(
           (job) => html`
             <li key=${job.id}>
@@ -160,7 +150,7 @@ function Sample({ tried, groups, isAll }) {
       </ul>
       ${(rest > 0 || tried.isPartial) && html`
         <p class="dim small">
-          and ${many(rest, "other")}${tried.isPartial ? " or more" : ""}. What fails from now on is left alone.
+          and ${many(rest, "other")}${tried.isPartial ? " or more" : ""}. Jobs that fail later are not included.
         </p>
       `}
     </div>

@@ -6,6 +6,7 @@ import { atLeast, count, many } from "../lib/format.js";
 import { onTopics } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/dead.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
 import { Operation } from "../parts/operation.js";
@@ -34,12 +35,7 @@ const idOf = (group) => Object.values(filterOf(group)).join(" ");
 export default function Dead() {
   const tab = chosenTab(TABS);
   return html`
-    <${Page}
-      title="Dead letters"
-      lead=${tab === "letters"
-        ? "Jobs that failed for good and were neither redriven nor discarded."
-        : "Bulk operations of all users. They continue when this page is closed."}
-    >
+    <${Page} title="Dead letters" lead=${tab === "letters" ? TEXTS.deadLead : TEXTS.operationsLead}>
       <${Tabs} tabs=${TABS} />
       ${tab === "letters" ? html`<${Letters} />` : html`<${Operations} />`}
     </${Page}>
@@ -77,10 +73,7 @@ function Letters() {
       ? html`<${List} ...${shown} />`
       : html`
           <${Panel} label="Dead letters">
-            <${Empty} icon="circle-check" title="Nothing is dead">
-              Each failed job was retried until it succeeded, redriven or discarded. Jobs come here when their retries
-              are used up.
-            </${Empty}>
+            <${Empty} icon="circle-check" title="No dead letters">${TEXTS.noDeadText}</${Empty}>
           </${Panel}>
         `}
     ${opened && html`
@@ -103,9 +96,10 @@ function Letters() {
 function List({ groups, by, selection, chosen, act, data }) {
   const some = chosen.length ? chosen : groups;
   const letters = some.reduce((sum, one) => sum + one.count, 0);
+  const grouped = many(groups.length, "group");
   const said = chosen.length
     ? `${many(chosen.length, "group")}, ${many(letters, "dead letter")}`
-    : `${atLeast(data.total, data.is_partial)} dead ${data.total === 1 ? "letter" : "letters"} in ${many(groups.length, "group")}`;
+    : `${data.is_partial ? `${atLeast(data.total, true)} dead letters` : many(data.total, "dead letter")}, ${grouped}`;
   const most = Math.max(...groups.map((one) => one.count));
   const mayDo = may("operate");
   /** @type {import("../parts/table.js").Column[]} */
@@ -117,7 +111,7 @@ function List({ groups, by, selection, chosen, act, data }) {
     },
     {
       id: "count",
-      title: "Dead",
+      title: "Jobs",
       align: "right",
       cell: (row) => html`
         <span class="dead-count">
@@ -139,8 +133,8 @@ function List({ groups, by, selection, chosen, act, data }) {
   ];
   const keys = mayDo
     ? [
-        { keys: "r", does: "redrive the group", run: (row) => act("redrive", [row]) },
-        { keys: "d", does: "discard the group", run: (row) => act("discard", [row]) },
+        { keys: "r", does: "redrive group", run: (row) => act("redrive", [row]) },
+        { keys: "d", does: "discard group", run: (row) => act("discard", [row]) },
       ]
     : [];
   return html`
@@ -173,16 +167,11 @@ function List({ groups, by, selection, chosen, act, data }) {
               <${Icon} name="trash-2" />Discard${chosen.length ? "" : " all"}…
             </button>
           `}
-          ${chosen.length > 0 && html`<button class="link" onClick=${selection.clear}>Choose none</button>`}
+          ${chosen.length > 0 && html`<button class="link" onClick=${selection.clear}>Clear selection</button>`}
         </div>
       </header>
       ${data.is_partial && html`
-        <div class="inner">
-          <${Notice} tone="warn" icon="info">
-            There are more: these are put together from the newest ${count(data.total)}. What is done to a group
-            concerns all of it.
-          </${Notice}>
-        </div>
+        <div class="inner"><${Notice} tone="warn" icon="info">${TEXTS.deadPartial(count(data.total))}</${Notice}></div>
       `}
       <${Table}
         label="Dead letters"
@@ -198,7 +187,7 @@ function List({ groups, by, selection, chosen, act, data }) {
 }
 
 function What({ group, by }) {
-  const title = by === "error" ? group.error || "failed without a word" : by === "task" ? group.task : group.queue;
+  const title = by === "error" ? group.error || "no error message" : by === "task" ? group.task : group.queue;
   const beside =
     by === "error" ? [group.task, group.queue] : by === "task" ? [group.queue, group.error] : [group.task, group.error];
   return html`

@@ -5,12 +5,13 @@ import { parse, stringify } from "../lib/json.js";
 import { call, part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { href } from "../lib/router.js";
+import { TEXTS } from "../texts/hooks.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Loading, Notice } from "../parts/notices.js";
 import { say } from "../parts/toast.js";
 import { secretName } from "./hook-sample.js";
 
-const STYLES = { github: "GitHub", stripe: "Stripe", generic: "a program of ours (X-Tickwork-Signature)" };
+const STYLES = { github: "GitHub", stripe: "Stripe", generic: "Generic (X-Tickwork-Signature)" };
 const ARGS = '{"id": "${body.id}"}';
 
 /**
@@ -44,7 +45,7 @@ function argsOf(text) {
   } catch {
     // It is said below what is wrong, for both.
   }
-  throw new Error(`The arguments must be a JSON object, such as ${ARGS}. Nothing was stored.`);
+  throw new Error(TEXTS.hookArgumentsBad(ARGS));
 }
 
 /** @param {{name?: string, onClose: () => void, onStored: (hook: any) => void}} props */
@@ -67,13 +68,13 @@ export function HookForm({ name, onClose, onStored }) {
     const headers = name ? { "If-Match": old.etag } : { "If-None-Match": "*" };
     const answer = await call("PUT", `/hooks/${part(name || values.name)}`, { body: specOf(values), headers });
     const stored = await answer.json();
-    say(`The hook ${stored.name} is stored.`);
+    say(TEXTS.hookSaved(stored.name));
     onStored(stored);
   };
   return html`
     <${FormDialog}
-      title=${name ? `The hook ${name}` : "New hook"}
-      does="Store it"
+      title=${name ? `Edit hook ${name}` : "New hook"}
+      does="Save"
       onClose=${onClose}
       onSubmit=${submit}
       wide
@@ -102,17 +103,17 @@ function Fields({ spec, isNew }) {
             pattern="[A-Za-z0-9][A-Za-z0-9_.\\-]*"
             placeholder="pushed"
           />
-          <small>The last part of its address.</small>
+          <small>Last part of the URL.</small>
         </label>
       `}
       <label class="field">
-        <span>Messages come from</span>
+        <span>Source</span>
         <select name="style">
           ${Object.entries(STYLES).map(
             ([id, title]) => html`<option key=${id} value=${id} selected=${id === spec.style}>${title}</option>`,
           )}
         </select>
-        <small>How they are signed.</small>
+        <small>How messages are signed.</small>
       </label>
       <label class="field">
         <span>Secret</span>
@@ -125,23 +126,23 @@ function Fields({ spec, isNew }) {
           onInput=${(event) => setSecret(event.target.value)}
           placeholder="GITHUB_HOOK"
         />
-        <small>Its name; the value stays sealed.</small>
+        <small>Name of a secret.</small>
       </label>
     </div>
     <${Options} id="hook-secrets" values=${secrets || []} />
     ${secret && secrets && !secrets.includes(secretName(secret)) && html`
       <${Notice} tone="warn" icon="triangle-alert">
-        There is no secret of this name in the store.${" "}
-        <a class="link" href=${href("/settings", { part: "secrets" })}>Set it</a>, or have it in the environment of the
-        server.
+        The store has no secret with this name.${" "}
+        <a class="link" href=${href("/settings", { part: "secrets" })}>Create it</a>, or set it in the environment of
+        the server.
       </${Notice}>
     `}
     <div class="fields">
       <label class="field">
-        <span>A message starts</span>
+        <span>Starts</span>
         <select name="kind" value=${kind} onChange=${(event) => setKind(event.target.value)}>
-          <option value="task">a job of a task</option>
-          <option value="dag">a run of a dag</option>
+          <option value="task">A job of a task</option>
+          <option value="dag">A run of a dag</option>
         </select>
       </label>
       <label class="field">
@@ -155,14 +156,14 @@ function Fields({ spec, isNew }) {
         />
       </label>
       <label class="field">
-        <span>Types that are taken</span>
+        <span>Event types</span>
         <input name="events" autocomplete="off" defaultValue=${(spec.events || []).join(", ")} placeholder="all" />
-        <small>With commas: push, release.</small>
+        <small>Separated by commas: push, release.</small>
       </label>
     </div>
     <${Options} id="hook-targets" values=${(kind === "dag" ? dags : tasks).map((one) => one.name)} />
     <label class="field">
-      <span>Arguments, as JSON</span>
+      <span>Arguments (JSON)</span>
       <textarea
         name="args"
         rows="4"
@@ -171,23 +172,23 @@ function Fields({ spec, isNew }) {
         defaultValue=${spec.args ? stringify(spec.args, 2) : ""}
       ></textarea>
       <small>
-        ${"${body.data.id}"} is a part of the message, ${"${event}"} its type, ${"${headers.NAME}"} a header.
+        ${"${body.data.id}"} is a field of the message, ${"${event}"} its event type, ${"${headers.NAME}"} a header.
       </small>
     </label>
     <div class="fields">
       <label class="field">
-        <span>A message is known by</span>
+        <span>Message id</span>
         <input name="key" autocomplete="off" defaultValue=${spec.key || ""} placeholder=${"${body.id}"} />
-        <small>By default Stripe's id, else the signature.</small>
+        <small>Default: the event id of Stripe, otherwise the signature.</small>
       </label>
       <label class="field">
-        <span>And not taken again for</span>
+        <span>Ignore repeats for</span>
         <input name="window" autocomplete="off" defaultValue=${spec.window || ""} placeholder="1d" />
-        <small>10m to 30d.</small>
+        <small>From 10m to 30d.</small>
       </label>
     </div>
     <label class="field">
-      <span>What it is for</span>
+      <span>Description</span>
       <input name="description" autocomplete="off" defaultValue=${spec.description || ""} />
     </label>
   `;

@@ -66,9 +66,12 @@ export function sampleOf(url, spec) {
     stripe: "Stripe-Signature: t=$at,v1=$signature",
     generic: "X-Tickwork-Signature: t=$at,v1=$signature",
   }[spec.style];
+  const event = isTimed ? "" : `-H ${quoted(`X-GitHub-Event: ${spec.events?.[0] || "push"}`)} `;
+  const signed = isTimed ? "$at.$body" : "$body";
   return [
     `body=${quoted(JSON.stringify(bodyOf(spec)))}${isTimed ? " at=$(date +%s)" : ""}`,
-    `signature=$(printf %s "${isTimed ? "$at." : ""}$body" | openssl dgst -sha256 -hmac "$SECRET" -hex | sed 's/.* //')`,
-    `curl -sS -H "${header}" ${isTimed ? "" : `-H ${quoted(`X-GitHub-Event: ${spec.events?.[0] || "push"}`)} `}-H 'Content-Type: application/json' \\\n  -d "$body" ${quoted(url)}`,
+    `signature=$(printf %s "${signed}" | openssl dgst -sha256 -hmac "$SECRET" -hex | sed 's/.* //')`,
+    `curl -sS -H "${header}" ${event}-H 'Content-Type: application/json' \\`,
+    `  -d "$body" ${quoted(url)}`,
   ].join("\n");
 }

@@ -7,6 +7,7 @@ import { bytes } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { go, href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/hooks.js";
 import { Code } from "../parts/code.js";
 import { CopyAs, CopyButton, curl } from "../parts/copy.js";
 import { ask } from "../parts/dialog.js";
@@ -23,9 +24,9 @@ import { commandOf, sampleOf } from "./hook-sample.js";
 import { Starts } from "./hooks.js";
 
 const SIGNS = {
-  github: "X-Hub-Signature-256, over the body",
-  stripe: "Stripe-Signature, over the time and the body",
-  generic: "X-Tickwork-Signature, over the time and the body",
+  github: "X-Hub-Signature-256, of the body",
+  stripe: "Stripe-Signature, of the time and the body",
+  generic: "X-Tickwork-Signature, of the time and the body",
 };
 
 /** @param {{params: {name: string}}} props */
@@ -38,10 +39,9 @@ export default function Hook({ params }) {
   const { name, spec } = data;
   const url = new URL(`../../hooks/${part(name)}`, address("")).href;
   const away = async () => {
-    const text =
-      "Messages of the other service are refused from now on, and what is recorded of earlier ones goes. Jobs that it has started go on.";
-    if (!(await ask({ title: `Delete the hook ${name}?`, text, does: "Delete it", isBad: true }))) return;
-    if ((await attempt(() => remove(path), `The hook ${name} is gone.`)) !== undefined) go("/hooks");
+    const text = TEXTS.deleteHookText;
+    if (!(await ask({ title: TEXTS.deleteHookTitle(name), text, does: "Delete", isBad: true }))) return;
+    if ((await attempt(() => remove(path), TEXTS.hookDeleted(name))) !== undefined) go("/hooks");
   };
   const actions = html`
     <${CopyAs} forms=${{ curl: curl("PUT", path, spec), cli: commandOf(name, spec) }} />
@@ -52,34 +52,29 @@ export default function Hook({ params }) {
   `;
   return html`
     <${Page} title=${name} trail=${[{ label: "Hooks", href: "#/hooks" }]} lead=${spec.description} actions=${actions}>
-      <${Panel} title="The address for the other service">
-        <div class="token"><code>${url}</code><${CopyButton} text=${url} label="Copy the address" /></div>
+      <${Panel} title="Webhook URL">
+        <div class="token"><code>${url}</code><${CopyButton} text=${url} label="Copy URL" /></div>
       </${Panel}>
       <div class="grid-2">
-        <${Panel} title="What it does">
+        <${Panel} title="Configuration">
           <${Facts}
             items=${[
               ["Starts", html`<${Starts} spec=${spec} />`],
-              ["Takes", spec.events?.length ? spec.events.join(", ") : "every message"],
+              ["Event types", spec.events?.length ? spec.events.join(", ") : "all"],
               ["Signed with", html`<code>${spec.secret}</code>`],
               ["Signature", SIGNS[spec.style]],
-              [
-                "A message is known by",
-                spec.key || (spec.style === "stripe" ? "the id of its event" : "its signature"),
-              ],
-              ["Not taken again for", spec.window || "a day"],
+              ["Message id", spec.key || (spec.style === "stripe" ? "event id" : "signature")],
+              ["Repeats ignored for", spec.window || "1 day"],
               ["Edited", html`<${When} at=${data.edited_at} />`],
             ]}
           />
           ${spec.args && html`
-            <div class="inner"><h3>Arguments</h3><${Tree} value=${spec.args} label="the arguments" /></div>
+            <div class="inner"><h3>Arguments</h3><${Tree} value=${spec.args} label="arguments" /></div>
           `}
         </${Panel}>
-        <${Panel} title="Try it">
+        <${Panel} title="Test it">
           <div class="inner stack">
-            <p class="dim">
-              A message as the other service would send it. <code>SECRET</code> is the value of the secret.
-            </p>
+            <p class="dim">${TEXTS.hookSample} <code>SECRET</code> is the value of the secret.</p>
             <${Code} text=${sampleOf(url, spec)} language="bash" />
           </div>
         </${Panel}>
@@ -91,7 +86,7 @@ export default function Hook({ params }) {
 }
 
 const columns = (isDag) => [
-  { id: "came", title: "Came in", cell: (one) => html`<${Moment} at=${one.received_at} />` },
+  { id: "came", title: "Received", cell: (one) => html`<${Moment} at=${one.received_at} />` },
   { id: "outcome", title: "Outcome", cell: (one) => html`<${State} state=${one.outcome} />` },
   {
     id: "event",
@@ -104,16 +99,14 @@ const columns = (isDag) => [
     title: "Started",
     cell: (one) =>
       one.job_id && html`
-        <a class="link" href=${href(`/${isDag ? "runs" : "jobs"}/${part(one.job_id)}`)}>
-          ${isDag ? "the run" : "the job"}
-        </a>
+        <a class="link" href=${href(`/${isDag ? "runs" : "jobs"}/${part(one.job_id)}`)}>${isDag ? "run" : "job"}</a>
       `,
   },
   {
     id: "why",
     title: "Why",
     cell: (one) => html`
-      <span class="wrap-anywhere">${one.reason || (one.outcome === "duplicate" ? "it was taken before" : "")}</span>
+      <span class="wrap-anywhere">${one.reason || (one.outcome === "duplicate" ? "repeated message" : "")}</span>
     `,
   },
   {
@@ -132,17 +125,12 @@ function Deliveries({ path, isDag }) {
   });
   if (problem && !data) return html`<${Trouble} problem=${problem} onRetry=${refresh} />`;
   return html`
-    <${Panel} title="What came in">
+    <${Panel} title="Deliveries">
       ${!data
         ? html`<${Loading} />`
         : data.items.length
           ? html`<${Table} label="Deliveries" columns=${columns(isDag)} rows=${data.items} />`
-          : html`
-              <p class="dim">
-                Nothing yet. Give the address and the secret to the other service, or try it as above. The last 50
-                messages are shown here, never what they said.
-              </p>
-            `}
+          : html`<p class="dim">${TEXTS.noDeliveries}</p>`}
     </${Panel}>
   `;
 }

@@ -7,6 +7,7 @@ import { onTopics } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { go, href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/hooks.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Page, Panel } from "../parts/page.js";
@@ -34,10 +35,10 @@ const columns = [
     `,
   },
   { id: "starts", title: "Starts", cell: (hook) => html`<${Starts} spec=${hook.spec} />` },
-  { id: "style", title: "Signed as", from: /** @type {const} */ ("phone"), cell: (hook) => html`${hook.spec.style}` },
+  { id: "style", title: "Signature", from: /** @type {const} */ ("phone"), cell: (hook) => html`${hook.spec.style}` },
   {
     id: "events",
-    title: "Takes",
+    title: "Event types",
     from: /** @type {const} */ ("phone"),
     cell: (hook) =>
       hook.spec.events?.length
@@ -46,7 +47,7 @@ const columns = [
               ${hook.spec.events.map((one) => html`<span class="tag" title=${one}>${one}</span>`)}
             </span>
           `
-        : html`<span class="dim">every message</span>`,
+        : html`<span class="dim">all</span>`,
   },
   {
     id: "secret",
@@ -72,11 +73,7 @@ export default function Hooks() {
       <button class="main" onClick=${() => setMaking(true)}><${Icon} name="plus" />New hook</button>
     `;
   return html`
-    <${Page}
-      title="Hooks"
-      lead="Addresses where other services leave signed messages; each message starts a job or a run."
-      actions=${add}
-    >
+    <${Page} title="Hooks" lead=${TEXTS.hooksLead} actions=${add}>
       <${Panel} label="Hooks">
         ${list.items.length
           ? html`
@@ -90,9 +87,7 @@ export default function Hooks() {
               ${list.hasMore && html`<${More} list=${list} />`}
             `
           : html`
-              <${Empty} icon="webhook" title="No hooks yet" code=${CODE} language="bash">
-                With a hook GitHub, Stripe or a program of yours starts work here.
-              </${Empty}>
+              <${Empty} icon="webhook" title="No hooks yet" code=${CODE} language="bash">${TEXTS.noHooksText}</${Empty}>
             `}
       </${Panel}>
       ${list.fresh > 0 && html`<button onClick=${list.showFresh}>${list.fresh} new</button>`}

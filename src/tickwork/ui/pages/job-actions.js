@@ -6,6 +6,7 @@ import { pythonCall } from "../lib/python.js";
 import { part, post } from "../lib/api.js";
 import { useKeys } from "../lib/keys.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/jobs.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
 import { ask, FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -27,28 +28,26 @@ export function JobActions({ job, onChanged }) {
     rerun: may("enqueue") && !job.is_run && !job.run_id,
   };
   const retry = () =>
-    attempt(() => post(`${path}/retry`).then(onChanged), isLater ? "It is due now." : "It is queued again.");
+    attempt(() => post(`${path}/retry`).then(onChanged), isLater ? TEXTS.jobDueNow : TEXTS.jobRetried);
   const cancel = async () => {
     const isRunning = job.state === "running";
-    const text = isRunning
-      ? "It is asked to stop, and ends as cancelled once it does."
-      : "It is not started. It can be retried later.";
-    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) {
+    const text = isRunning ? TEXTS.cancelRunningText : TEXTS.cancelQueuedText;
+    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel job", isBad: true })) {
       await attempt(
         () => post(`${path}/cancel`).then(onChanged),
-        isRunning ? "It is asked to stop." : "It is cancelled.",
+        isRunning ? TEXTS.cancelRequested : TEXTS.jobCancelled,
       );
     }
   };
   const reschedule = async (values) => {
     await post(`${path}/reschedule`, whenOf(values));
-    say("It is due at another time.");
+    say(TEXTS.jobRescheduled);
     onChanged();
   };
   useKeys([
-    ...(can.retry ? [{ keys: "r", does: "retry this job", run: retry }] : []),
-    ...(can.cancel ? [{ keys: "c", does: "cancel this job", run: cancel }] : []),
-    ...(can.rerun ? [{ keys: "e", does: "edit the arguments, and run it again", run: () => setOpened("rerun") }] : []),
+    ...(can.retry ? [{ keys: "r", does: "retry job", run: retry }] : []),
+    ...(can.cancel ? [{ keys: "c", does: "cancel job", run: cancel }] : []),
+    ...(can.rerun ? [{ keys: "e", does: "rerun with edited arguments", run: () => setOpened("rerun") }] : []),
   ]);
   return html`
     ${can.retry && html`
@@ -60,18 +59,18 @@ export function JobActions({ job, onChanged }) {
     ${can.reschedule && html`
       <button onClick=${() => setOpened("reschedule")}><${Icon} name="clock" />Reschedule</button>
     `}
-    ${can.rerun && html`<button onClick=${() => setOpened("rerun")}><${Icon} name="pencil" />Run edited</button>`}
+    ${can.rerun && html`<button onClick=${() => setOpened("rerun")}><${Icon} name="pencil" />Rerun edited</button>`}
     ${can.cancel && html`<button onClick=${cancel}><${Icon} name="ban" />Cancel</button>`}
     <${CopyAs} forms=${formsOf(job)} />
     ${opened === "rerun" && html`<${Rerun} job=${job} onClose=${() => setOpened(null)} />`}
     ${opened === "reschedule" && html`
       <${FormDialog}
         title="Reschedule ${job.task}"
-        does="Reschedule it"
+        does="Reschedule"
         onSubmit=${reschedule}
         onClose=${() => setOpened(null)}
       >
-        <p>It is due at another time; a deadline moves with it.</p>
+        <p>${TEXTS.rescheduleText}</p>
         <${WhenFields} />
       </${FormDialog}>
     `}

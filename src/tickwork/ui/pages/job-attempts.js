@@ -5,6 +5,7 @@ import { part } from "../lib/api.js";
 import { shortId } from "../lib/format.js";
 import { href, place, setQuery } from "../lib/router.js";
 import { readTraceback } from "../lib/traceback.js";
+import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
 import { Empty } from "../parts/notices.js";
 import { State } from "../parts/state.js";
@@ -22,8 +23,8 @@ function headline(error) {
 export function Attempts({ job, attempts, hasMore, onMore }) {
   if (!attempts.length) {
     return html`
-      <${Empty} icon="hourglass" title="Not tried yet">
-        ${job.ended_at ? "It ended before a worker began it." : "Each try shows here once a worker has begun it."}
+      <${Empty} icon="hourglass" title="No attempts yet">
+        ${job.ended_at ? TEXTS.neverStarted : TEXTS.attemptsAppearHere}
       </${Empty}>
     `;
   }
@@ -31,7 +32,7 @@ export function Attempts({ job, attempts, hasMore, onMore }) {
   const newest = attempts.at(-1).number;
   return html`
     <ol class="attempts">
-      ${hasMore && html`<li class="inner"><button class="link" onClick=${onMore}>Later attempts</button></li>`}
+      ${hasMore && html`<li class="inner"><button class="link" onClick=${onMore}>More attempts</button></li>`}
       ${[...attempts]
         .reverse()
         .map(
@@ -77,7 +78,7 @@ function Attempt({ one, isOpen, isAsked }) {
           : html`<span class="attempt-said">${said}</span>`}
         <span class="attempt-facts">
           ${one.worker && html`
-            <a class="mono" title="The worker ${one.worker}" href=${href(`/workers/${part(one.worker)}`)}>
+            <a class="mono" title="Worker ${one.worker}" href=${href(`/workers/${part(one.worker)}`)}>
               <${Icon} name="server" class="small" />
               ${shortId(one.worker)}
             </a>

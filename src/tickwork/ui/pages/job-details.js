@@ -8,6 +8,7 @@ import { onJob } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { exactClock, explained } from "../lib/time.js";
+import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Facts } from "../parts/page.js";
@@ -38,9 +39,9 @@ export function Details({ job }) {
           ["Queue", named("queue", job.queue)],
           ["Priority", PRIORITIES[job.priority] ? `${job.priority}, ${PRIORITIES[job.priority]}` : job.priority],
           ["Attempts", job.attempt],
-          ["Failures", `${count(job.failures)}; it is given up after ${many(job.options.retries + 1, "failure")}`],
-          ["Waits after a failure", job.options.retries > 0 && `${job.options.backoff}, and longer each time`],
-          ["Time for an attempt", job.options.timeout],
+          ["Failures", `${count(job.failures)} of ${many(job.options.retries + 1, "failure")}`],
+          ["Retry delay", job.options.retries > 0 && `${job.options.backoff}, increasing`],
+          ["Timeout", job.options.timeout],
           [
             "Needs",
             Object.entries(job.options.needs)
@@ -67,7 +68,7 @@ export function Details({ job }) {
               <a class="link mono" href=${href(`/jobs/${part(job.parent_id)}`)}>${job.parent_id}</a>
             `,
           ],
-          ["Child jobs", html`<a class="link" href=${href("/jobs", { q: word("parent", job.id) })}>look for them</a>`],
+          ["Child jobs", html`<a class="link" href=${href("/jobs", { q: word("parent", job.id) })}>View</a>`],
           [
             "Worker",
             job.worker && html`<a class="link mono" href=${href(`/workers/${part(job.worker)}`)}>${job.worker}</a>`,
@@ -76,9 +77,9 @@ export function Details({ job }) {
           ["Due", instant(job.run_at)],
           ["Started", instant(job.started_at)],
           ["Ended", instant(job.ended_at)],
-          ["Not started after", instant(job.expires_at)],
-          ["Asked to stop", job.is_cancel_requested && "yes"],
-          ["Discarded", job.is_discarded && "yes: it is no dead letter any more"],
+          ["Deadline", instant(job.expires_at)],
+          ["Cancel requested", job.is_cancel_requested && "yes"],
+          ["Discarded", job.is_discarded && "yes"],
         ].map(([name, value]) => [name, value === false ? null : value])}
       />
     </div>
@@ -87,7 +88,7 @@ export function Details({ job }) {
 
 /** @param {{job: any}} props */
 export function Payload({ job }) {
-  return html`<div class="inner"><${Tree} value=${job.args} label="the arguments" /></div>`;
+  return html`<div class="inner"><${Tree} value=${job.args} label="arguments" /></div>`;
 }
 
 /** @param {{job: any}} props */
@@ -95,39 +96,37 @@ export function Result({ job }) {
   if (job.state !== "succeeded") {
     return html`
       <${Empty} icon="circle-dot" title=${job.ended_at ? "No result" : "No result yet"}>
-        ${job.ended_at
-          ? `It ended as ${job.state}; only a job that succeeded has a result.`
-          : "It is there once the job has succeeded."}
+        ${job.ended_at ? TEXTS.noResultText(job.state) : TEXTS.resultLater}
       </${Empty}>
     `;
   }
   if (job.is_large) {
     return html`
-      <${Empty} icon="database" title="A large result">
-        It is kept outside of the store.${" "}
-        <a href=${address(`/jobs/${part(job.id)}/result`).href} download="${job.id}.json">Download it as JSON</a>
+      <${Empty} icon="database" title="Large result">
+        Stored outside of the database.${" "}
+        <a href=${address(`/jobs/${part(job.id)}/result`).href} download="${job.id}.json">Download JSON</a>
       </${Empty}>
     `;
   }
   if (job.result === null) {
-    return html`<${Empty} icon="circle-check" title="None">The task returned nothing.</${Empty}>`;
+    return html`<${Empty} icon="circle-check" title="No return value">${TEXTS.returnedNone}</${Empty}>`;
   }
-  return html`<div class="inner"><${Tree} value=${job.result} label="the result" /></div>`;
+  return html`<div class="inner"><${Tree} value=${job.result} label="result" /></div>`;
 }
 
 const SAID = {
   created: "Created",
   due: "Due",
-  succeeded: "It succeeded",
-  failed: "It failed",
-  cancelled: "It was cancelled",
-  dropped: "It was dropped by a gate",
-  expired: "It was not started in time",
-  cancel_requested: "Asked to stop",
-  discarded: "Discarded: no dead letter any more",
-  attempt_timed_out: "ran out of time",
-  attempt_lost: "was lost with its worker",
-  attempt_released: "was given back",
+  succeeded: "Succeeded",
+  failed: "Failed",
+  cancelled: "Cancelled",
+  dropped: "Dropped by a gate",
+  expired: "Expired before a worker started it",
+  cancel_requested: "Cancel requested",
+  discarded: "Discarded",
+  attempt_timed_out: "timed out",
+  attempt_lost: "lost with its worker",
+  attempt_released: "released",
 };
 
 function saidOf(one) {

@@ -6,6 +6,7 @@ import { count, many } from "../lib/format.js";
 import { Lines } from "../lib/lines.js";
 import { remembered } from "../lib/prefs.js";
 import { place, setQuery } from "../lib/router.js";
+import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
 import { Log } from "../parts/log.js";
 import { Menu } from "../parts/menu.js";
@@ -119,8 +120,8 @@ function follow(id, held, take, update) {
 const wraps = remembered("log-wraps", false);
 const SHOWN = /** @type {[string, number][]} */ ([
   ["All lines", 0],
-  ["Info and worse", 2],
-  ["Warnings and worse", 3],
+  ["Info and above", 2],
+  ["Warnings and above", 3],
   ["Errors", 4],
 ]);
 
@@ -195,26 +196,26 @@ function Shown({ job, only }) {
               needle=${needle}
               goal=${hits.length ? hits[hit] : null}
               onNearEnd=${log.more}
-              label="What ${job.task} wrote"
+              label="Output of ${job.task}"
             />
           `
         : html`
             <${Empty}
               icon="scroll-text"
-              title=${isOver ? "It wrote nothing" : "Nothing written yet"}
+              title=${isOver ? "No output" : "No output yet"}
               code=${isOver ? CODE : undefined}
             >
-              ${isOver ? "What a task prints and logs is kept with the job." : "It shows here as it is written."}
+              ${isOver ? TEXTS.noOutputText : TEXTS.outputLive}
             </${Empty}>
           `}
       ${log.lines.length > 0 && html`
         <p class="log-end dim small" role="status">
           ${many(log.lines.length, "line")}
           ${which ? `, ${count(which.length)} shown` : ""}
-          ${log.isDone ? "" : wasOver ? "; there are more below" : "; it goes on"}
+          ${log.isDone ? "" : wasOver ? "; more below" : "; live"}
           ${needle && wasOver && !log.isDone && html`
             ${" "}
-            <button class="link" onClick=${log.all}>Read them all to search them</button>
+            <button class="link" onClick=${log.all}>Load all to search</button>
           `}
         </p>
       `}
@@ -240,7 +241,7 @@ function Search({ needle, onNeedle, hits, hit, onSeek }) {
   return html`
     <label class="log-search">
       <${Icon} name="search" />
-      <span class="hidden-label">Search these lines</span>
+      <span class="hidden-label">Search</span>
       <input
         type="search"
         placeholder="Search"
@@ -252,10 +253,10 @@ function Search({ needle, onNeedle, hits, hit, onSeek }) {
         <span class="num small dim" role="status">
           ${hits.length ? `${count(hit + 1)} of ${count(hits.length)}` : "none"}
         </span>
-        <button class="bare" aria-label="Line before" disabled=${!hits.length} onClick=${() => onSeek(-1)}>
+        <button class="bare" aria-label="Previous match" disabled=${!hits.length} onClick=${() => onSeek(-1)}>
           <${Icon} name="chevron-up" />
         </button>
-        <button class="bare" aria-label="Next line" disabled=${!hits.length} onClick=${() => onSeek(1)}>
+        <button class="bare" aria-label="Next match" disabled=${!hits.length} onClick=${() => onSeek(1)}>
           <${Icon} name="chevron-down" />
         </button>
       `}

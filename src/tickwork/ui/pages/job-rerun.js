@@ -5,6 +5,7 @@ import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { parse, stringify } from "../lib/json.js";
 import { go } from "../lib/router.js";
+import { TEXTS } from "../texts/jobs.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { say } from "../parts/toast.js";
@@ -13,13 +14,11 @@ import { say } from "../parts/toast.js";
 function flawOf(text) {
   try {
     const value = parse(text);
-    return value !== null && typeof value === "object" && !Array.isArray(value)
-      ? null
-      : "The arguments are an object: a name and a value for each.";
+    return value !== null && typeof value === "object" && !Array.isArray(value) ? null : TEXTS.argumentsNotObject;
   } catch (error) {
     const at = /position (\d+)/.exec(error.message)?.[1];
     const before = text.slice(0, Number(at ?? text.length)).split("\n");
-    return `Line ${before.length}, column ${before.at(-1).length + 1}: this is no JSON here.`;
+    return TEXTS.jsonErrorAt(before.length, before.at(-1).length + 1);
   }
 }
 
@@ -30,9 +29,9 @@ const resolved = (schema) => (schema?.$ref ? schema.$defs?.[schema.$ref.split("/
 function misfits(schema, args) {
   const known = schema?.properties;
   if (!known) return [];
-  const missing = (schema.required || []).filter((name) => !(name in args)).map((name) => `${name} is missing.`);
+  const missing = (schema.required || []).filter((name) => !(name in args)).map((name) => TEXTS.argumentMissing(name));
   const strange = schema.additionalProperties === false ? Object.keys(args).filter((name) => !(name in known)) : [];
-  return [...missing, ...strange.map((name) => `${name} is no argument of this task.`)];
+  return [...missing, ...strange.map((name) => TEXTS.argumentUnknown(name))];
 }
 
 function Parameters({ schema }) {
@@ -47,11 +46,10 @@ function Parameters({ schema }) {
     "anything";
   return html`
     <p class="small dim">
-      It takes${" "}
+      Arguments:${" "}
       ${known.map(
         ([name, one], at) => html`
-          ${at > 0 && ", "}<code>${name}</code> (${kind(one)}
-          ${schema.required?.includes(name) ? "" : ", may be left out"})
+          ${at > 0 && ", "}<code>${name}</code> (${kind(one)}${schema.required?.includes(name) ? "" : ", optional"})
         `,
       )}
       .
@@ -67,16 +65,16 @@ export function Rerun({ job, onClose }) {
   const flaw = flawOf(text);
   const odd = flaw ? [] : misfits(schema, parse(text));
   const submit = async ({ queue, delay, priority }) => {
-    if (flaw) throw new Error(`${flaw} Nothing was enqueued.`);
+    if (flaw) throw new Error(TEXTS.nothingEnqueued(flaw));
     const made = await post(`/jobs/${part(job.id)}/rerun`, { args: parse(text), queue, priority, delay });
-    say(`${made.task} is enqueued.`);
+    say(TEXTS.enqueued(made.task));
     go(`/jobs/${part(made.id)}`);
   };
   return html`
-    <${FormDialog} title="Run ${job.task} again" does="Enqueue it" wide onSubmit=${submit} onClose=${onClose}>
-      <p>A new job like this one, with what you change here. This one stays as it is.</p>
+    <${FormDialog} title="Rerun ${job.task}" does="Enqueue" wide onSubmit=${submit} onClose=${onClose}>
+      <p>${TEXTS.rerunText}</p>
       <label class="field">
-        <span>Arguments, as JSON</span>
+        <span>Arguments (JSON)</span>
         <textarea
           class="editor"
           rows=${Math.min(20, Math.max(6, text.split("\n").length + 1))}
@@ -89,7 +87,7 @@ export function Rerun({ job, onClose }) {
       </label>
       <p class="flaw" role="status" data-tone=${flaw ? "bad" : odd.length ? "warn" : "good"}>
         <${Icon} name=${flaw ? "circle-x" : odd.length ? "triangle-alert" : "circle-check"} />
-        ${flaw || odd.join(" ") || "This can be sent."}
+        ${flaw || odd.join(" ") || "Valid."}
       </p>
       <${Parameters} schema=${schema} />
       <div class="fields">
@@ -101,10 +99,7 @@ export function Rerun({ job, onClose }) {
           <span>Priority</span>
           <input name="priority" type="number" min="0" max="9" placeholder=${job.priority} />
         </label>
-        <label class="field">
-          <span>Not before, from now</span>
-          <input name="delay" placeholder="now" autocomplete="off" />
-        </label>
+        <label class="field"><span>Delay</span><input name="delay" placeholder="now" autocomplete="off" /></label>
       </div>
     </${FormDialog}>
   `;

@@ -30,14 +30,14 @@ const weight = (seconds) => 1 + Math.log10(1 + Math.max(0, seconds) * 20);
 
 const DENSE = 15; // more spans than these have no words in them
 
-const SAID = { wait: "waited", delay: "delayed", backoff: "until the next try" };
+const SAID = { wait: "waited", delay: "delayed", backoff: "until next attempt" };
 
 /** @param {{job: any, attempts: any[], onAttempt: (number: number) => void}} props */
 export function Timeline({ job, attempts, onAttempt }) {
   const spans = spansOf(job, attempts, now.value);
   const dense = spans.length > DENSE * 3 ? "very" : spans.length > DENSE ? "some" : undefined;
   return html`
-    <figure class="timeline" data-dense=${dense} aria-label="What happened to this job, in its order">
+    <figure class="timeline" data-dense=${dense} aria-label="Timeline of this job">
       <div class="timeline-strip">
         ${spans.map((span, at) => html`<${One} key=${at} span=${span} onAttempt=${onAttempt} />`)}
       </div>

@@ -7,6 +7,7 @@ import { count } from "../lib/format.js";
 import { onJob } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href, setQuery } from "../lib/router.js";
+import { TEXTS } from "../texts/jobs.js";
 import { CopyButton } from "../parts/copy.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
@@ -87,7 +88,7 @@ export default function Job({ params: { id } }) {
 
 function Lead({ job }) {
   return html`
-    <span class="mono job-id">${job.id}<${CopyButton} text=${job.id} label="Copy the id" /></span>
+    <span class="mono job-id">${job.id}<${CopyButton} text=${job.id} label="Copy id" /></span>
     <a href=${href("/jobs", { q: word("queue", job.queue) })}><${Icon} name="layers-2" class="small" /> ${job.queue}</a>
     ${job.key && html`<span><${Icon} name="key-round" class="small" /> ${job.key}</span>`}
     ${job.tenant && html`<span><${Icon} name="user" class="small" /> ${job.tenant}</span>`}
@@ -95,7 +96,7 @@ function Lead({ job }) {
     ${(job.run_id || job.is_run) && html`
       <a class="link" href=${href(`/runs/${part(job.run_id || job.id)}`)}>
         <${Icon} name="workflow" class="small" />${" "}
-        ${job.is_run ? "as a run, with its steps" : `step ${job.step} of a run`}
+        ${job.is_run ? "View run" : `step ${job.step} of a run`}
       </a>
     `}
   `;
@@ -107,11 +108,7 @@ const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/\w
 function Why({ job }) {
   if (job.state === "succeeded") return null;
   if (job.state === "running") {
-    return (
-      job.is_cancel_requested && html`
-        <${Notice} tone="warn" icon="ban">It was asked to stop, and has not yet.</${Notice}>
-      `
-    );
+    return job.is_cancel_requested && html`<${Notice} tone="warn" icon="ban">${TEXTS.stillRunning}</${Notice}>`;
   }
   return html`
     <${Notice} tone=${toneOf(shownState(job))} icon=${job.state === "failed" ? "circle-x" : "info"}>

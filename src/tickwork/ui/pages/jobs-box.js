@@ -109,7 +109,7 @@ export function QueryBox({ text, onChange, troubles }) {
           ref=${input}
           type="search"
           role="combobox"
-          aria-label="Which jobs"
+          aria-label="Search jobs"
           aria-expanded=${isListed}
           aria-controls=${id}
           aria-autocomplete="list"
@@ -137,7 +137,7 @@ export function QueryBox({ text, onChange, troubles }) {
         <kbd>/</kbd>
       </div>
       ${isListed && html`
-        <ul class="query-items" id=${id} role="listbox" aria-label="What could be written here">
+        <ul class="query-items" id=${id} role="listbox" aria-label="Suggestions">
           ${items.map(
             (item, index) => html`
               <li
@@ -180,7 +180,7 @@ function Explained({ text, trouble, onFix }) {
         <mark>${text.slice(trouble.at, trouble.end)}</mark>
       </code>
       <span>${trouble.text}</span>
-      ${trouble.fix && html`<button class="link" onClick=${() => onFix(fixed)}>Say ${trouble.fix} instead</button>`}
+      ${trouble.fix && html`<button class="link" onClick=${() => onFix(fixed)}>Use ${trouble.fix}</button>`}
     </li>
   `;
 }

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
 import { count, many, shortId } from "../lib/format.js";
+import { TEXTS } from "../texts/jobs.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Loading } from "../parts/notices.js";
@@ -17,27 +18,27 @@ export const ACTIONS =
     retry: {
       label: "Retry",
       icon: "rotate-ccw",
-      text: "They are queued again, and tried as if for the first time.",
-      none: "None of them can be retried: only jobs that ended without success can.",
+      text: TEXTS.bulkRetry,
+      none: TEXTS.bulkNoRetry,
     },
     cancel: {
       label: "Cancel",
       icon: "ban",
-      text: "Waiting jobs are not started. Running jobs are asked to stop.",
-      none: "None of them can be cancelled: they have all ended.",
+      text: TEXTS.bulkCancel,
+      none: TEXTS.bulkNoCancel,
       isBad: true,
     },
     reschedule: {
       label: "Reschedule",
       icon: "clock",
-      text: "They are due at another time. Only jobs that wait can be rescheduled.",
-      none: "None of them waits, so none can be rescheduled.",
+      text: TEXTS.bulkReschedule,
+      none: TEXTS.bulkNoReschedule,
     },
     discard: {
       label: "Discard",
       icon: "trash-2",
-      text: "They are no dead letters any more, and stay failed until retention lets them go.",
-      none: "None of them is a dead letter, so there is nothing to discard.",
+      text: TEXTS.bulkDiscard,
+      none: TEXTS.bulkNoDiscard,
       isBad: true,
     },
   });
@@ -64,9 +65,7 @@ export function BulkDialog({ action, which, onClose, onBegun }) {
     post("/bulk", { action, ...which, ...PREVIEWED[action], dry_run: true }).then(setTried, setProblem);
   }, []);
   const { label, text, none, isBad } = ACTIONS[action];
-  const size =
-    tried &&
-    `${count(tried.count)}${tried.is_partial ? " or more" : ""} ${tried.count === 1 && !tried.is_partial ? "job" : "jobs"}`;
+  const size = tried && (tried.is_partial ? `${count(tried.count)} or more jobs` : many(tried.count, "job"));
   const submit = async (values) => {
     const operation = await post("/bulk", { action, ...until(which, tried.at), ...timed(action, values) });
     onBegun(operation, tried.is_partial ? null : tried.count);
@@ -76,7 +75,7 @@ export function BulkDialog({ action, which, onClose, onBegun }) {
     <${FormDialog}
       isReady=${Boolean(tried || problem)}
       title=${tried ? `${label} ${size}` : label}
-      does=${tried && !isNothing ? `${label} ${size}` : "Understood"}
+      does=${tried && !isNothing ? `${label} ${size}` : "OK"}
       isBad=${isBad && !isNothing}
       onSubmit=${tried && !isNothing ? submit : async () => {}}
       onClose=${onClose}
@@ -91,9 +90,9 @@ export function BulkDialog({ action, which, onClose, onBegun }) {
       ${tried && !isNothing && action === "reschedule" && html`<${WhenFields} />`}
       ${tried && tried.count > 1 && action === "retry" && html`
         <label class="field">
-          <span>Spread them out</span>
+          <span>Rate</span>
           <input name="rate" placeholder="50/s" autocomplete="off" />
-          <small>Empty: all at once. They wait in their queues all the same.</small>
+          <small>${TEXTS.bulkRateHint}</small>
         </label>
       `}
     </${FormDialog}>
@@ -104,7 +103,7 @@ function Preview({ tried, text }) {
   const rest = tried.count - tried.sample.length;
   return html`
     <p>${text}</p>
-    <ul class="sample" aria-label="Some of them">
+    <ul class="sample" aria-label="Preview">
       ${tried.sample.map(
         (job) => html`
           <li key=${job.id}>
@@ -118,7 +117,7 @@ function Preview({ tried, text }) {
     </ul>
     ${(rest > 0 || tried.is_partial) && html`
       <p class="dim small">
-        and ${count(rest)}${tried.is_partial ? " or more" : ""} others. Jobs that are made from now on are left alone.
+        and ${count(rest)}${tried.is_partial ? " or more" : ""} others. Jobs that are created later are not included.
       </p>
     `}
   `;
@@ -129,14 +128,14 @@ export function WhenFields() {
   return html`
     <div class="fields">
       <label class="field">
-        <span>After so long</span>
+        <span>Delay</span>
         <input name="delay" placeholder="30m" autocomplete="off" autofocus />
-        <small>10s, 30m, 1h30m; 0s is now</small>
+        <small>10s, 30m, 1h30m; 0s means now</small>
       </label>
       <label class="field">
-        <span>or at</span>
+        <span>Time</span>
         <input name="at" type="datetime-local" step="1" />
-        <small>in the zone of this browser</small>
+        <small>in this browser's time zone</small>
       </label>
     </div>
   `;
@@ -169,14 +168,14 @@ export function BulkBar({ selection, states, matching, canAll, onAll, hint, onAc
     ([action]) => !states || states.some((state) => FOR[action].includes(state)),
   );
   return html`
-    <div class="bulk" role="toolbar" aria-label="Do something with the jobs that are chosen">
+    <div class="bulk" role="toolbar" aria-label="Actions for selected jobs">
       <span>
         ${selection.isAll
-          ? html`<b>All ${matching} that match</b>`
-          : html`<b>${many(selection.size, "job")}</b> chosen`}
+          ? html`<b>All ${matching} matching</b>`
+          : html`<b>${many(selection.size, "job")}</b> selected`}
       </span>
       ${!selection.isAll && canAll && html`
-        <button class="link" onClick=${onAll}>Choose all ${matching} that match</button>
+        <button class="link" onClick=${onAll}>Select all ${matching} matching</button>
       `}
       ${hint}
       <span class="bulk-actions">
@@ -188,7 +187,7 @@ export function BulkBar({ selection, states, matching, canAll, onAll, hint, onAc
             </button>
           `,
         )}
-        <button class="bare" aria-label="Choose nothing" title="Choose nothing (Escape)" onClick=${selection.clear}>
+        <button class="bare" aria-label="Clear selection" title="Clear selection (Escape)" onClick=${selection.clear}>
           <${Icon} name="x" />
         </button>
       </span>

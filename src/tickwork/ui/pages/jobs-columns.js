@@ -47,7 +47,7 @@ export function Progress({ job }) {
       <span
         class="bar-track"
         role="progressbar"
-        aria-label="How far it is"
+        aria-label="Progress"
         aria-valuenow=${Math.round(share * 100)}
         aria-valuemin="0"
         aria-valuemax="100"
@@ -79,8 +79,8 @@ function Name({ job }) {
   return html`
     <div class="job-name">
       <a href=${jobHref(job)}><b>${job.task}</b></a>
-      ${job.step && job.step !== job.task && html`<span class="tag" title="A step of a run">${job.step}</span>`}
-      ${job.key && html`<span class="tag" title="Its key">${job.key}</span>`}
+      ${job.step && job.step !== job.task && html`<span class="tag" title="Step of a run">${job.step}</span>`}
+      ${job.key && html`<span class="tag" title="Key">${job.key}</span>`}
       <span class="mono dim job-short" title=${job.id}>${shortId(job.id)}</span>
       <div class="only-narrow small">
         <span class="dim">

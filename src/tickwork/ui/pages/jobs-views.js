@@ -3,6 +3,7 @@
 import { html, useState } from "../vendor/core.js";
 import { remembered } from "../lib/prefs.js";
 import { href } from "../lib/router.js";
+import { TEXTS } from "../texts/jobs.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { say } from "../parts/toast.js";
@@ -13,7 +14,7 @@ const views = remembered("job-views", /** @type {View[]} */ ([]));
 function forget(view) {
   const before = views.value;
   views.value = before.filter((one) => one.name !== view.name);
-  say(`The view ${view.name} is gone.`, { action: { label: "Bring it back", run: () => (views.value = before) } });
+  say(TEXTS.viewDeleted(view.name), { action: { label: "Undo", run: () => (views.value = before) } });
 }
 
 /** The saved views as links, and a button that saves what is shown. @param {{text: string}} props */
@@ -39,8 +40,8 @@ export function Views({ text }) {
         ${here && html`
           <button
             class="bare"
-            aria-label="Forget the view ${here.name}"
-            title="Forget the view ${here.name}"
+            aria-label="Delete view ${here.name}"
+            title="Delete view ${here.name}"
             onClick=${() => forget(here)}
           >
             <${Icon} name="x" />
@@ -60,14 +61,13 @@ function SaveView({ text, onClose }) {
     views.value = [...views.value.filter((one) => one.name !== name), { name, q: text }];
   };
   return html`
-    <${FormDialog} title="Save this view" does="Save it" onSubmit=${save} onClose=${onClose}>
+    <${FormDialog} title="Save view" does="Save" onSubmit=${save} onClose=${onClose}>
       <p class="dim">
-        This browser keeps <code>${text}</code> under a name. To share it with others, send them the address of this
-        page.
+        Saves <code>${text}</code> in this browser under a name. To share a view, send the URL of this page.
       </p>
       <label class="field">
         <span>Name</span>
-        <input name="name" required maxlength="40" autofocus autocomplete="off" placeholder="Mail that fails" />
+        <input name="name" required maxlength="40" autofocus autocomplete="off" placeholder="Failing mail" />
       </label>
     </${FormDialog}>
   `;

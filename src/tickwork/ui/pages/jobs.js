@@ -11,6 +11,7 @@ import { parse, valueOf, withField, wordsAsError } from "../lib/query.js";
 import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { now } from "../lib/time.js";
+import { TEXTS } from "../texts/jobs.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -151,19 +152,15 @@ function matching(counts, state) {
 function Many({ selection, rows, query, counts, state, onChanged }) {
   const [asked, setAsked] = useState(/** @type {any} */ (null));
   const [begun, setBegun] = useState(/** @type {{id: string, total: number | null}[]} */ ([]));
-  useKeys(selection.size ? [{ keys: "Escape", does: "choose nothing", run: selection.clear }] : []);
+  useKeys(selection.size ? [{ keys: "Escape", does: "clear selection", run: selection.clear }] : []);
   const { q, ...filter } = query.filter;
   const isUnderstood = query.troubles.length === 0; // a word that restricts nothing was meant to
   const { said, size } = matching(counts, state);
   const isAnything = Object.keys(filter).length === 0;
   const canAll = !q && !isAnything && isUnderstood && (size === null || size > selection.size);
   const hint = q
-    ? html`
-        <button class="link" onClick=${() => showQuery(wordsAsError(query.text))}>
-          To choose all that match, look for the words in errors
-        </button>
-      `
-    : isAnything && html`<span class="dim" data-from="tablet">Restrict the list to choose all of it.</span>`;
+    ? html`<button class="link" onClick=${() => showQuery(wordsAsError(query.text))}>${TEXTS.cannotSelectAll}</button>`
+    : isAnything && html`<span class="dim" data-from="tablet">${TEXTS.restrictFirst}</span>`;
   const states = selection.isAll
     ? state
       ? [state]
@@ -217,15 +214,15 @@ function Rows({ list, rows, selection, query, onChanged }) {
   const change = (what, done) => (job) =>
     attempt(() => post(`/jobs/${part(job.id)}/${what}`).then(onChanged), `${job.task} ${done}.`);
   const cancel = async (job) => {
-    const text = `${job.task} ${shortId(job.id)} is not started or, if it runs, asked to stop.`;
-    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel it", isBad: true })) {
-      await change("cancel", "is cancelled, or asked to stop")(job);
+    const text = TEXTS.cancelJobText(job.task, shortId(job.id));
+    if (await ask({ title: `Cancel ${job.task}?`, text, does: "Cancel job", isBad: true })) {
+      await change("cancel", "cancelled or asked to stop")(job);
     }
   };
   const rowKeys = may("operate")
     ? [
-        { keys: "r", does: "retry the job", run: change("retry", "is queued again") },
-        { keys: "c", does: "cancel the job", run: cancel },
+        { keys: "r", does: "retry job", run: change("retry", "queued again") },
+        { keys: "c", does: "cancel job", run: cancel },
       ]
     : [];
   if (list.problem && !rows.length) {
@@ -245,13 +242,7 @@ function Rows({ list, rows, selection, query, onChanged }) {
           </button>
         </div>
       `}
-      ${list.isPartial && html`
-        <div class="inner">
-          <${Notice} tone="warn">
-            Too many tasks and keys begin with these words; some are left out. Type more of them.
-          </${Notice}>
-        </div>
-      `}
+      ${list.isPartial && html`<div class="inner"><${Notice} tone="warn">${TEXTS.tooManyNames}</${Notice}></div>`}
       ${rows.length
         ? html`
             <${Table}
@@ -267,7 +258,7 @@ function Rows({ list, rows, selection, query, onChanged }) {
         : html`<${Nothing} list=${list} query=${query} />`}
       <${More} list=${list} />
       ${rows.length > 0 && !list.hasMore && html`
-        <p class="list-end dim small">${many(rows.length, "job")}, and no more.</p>
+        <p class="list-end dim small">${many(rows.length, "job")}, end of list.</p>
       `}
     </${Panel}>
   `;
@@ -275,20 +266,15 @@ function Rows({ list, rows, selection, query, onChanged }) {
 
 function Nothing({ list, query }) {
   if (list.hasMore) {
-    return html`
-      <${Empty} icon="search" title="Nothing so far">
-        A search reads a limited number of jobs at a time. There are older jobs.
-      </${Empty}>
-    `;
+    return html`<${Empty} icon="search" title="No match so far">${TEXTS.searchMore}</${Empty}>`;
   }
   if (!query.text) {
-    return html`
-      <${Empty} icon="list" title="No jobs yet" code=${CODE}>Enqueue one, and it shows here by itself.</${Empty}>
-    `;
+    return html`<${Empty} icon="list" title="No jobs yet" code=${CODE}>${TEXTS.noJobsText}</${Empty}>`;
   }
   return html`
-    <${Empty} icon="funnel-x" title="No job matches">
-      Retention deletes old jobs. <button class="link" onClick=${() => showQuery("")}>Show all jobs</button>
+    <${Empty} icon="funnel-x" title="No matching jobs">
+      Old jobs are pruned after their retention.${" "}
+      <button class="link" onClick=${() => showQuery("")}>Show all jobs</button>
     </${Empty}>
   `;
 }

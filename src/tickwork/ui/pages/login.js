@@ -51,9 +51,9 @@ export default function Login() {
         <button class="main" disabled=${isBusy}><${Icon} name="arrow-right" />Log in</button>
         <p class="hint dim">
           ${kind === "user"
-            ? html`<span>No name yet?</span><code>tickwork users add NAME --role viewer</code>`
+            ? html`<span>No account?</span><code>tickwork users add NAME --role viewer</code>`
             : html`
-                <span>The token that <code>tickwork dev</code> prints, or a key:</span>
+                <span>Use the token that <code>tickwork dev</code> prints, or a key:</span>
                 <code>tickwork keys create NAME --scope read</code>
               `}
         </p>

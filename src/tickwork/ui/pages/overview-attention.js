@@ -47,7 +47,7 @@ export function Attention({ attention }) {
                   ${items.slice(0, SHOWN).map((one) => html`<${Line} key="${one.kind} ${one.title}" one=${one} />`)}
                 </ol>
               `
-            : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs you.</p>`}
+            : html`<p class="calm"><${Icon} name="circle-check" />Nothing needs attention.</p>`}
       ${items.length > SHOWN && html`
         <details class="glance-rest">
           <summary>${items.length - SHOWN} more</summary>

@@ -3,6 +3,7 @@
 import { html, useMemo, useSignal } from "../vendor/core.js";
 import { brief, count } from "../lib/format.js";
 import { duration } from "../lib/time.js";
+import { TEXTS } from "../texts/overview.js";
 import { Chart } from "../parts/chart.js";
 import { Loading, Trouble } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
@@ -11,7 +12,7 @@ const ENDS = [
   { id: "succeeded", label: "succeeded", tone: "good", of: (one) => one.succeeded },
   { id: "retried", label: "retried", tone: "warn", of: (one) => one.retried },
   { id: "failed", label: "failed", tone: "bad", of: (one) => one.failed },
-  { id: "let-go", label: "not run", tone: "off", of: (one) => one.cancelled + one.dropped + one.expired },
+  { id: "cancelled", label: "cancelled", tone: "off", of: (one) => one.cancelled + one.dropped + one.expired },
 ];
 const TIMES = [
   { id: "wait-p99", label: "wait p99", tone: "wait", look: /** @type {const} */ ("dotted"), of: (one) => one.wait.p99 },
@@ -75,12 +76,12 @@ export function Charts({ series }) {
     <${Panel}
       title="Throughput"
       class="chart-box"
-      actions=${html`<span class="dim small">jobs that ended, each ${each(data.bucket_s)}</span>`}
+      actions=${html`<span class="dim small">finished jobs per ${each(data.bucket_s)}</span>`}
     >
       <${Chart}
         ...${common}
-        label="Throughput: jobs that ended, by outcome, each ${each(data.bucket_s)}"
-        none="Nothing was enqueued, and nothing ended."
+        label="Throughput: finished jobs by outcome, per ${each(data.bucket_s)}"
+        none=${TEXTS.noThroughput}
         bars=${shown.ends}
         lines=${shown.enqueued}
         format=${(value) => (value < 10_000 ? count(Math.round(value)) : brief(value))}
@@ -89,12 +90,12 @@ export function Charts({ series }) {
     <${Panel}
       title="Latency"
       class="chart-box"
-      actions=${html`<span class="dim small">due to start, and start to end</span>`}
+      actions=${html`<span class="dim small">wait: due to start; run: start to end</span>`}
     >
       <${Chart}
         ...${common}
-        label="Latency: how long jobs waited and attempts ran"
-        none="Nothing started, and nothing ended."
+        label="Latency: wait of jobs and duration of attempts"
+        none=${TEXTS.noLatency}
         lines=${shown.latency}
         isLog
         format=${duration}

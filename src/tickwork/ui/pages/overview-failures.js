@@ -8,6 +8,7 @@ import { atLeast, count, many } from "../lib/format.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/overview.js";
 import { CopyAs, curl } from "../parts/copy.js";
 import { Dialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -55,7 +56,7 @@ export function Failures() {
                   hrefOf=${opens}
                 />
               `
-            : html`<p class="calm"><${Icon} name="circle-check" />No job failed.</p>`}
+            : html`<p class="calm"><${Icon} name="circle-check" />No failed jobs.</p>`}
       ${data?.items.length > SHOWN && html`
         <p class="glance-rest">
           <a class="link" href=${href("/dead")}>${many(data.items.length - SHOWN, "more kind", "more kinds")}</a>
@@ -99,7 +100,7 @@ const columns = (choose) => [
     from: /** @type {const} */ ("phone"),
     width: "110px",
     cell: (group) => html`
-      <a href=${href(`/jobs/${group.newest_id}`)} title="Open the newest of them"><${When} at=${group.newest_at} /></a>
+      <a href=${href(`/jobs/${group.newest_id}`)} title="Open the latest"><${When} at=${group.newest_at} /></a>
     `,
   },
   {
@@ -121,10 +122,10 @@ const columns = (choose) => [
               ? html`
                   <button onClick=${() => choose(group)}>
                     <${Icon} name="rotate-ccw" />
-                    ${group.dead > 1 ? `Retry all ${count(group.dead)}` : "Retry it"}
+                    ${group.dead > 1 ? `Retry all ${count(group.dead)}` : "Retry"}
                   </button>
                 `
-              : html`<span class="dim small done">dealt with</span>`,
+              : html`<span class="dim small done">redriven or discarded</span>`,
         },
       ]
     : []),
@@ -161,24 +162,20 @@ function RetryAll({ group, onClose, onBegun }) {
   };
   const said = tried && `${atLeast(tried.count, tried.is_partial)} ${tried.count === 1 ? "job" : "jobs"}`;
   const footer = html`
-    <button onClick=${onClose}>Leave it</button>
+    <button onClick=${onClose}>Cancel</button>
     <button class="main" autofocus disabled=${!tried?.count} onClick=${go}>
       <${Icon} name="rotate-ccw" />Retry ${said || "them"}
     </button>
   `;
   return html`
-    <${Dialog} title="Retry what failed in ${group.task}?" onClose=${onClose} footer=${footer} wide>
+    <${Dialog} title="Retry failed jobs of ${group.task}?" onClose=${onClose} footer=${footer} wide>
       <p class="error-said mono">${group.error}</p>
       ${problem
         ? html`<${Refusal} problem=${problem} />`
         : !tried
           ? html`<${Loading} />`
           : html`
-              <p>
-                ${tried.count
-                  ? `${said} of ${group.task} failed with this and ${tried.count === 1 ? "runs again. If nothing was mended, it fails again." : "run again. If nothing was mended, they fail again."}`
-                  : "None is left among the dead letters: they were redriven or discarded meanwhile."}
-              </p>
+              <p>${tried.count ? TEXTS.retryGroupText(said, group.task) : TEXTS.retryGroupGone}</p>
               <ul class="retry-sample">
                 ${tried.sample.map(
                   (job) => html`

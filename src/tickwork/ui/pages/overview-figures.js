@@ -4,6 +4,7 @@ import { html } from "../vendor/core.js";
 import { brief, percent } from "../lib/format.js";
 import { href } from "../lib/router.js";
 import { between, duration, now } from "../lib/time.js";
+import { TEXTS } from "../texts/overview.js";
 
 /**
  * @typedef {{id: string, label: string, value: any, unit?: string, note?: any, says: string, href: string, tone?:
@@ -36,7 +37,7 @@ function flowing(series, range) {
       unit: "/min",
       note: whole(brief(total.enqueued)),
       href: href("/jobs"),
-      says: `Jobs that were enqueued, a minute, over ${lately}; below, how many in all. Opens the jobs, the newest first.`,
+      says: TEXTS.enqueuedHelp(lately),
     },
     {
       id: "succeeded",
@@ -45,7 +46,7 @@ function flowing(series, range) {
       unit: "/min",
       note: whole(brief(total.succeeded)),
       href: href("/jobs", { q: "state:succeeded" }),
-      says: `Jobs that succeeded, a minute, over ${lately}. When it stays below what is enqueued, queues grow. Opens those jobs.`,
+      says: TEXTS.succeededHelp(lately),
     },
     {
       id: "failed",
@@ -54,7 +55,7 @@ function flowing(series, range) {
       tone: share(recent) >= MANY_FAIL ? "bad" : undefined,
       note: whole(brief(total.failed)),
       href: href("/jobs", { q: "state:failed" }),
-      says: `Of the jobs that ended over ${lately}, the share that failed for good. Attempts that are tried again do not count. Opens those jobs.`,
+      says: TEXTS.failedHelp(lately),
     },
     {
       id: "wait",
@@ -62,7 +63,7 @@ function flowing(series, range) {
       value: span(recent.wait.p95),
       note: whole(span(total.wait.p95)),
       href: href("/queues"),
-      says: `Of the jobs that started over ${lately}, 95 % had waited no longer than this since they were due. Long: there are too few slots, or a limit holds them. Opens the queues.`,
+      says: TEXTS.waitHelp(lately),
     },
     {
       id: "run",
@@ -70,7 +71,7 @@ function flowing(series, range) {
       value: span(recent.run.p95),
       note: whole(span(total.run.p95)),
       href: href("/jobs", { q: "state:running" }),
-      says: `Of the attempts that ended over ${lately}, 95 % took no longer than this. Opens what runs now.`,
+      says: TEXTS.runHelp(lately),
     },
   ];
 }
@@ -90,9 +91,7 @@ function standing(stats) {
       tone: late > VERY_LATE_S ? "bad" : late > LATE_S ? "warn" : undefined,
       note: html`${brief(stats.due)}${stats.is_bounded ? "+" : ""} <span>due</span>`,
       href: href("/queues"),
-      says: due
-        ? `How long the oldest job that could run has waited: it is in queue ${due.name}. Below, how many are due. Opens the queues.`
-        : "How long the oldest job that could run has waited: none waits. Opens the queues.",
+      says: due ? TEXTS.oldestDueHelp(due.name) : TEXTS.noneDueHelp,
     },
     {
       id: "running",
@@ -101,7 +100,7 @@ function standing(stats) {
       unit: `of ${brief(stats.slots)}`,
       note: html`${stats.slots ? percent(Math.min(1, stats.running / stats.slots)) : "–"} <span>of slots</span>`,
       href: href("/jobs", { q: "state:running" }),
-      says: "Jobs that run, of the slots that all workers have together. When all are busy, what is due waits. Opens what runs.",
+      says: TEXTS.runningHelp,
     },
     {
       id: "workers",
@@ -110,9 +109,7 @@ function standing(stats) {
       tone: !stats.workers && stats.due ? "bad" : undefined,
       note: html`${brief(stats.slots)} <span>slots</span>`,
       href: href("/workers"),
-      says: stats.workers
-        ? "Workers that are alive, and the slots they have. Opens the workers."
-        : "No worker is alive: nothing runs until one starts. tickwork worker FILE",
+      says: stats.workers ? TEXTS.workersHelp : TEXTS.noWorkersHelp,
     },
   ];
 }

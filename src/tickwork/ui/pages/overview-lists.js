@@ -8,6 +8,7 @@ import { onJobs, onTopics } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { between, duration } from "../lib/time.js";
+import { TEXTS } from "../texts/overview.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
@@ -46,7 +47,7 @@ export function Next() {
     <${Part}
       title="Next runs"
       resource=${next}
-      none=${html`No schedule has anything to come. <code>@app.task(schedule=every("15m"))</code>`}
+      none=${html`${TEXTS.noNextRuns} <code>@app.task(schedule=every("15m"))</code>`}
       lead=${html`<${All} to=${href("/schedules")} text="Schedules" />`}
     >
       <ol class="glance">
@@ -77,8 +78,8 @@ export function Running() {
     <${Part}
       title="Running now"
       resource=${running}
-      none="Nothing runs."
-      lead=${html`<${All} to=${href("/jobs", { q: "state:running" })} text="All that run" />`}
+      none="No running jobs."
+      lead=${html`<${All} to=${href("/jobs", { q: "state:running" })} text="All running jobs" />`}
     >
       <ol class="glance">
         ${running.data?.items.map(
@@ -131,7 +132,7 @@ export function Queues({ queues }) {
     <${Part}
       title="Queues"
       resource=${{ data: queues && { items: rows }, isLoading: !queues }}
-      none="Nothing stands in any queue."
+      none="No jobs in any queue."
       lead=${html`<${All} to=${href("/queues")} text="Queues and limits" />`}
     >
       <ol class="glance queues">
@@ -151,7 +152,7 @@ function Queue({ one, flow }) {
   const said = one.is_paused
     ? "paused"
     : !one.workers
-      ? "no worker serves it"
+      ? "not served by any worker"
       : late > 1
         ? `oldest due ${duration(Math.round(late))}`
         : one.held
@@ -166,7 +167,7 @@ function Queue({ one, flow }) {
           ${flow && html`
             <${Spark}
               points=${flow.ended.slice(0, -1)}
-              label="Jobs of ${one.name} that ended in each of the last ${flow.ended.length - 1} minutes"
+              label="Finished jobs of ${one.name} per minute, last ${flow.ended.length - 1} minutes"
               tone="good"
             />
           `}

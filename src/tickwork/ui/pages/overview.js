@@ -5,6 +5,7 @@ import { html, useState } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
+import { TEXTS } from "../texts/overview.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { Page } from "../parts/page.js";
 import { Attention } from "./overview-attention.js";
@@ -36,7 +37,7 @@ const chosen = () => (RANGES.includes(place.value.query.range) ? place.value.que
 function Range() {
   const range = chosen();
   return html`
-    <div class="choice segments" role="group" aria-label="Range of the figures and charts">
+    <div class="choice segments" role="group" aria-label="Time range">
       ${RANGES.map(
         (one) => html`
           <button
@@ -87,10 +88,8 @@ export default function Overview() {
   if (isNew) {
     return html`
       <${Page} title="Overview">
-        <section class="panel" aria-label="The first job">
-          <${Empty} icon="zap" title="Write a first job" code=${CODE}>
-            Nothing was ever enqueued here. A task is a function; to enqueue it makes a job, and a worker runs it.
-          </${Empty}>
+        <section class="panel" aria-label="Your first job">
+          <${Empty} icon="zap" title="Create your first job" code=${CODE}>${TEXTS.noJobsYet}</${Empty}>
         </section>
       </${Page}>
     `;

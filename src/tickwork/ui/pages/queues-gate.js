@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "../vendor/core.js";
 import { get, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { atLeast } from "../lib/format.js";
+import { TEXTS } from "../texts/queues.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -15,40 +16,40 @@ export const SELECTORS = ["task", "queue", "tenant", "collection", "label"];
 export const KINDS = {
   pause: {
     does: "Pause",
-    button: "Pause them",
+    button: "Pause",
     icon: "circle-pause",
     tone: "warn",
-    short: "Start none of them for now.",
-    said: "do not start. What runs goes on; what is enqueued waits.",
+    short: TEXTS.pauseShort,
+    said: TEXTS.pauseEffect,
   },
   slow: {
     does: "Slow down",
-    button: "Slow them down",
+    button: "Slow down",
     icon: "snail",
     tone: "wait",
-    short: "Start a number of jobs per period.",
-    said: (gate) => `start at ${gate.rate || "a rate"} at most. The others wait for their turn.`,
+    short: TEXTS.slowShort,
+    said: (gate) => TEXTS.slowEffect(gate.rate || "a rate"),
   },
   divert: {
     does: "Divert",
-    button: "Divert them",
+    button: "Divert",
     icon: "git-branch",
     tone: "run",
-    short: "Send them to another queue.",
-    said: (gate) => `go to queue ${gate.to || "…"} when they would start. Does a worker serve it?`,
+    short: TEXTS.divertShort,
+    said: (gate) => TEXTS.divertEffect(gate.to || "…"),
   },
   drop: {
     does: "Drop",
-    button: "Drop them",
+    button: "Drop",
     icon: "circle-minus",
     tone: "bad",
-    short: "End them without running.",
-    said: "end as dropped instead of starting. Lifting the gate does not bring them back.",
+    short: TEXTS.dropShort,
+    said: TEXTS.dropEffect,
   },
 };
 
 const ENDS = [
-  ["", "until it is lifted"],
+  ["", "until removed"],
   ["15m", "for 15 minutes"],
   ["1h", "for an hour"],
   ["4h", "for 4 hours"],
@@ -91,7 +92,7 @@ export function GateDialog({ given, onClose, onDone }) {
     event.target.name && setValues((now) => ({ ...now, [event.target.name]: event.target.value }));
   const submit = async () => {
     const gate = await post(`/gates/${values.kind}`, body);
-    say(`In force: ${gate.name}.`);
+    say(TEXTS.gateCreated(gate.name));
     onDone();
   };
   const kind = KINDS[values.kind];
@@ -105,7 +106,7 @@ export function GateDialog({ given, onClose, onDone }) {
     >
       <div class="stack gate-form" onInput=${hear}>
         <fieldset class="kinds">
-          <legend class="hidden-label">What it does</legend>
+          <legend class="hidden-label">Action</legend>
           ${Object.entries(KINDS).map(
             ([id, one]) => html`
               <label key=${id} class="kind" data-tone=${one.tone}>
@@ -116,7 +117,7 @@ export function GateDialog({ given, onClose, onDone }) {
           )}
         </fieldset>
         <fieldset class="fields">
-          <legend>To which jobs? All that is said must match.</legend>
+          <legend>Jobs (all fields must match)</legend>
           ${SELECTORS.map(
             (name) => html`
               <label key=${name} class="field">
@@ -133,33 +134,33 @@ export function GateDialog({ given, onClose, onDone }) {
           )}
           ${values.kind === "slow" && html`
             <label class="field">
-              <span>At what rate?</span>
+              <span>Rate</span>
               <input name="rate" required placeholder="5/s, 100/15m" value=${values.rate || ""} autocomplete="off" />
             </label>
           `}
           ${values.kind === "divert" && html`
             <label class="field">
-              <span>To which queue?</span>
+              <span>Target queue</span>
               <input name="to" required value=${values.to || ""} list="gate-queues" autocomplete="off" />
             </label>
           `}
         </fieldset>
         <div class="fields">
           <label class="field">
-            <span>How long?</span>
+            <span>Duration</span>
             <select name="ends">
               ${ENDS.map(([id, label]) => html`<option value=${id} selected=${values.ends === id}>${label}</option>`)}
             </select>
           </label>
           ${values.ends === "other" && html`
             <label class="field">
-              <span>A duration, or an instant</span>
+              <span>Duration or time</span>
               <input name="until" required placeholder="90m or 2026-11-01T12:00+01:00" value=${values.until || ""} />
             </label>
           `}
         </div>
         <label class="field">
-          <span>Why? Shown with each job that it holds.</span>
+          <span>Reason (shown with held jobs)</span>
           <input
             name="reason"
             maxlength="500"
@@ -182,7 +183,7 @@ function Preview({ kind, body }) {
   const counts = useCounts(Object.fromEntries(selects));
   const who = selects.length
     ? `Jobs ${selects.map(([name, value]) => `of ${name} ${value}`).join(" and ")}`
-    : "Say which jobs: they";
+    : "Select jobs: they";
   const said = KINDS[kind].said;
   return html`
     <div class="notice" data-tone=${KINDS[kind].tone} role="status">
@@ -191,7 +192,7 @@ function Preview({ kind, body }) {
         <p>
           ${who}${" "}
           ${typeof said === "function" ? said(body) : said}
-          ${counts !== null && selects.length > 0 ? html` <b>${counts}</b> of them wait now.` : ""}
+          ${counts !== null && selects.length > 0 ? html` <b>${counts}</b> are waiting now.` : ""}
         </p>
         ${selects.length > 0 && html`
           <div>

@@ -6,6 +6,7 @@ import { count, many } from "../lib/format.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/queues.js";
 import { CopyAs, curl } from "../parts/copy.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -31,29 +32,26 @@ export function Gates({ gates, refresh, open }) {
   if (!gates.length) {
     return html`
       <${Panel} label="Gates">
-        <${Empty} icon="circle-play" title="No gate is in force" code=${CODE}>
-          Everything that is due may start. A gate holds some of the work, slows it down, sends it to another queue or
-          drops it.
-        </${Empty}>
+        <${Empty} icon="circle-play" title="No gates" code=${CODE}>${TEXTS.noGatesText}</${Empty}>
       </${Panel}>
     `;
   }
   const same = (gate) => gates.filter((one) => JSON.stringify(selectsOf(one)) === JSON.stringify(selectsOf(gate)));
   const lift = async (gate) => {
     const all = same(gate);
-    const title = all.length > 1 ? `Lift ${all.length} gates?` : `Lift the gate ${gate.name}?`;
+    const title = all.length > 1 ? TEXTS.removeGatesTitle(all.length) : TEXTS.removeGateTitle(gate.name);
     const text =
       all.length > 1
-        ? `These are for exactly the same jobs and are lifted together: ${all.map((one) => one.name).join("; ")}. What they hold may start.`
-        : `What it holds may start at once: ${many(gate.held, "job")} now.`;
-    if ((all.length > 1 || gate.held > 0) && !(await ask({ title, text, does: "Lift" }))) return;
+        ? TEXTS.removeGatesText(all.map((one) => one.name).join("; "))
+        : TEXTS.removeGateText(many(gate.held, "job"));
+    if ((all.length > 1 || gate.held > 0) && !(await ask({ title, text, does: "Remove" }))) return;
     await attempt(
       () => post("/gates/resume", selectsOf(gate)).then(refresh),
-      `Lifted ${many(all.length, "gate")}: what was held may start.`,
+      TEXTS.gateRemoved(many(all.length, "gate")),
     );
   };
   return html`
-    <ul class="gates" aria-label="Gates in force">
+    <ul class="gates" aria-label="Gates">
       ${gates.map((gate) => html`<${One} key=${gate.name} gate=${gate} lift=${() => lift(gate)} open=${open} />`)}
     </ul>
   `;
@@ -107,11 +105,11 @@ function One({ gate, lift, open }) {
       </dl>
       <div class="gate-do">
         ${may("operate") && html`
-          <button onClick=${lift}>Lift</button>
+          <button onClick=${lift}>Remove</button>
           <button
             class="bare"
-            aria-label=${`Change the gate ${gate.name}`}
-            title="Change it"
+            aria-label=${`Edit gate ${gate.name}`}
+            title="Edit"
             onClick=${() =>
               open({ gate: { ...selects, kind: gate.kind, rate: gate.rate, to: gate.to, reason: gate.reason } })}
           >

@@ -8,6 +8,7 @@ import { atLeast, brief, count } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/queues.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
 import { ask, Dialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -45,13 +46,13 @@ const COLUMNS = [
   { id: "kind", title: "Kind", from: "phone", cell: (row) => row.rule?.kind || "none" },
   {
     id: "rule",
-    title: "Lets through",
+    title: "Limit",
     cell: (row) => html`
       <span class="row">
         ${row.rule ? row.rule.said : "everything"}
         ${row.override && html`
-          <span class="tag" title=${row.declared ? `Code says ${row.declared.said}` : "Code says nothing"}>
-            changed here
+          <span class="tag" title=${row.declared ? `Declared in code: ${row.declared.said}` : "Not declared in code"}>
+            overridden
           </span>
         `}
       </span>
@@ -59,15 +60,15 @@ const COLUMNS = [
   },
   {
     id: "key",
-    title: "For each",
+    title: "Key",
     from: "tablet",
     cell: (row) =>
-      row.rule?.key ? html`<span class="tag">${row.rule.key}</span>` : html`<span class="dim">all together</span>`,
+      row.rule?.key ? html`<span class="tag">${row.rule.key}</span>` : html`<span class="dim">none</span>`,
   },
   { id: "live", title: "Live", align: "right", from: "phone", cell: (row) => html`<${Live} limit=${row} />` },
   {
     id: "held",
-    title: "Holds",
+    title: "Held",
     align: "right",
     cell: (row) => (row.held ? html`<b class="num">${count(row.held)}</b>` : html`<span class="dim">0</span>`),
   },
@@ -96,9 +97,7 @@ export function Limits({ limits, refresh }) {
   if (!limits.length) {
     return html`
       <${Panel} label="Limits">
-        <${Empty} icon="gauge" title="No limits yet" code=${CODE}>
-          Code declares them, and the first worker that knows it stores them here, to be changed while jobs wait.
-        </${Empty}>
+        <${Empty} icon="gauge" title="No limits yet" code=${CODE}>${TEXTS.noLimitsText}</${Empty}>
       </${Panel}>
     `;
   }
@@ -119,7 +118,7 @@ export function Limits({ limits, refresh }) {
 const PHASES = {
   closed: ["succeeded", "closed"],
   open: ["failed", "open"],
-  "half-open": ["retrying", "one job tries it"],
+  "half-open": ["retrying", "probing"],
 };
 
 function LimitDrawer({ limit, refresh }) {
@@ -127,26 +126,24 @@ function LimitDrawer({ limit, refresh }) {
   const keys = useResource(`/limits/${part(limit.name)}/keys`, { live: onAny(onJobs, onTopics("limits")), every: 5 });
   const isBreaker = limit.rule?.kind === "breaker";
   return html`
-    <${Dialog} title=${`Limit of ${ownerOf(limit.name)}`} drawer onClose=${close}>
+    <${Dialog} title=${`Limit ${ownerOf(limit.name)}`} drawer onClose=${close}>
       <${Facts}
         items=${[
-          ["Lets through", limit.rule ? limit.rule.said : "everything"],
-          ["For each", limit.rule?.key || "all together"],
-          ["Code says", limit.declared ? limit.declared.said : "nothing"],
-          ["Set here", limit.override ? limit.override.said : "nothing"],
+          ["Limit", limit.rule ? limit.rule.said : "everything"],
+          ["Key", limit.rule?.key || "none"],
+          ["Declared in code", limit.declared ? limit.declared.said : "nothing"],
+          ["Overridden here", limit.override ? limit.override.said : "nothing"],
           [isBreaker ? "" : "Live", isBreaker ? null : count(limit.live)],
-          ["Holds", count(limit.held)],
+          ["Held", count(limit.held)],
           ["Name", html`<code>${limit.name}</code>`],
         ]}
       />
       ${isBreaker && html`
         <${Notice} tone=${limit.open_keys ? "bad" : "good"} icon=${limit.open_keys ? "zap" : "circle-check"}>
-          ${limit.open_keys
-            ? "Too much of it failed. It waits for its pause to pass, then one job tries it: if that succeeds, all go on; if it fails, another pause begins."
-            : "It is closed: jobs start. It counts what fails, and opens when that is too much."}
+          ${limit.open_keys ? TEXTS.breakerOpenText : TEXTS.breakerClosedText}
         </${Notice}>
       `}
-      <h3>What is under it</h3>
+      <h3>Usage</h3>
       ${keys.isLoading
         ? html`<${Loading} />`
         : keys.problem && !keys.data
@@ -158,19 +155,19 @@ function LimitDrawer({ limit, refresh }) {
 }
 
 function Keys({ limit, keys }) {
-  if (!keys.items.length) return html`<p class="dim">Nothing runs or waits under it now.</p>`;
+  if (!keys.items.length) return html`<p class="dim">No running or held jobs.</p>`;
   const most = limit.rule?.kind === "concurrency" ? limit.rule.concurrency : 0;
   /** @type {import("../parts/table.js").Column[]} */
   const columns = [
     {
       id: "key",
       title: limit.rule?.key || "Key",
-      cell: (row) => html`<span class="mono">${row.key || "all together"}</span>`,
+      cell: (row) => html`<span class="mono">${row.key || "none"}</span>`,
     },
     limit.rule?.kind === "breaker"
       ? {
           id: "phase",
-          title: "Stands",
+          title: "State",
           cell: (row) => html`
             <${State} state=${PHASES[row.phase || "closed"][0]} text=${PHASES[row.phase || "closed"][1]} />
           `,
@@ -184,10 +181,10 @@ function Keys({ limit, keys }) {
               ? html`<${Meter} value=${row.live} of=${most} label=${`${row.key || "all"}: ${limit.rule.said}`} />`
               : html`<span class="num">${row.live}</span>`,
         },
-    { id: "held", title: "Holds", align: "right", cell: (row) => atLeast(row.held, row.held >= HELD_COUNTED) },
+    { id: "held", title: "Held", align: "right", cell: (row) => atLeast(row.held, row.held >= HELD_COUNTED) },
     {
       id: "opens",
-      title: "Next may start",
+      title: "Next start",
       cell: (row) =>
         row.opens_at
           ? html`<${When} at=${row.opens_at} />`
@@ -198,7 +195,7 @@ function Keys({ limit, keys }) {
     <div class="panel">
       <${Table} label="Keys of the limit" columns=${columns} rows=${keys.items} idOf=${(row) => row.key} />
     </div>
-    ${keys.is_partial && html`<p class="dim small">There are more; those that hold the most are shown.</p>`}
+    ${keys.is_partial && html`<p class="dim small">${TEXTS.moreKeys}</p>`}
   `;
 }
 
@@ -216,44 +213,49 @@ function Change({ limit, refresh }) {
     kind === "concurrency"
       ? { concurrency: Number(values.concurrency) }
       : { rate: values.rate, ...(values.burst === "" ? {} : { burst: Number(values.burst) }) };
-  const burst = body.burst === undefined ? "" : `, burst=${body.burst}`;
+  const { concurrency, burst } = body;
+  const hasBurst = burst !== undefined;
+  const isRate = kind === "rate";
+  const options = isRate
+    ? `--rate ${quoted(body.rate)}${hasBurst ? ` --burst ${burst}` : ""}`
+    : `--concurrency ${concurrency}`;
+  const rule = isRate
+    ? `rate(${JSON.stringify(body.rate)}${hasBurst ? `, burst=${burst}` : ""})`
+    : `concurrency(${concurrency})`;
   const forms = {
     curl: curl("PUT", path, body),
-    cli: `tickwork limits set ${quoted(limit.name)} ${kind === "concurrency" ? `--concurrency ${body.concurrency}` : `--rate ${quoted(body.rate)}${body.burst === undefined ? "" : ` --burst ${body.burst}`}`}`,
-    python: `app.set_limit(${JSON.stringify(limit.name)}, ${kind === "concurrency" ? `concurrency(${body.concurrency})` : `rate(${JSON.stringify(body.rate)}${burst})`})`,
+    cli: `tickwork limits set ${quoted(limit.name)} ${options}`,
+    python: `app.set_limit(${JSON.stringify(limit.name)}, ${rule})`,
   };
   const submit = async (event) => {
     event.preventDefault();
     try {
       const after = await put(path, body);
       setProblem(null);
-      say(`${ownerOf(limit.name)} lets through ${after.rule.said} from now on.`);
+      say(TEXTS.limitChanged(ownerOf(limit.name), after.rule.said));
       refresh();
     } catch (refused) {
       setProblem(refused);
     }
   };
   const reset = async () => {
-    const text = limit.declared
-      ? `It lets through ${limit.declared.said} again, from now on and also for jobs that wait.`
-      : "Code declares nothing of it, so it is gone, and what it holds may start.";
-    if (await ask({ title: `Have ${ownerOf(limit.name)} be what code says?`, text, does: "Reset it" })) {
-      await attempt(() => remove(path).then(refresh), "It is what code says, again.");
+    const text = limit.declared ? TEXTS.resetLimitText(limit.declared.said) : TEXTS.removeLimitText;
+    if (await ask({ title: TEXTS.resetLimitTitle(ownerOf(limit.name)), text, does: "Reset" })) {
+      await attempt(() => remove(path).then(refresh), TEXTS.limitReset);
     }
   };
   const hear = (event) => setValues((now) => ({ ...now, [event.target.name]: event.target.value }));
   return html`
     <form class="limit-form" onSubmit=${submit}>
-      <h3>Change it</h3>
-      <p class="dim small">From now on, also for jobs that wait, and whatever code declares, until it is reset.</p>
+      <h3>Change limit</h3>
+      <p class="dim small">${TEXTS.changeLimitText}</p>
       <div class="row">
         <label class="check">
           <input type="radio" name="kind" checked=${kind === "concurrency"} onChange=${() => setKind("concurrency")} />
-          Number at once
+          Concurrency
         </label>
         <label class="check">
-          <input type="radio" name="kind" checked=${kind === "rate"} onChange=${() => setKind("rate")} />Starts per
-          period
+          <input type="radio" name="kind" checked=${kind === "rate"} onChange=${() => setKind("rate")} />Rate of starts
         </label>
       </div>
       <div class="fields" onInput=${hear}>
@@ -270,16 +272,16 @@ function Change({ limit, refresh }) {
                 <input name="rate" required placeholder="10/s, 1000/h, 100/15m" value=${values.rate} />
               </label>
               <label class="field">
-                <span>Burst: how many may start early</span>
+                <span>Burst</span>
                 <input name="burst" type="number" min="0" value=${values.burst} />
               </label>
             `}
       </div>
       ${problem && html`<${Refusal} problem=${problem} />`}
       <div class="row">
-        <button class="main" type="submit">Change it</button>
+        <button class="main" type="submit">Change limit</button>
         ${limit.override && html`
-          <button type="button" onClick=${reset}><${Icon} name="undo-2" />Reset to what code says</button>
+          <button type="button" onClick=${reset}><${Icon} name="undo-2" />Reset to the value in code</button>
         `}
         <${CopyAs} forms=${forms} />
       </div>

@@ -8,6 +8,7 @@ import { word } from "../lib/query.js";
 import { go, href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { duration } from "../lib/time.js";
+import { TEXTS } from "../texts/queues.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
@@ -42,9 +43,7 @@ export function Queues({ queues, limits, gates, refresh, open, begun }) {
   if (!queues.length) {
     return html`
       <${Panel} label="Queues">
-        <${Empty} icon="layers-2" title="No job stands in any queue" code=${CODE}>
-          A queue is there as soon as a job is in it.
-        </${Empty}>
+        <${Empty} icon="layers-2" title="No jobs in any queue" code=${CODE}>${TEXTS.noQueuesText}</${Empty}>
       </${Panel}>
     `;
   }
@@ -197,7 +196,7 @@ function Held({ queue }) {
   return html`
     <a
       class="num"
-      title="Limits and gates hold them: see which"
+      title=${TEXTS.heldHelp}
       href=${href("/queues", { tab: own || !queue.gates.length ? "limits" : "gates" })}
     >
       ${atLeast(queue.held, queue.at_least.includes("held"))}
@@ -208,18 +207,16 @@ function Held({ queue }) {
 function Served({ queue }) {
   const isAlone = queue.workers === 0 && queue.due + queue.held > 0;
   if (isAlone) {
-    return html`
-      <span class="bad-text unserved"><${Icon} name="triangle-alert" class="small" />no worker serves it</span>
-    `;
+    return html`<span class="bad-text nobody"><${Icon} name="triangle-alert" class="small" />no worker</span>`;
   }
   return html`
-    <a href="#/workers" title=${`${many(queue.wanted, "worker")} would have all that is due begin within 30 s.`}>
+    <a href="#/workers" title=${TEXTS.wantedWorkers(many(queue.wanted, "worker"))}>
       <span class="num">${queue.workers}</span>
-      ${queue.wanted > queue.workers ? html` <span class="dim">of ${queue.wanted} wanted</span>` : ""}
+      ${queue.wanted > queue.workers ? html` <span class="dim">of ${queue.wanted} needed</span>` : ""}
       ${queue.unplaced > 0
         ? html`
             ${" "}
-            <span class="bad-text" title="No live worker has their task, labels or resources">
+            <span class="bad-text" title=${TEXTS.unrunnableHelp}>
               ${many(queue.unplaced, "job")} that no worker can run
             </span>
           `
@@ -231,33 +228,30 @@ function Served({ queue }) {
 function Actions({ queue, refresh, open, begun }) {
   const isPaused = queue.gates.length > 0;
   const resume = () =>
-    attempt(
-      () => post(`/queues/${part(queue.name)}/resume`).then(refresh),
-      `Queue ${queue.name} goes on: what was held may start.`,
-    );
+    attempt(() => post(`/queues/${part(queue.name)}/resume`).then(refresh), TEXTS.queueResumed(queue.name));
   return html`
     <${Menu}
       icon="ellipsis"
-      title=${`Do something with queue ${queue.name}`}
+      title=${`Actions for queue ${queue.name}`}
       class="icon-only"
       align="right"
       items=${[
-        { label: "See its jobs", icon: "list", href: jobs(queue) },
+        { label: "View jobs", icon: "list", href: jobs(queue) },
         isPaused
-          ? { label: "Lift its gates", icon: "play", run: resume }
-          : { label: "Pause it…", icon: "pause", run: () => open({ gate: { kind: "pause", queue: queue.name } }) },
+          ? { label: "Resume", icon: "play", run: resume }
+          : { label: "Pause…", icon: "pause", run: () => open({ gate: { kind: "pause", queue: queue.name } }) },
         !isPaused && {
-          label: "Slow it down…",
+          label: "Slow down…",
           icon: "snail",
           run: () => open({ gate: { kind: "slow", queue: queue.name } }),
         },
         ...queue.limits.map((limit) => ({
-          label: `Change its limit (${limit.rule.said})…`,
+          label: `Change limit (${limit.rule.said})…`,
           icon: "gauge",
           run: () => go("/queues", { tab: "limits", limit: limit.name }),
         })),
         "line",
-        { label: "Cancel what waits…", icon: "trash-2", isBad: true, run: () => purge(queue.name, begun) },
+        { label: "Cancel waiting jobs…", icon: "trash-2", isBad: true, run: () => purge(queue.name, begun) },
       ]}
     />
   `;
@@ -268,9 +262,9 @@ async function purge(queue, begun) {
   const change = { action: "cancel", filter: { queue, state: "queued" } };
   const tried = await attempt(() => post("/bulk", { ...change, dry_run: true }));
   if (!tried) return;
-  if (!tried.count && !tried.is_partial) return void say(`No job waits in queue ${queue}.`, { tone: "run" });
+  if (!tried.count && !tried.is_partial) return void say(TEXTS.noneWaiting(queue), { tone: "run" });
   const said = `${count(tried.count)}${tried.is_partial ? " or more" : ""} ${tried.count === 1 ? "job" : "jobs"}`;
-  const text = `All that wait in queue ${queue} end as cancelled, also what is delayed or held. What runs goes on, and new jobs may come. They stay readable, and can be retried, until they are pruned.`;
+  const text = TEXTS.cancelWaitingText(queue);
   if (!(await ask({ title: `Cancel ${said}?`, text, does: `Cancel ${said}`, isBad: true, confirm: queue }))) return;
   const operation = await attempt(() =>
     post("/bulk", { ...change, filter: { ...change.filter, created_before: tried.at } }),

@@ -5,6 +5,7 @@ import { part, put } from "../lib/api.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/queues.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
@@ -23,18 +24,13 @@ export function Tenants({ tenants, refresh, open }) {
   if (!tenants.length) {
     return html`
       <${Panel} label="Tenants">
-        <${Empty} icon="users" title="All tenants have the same number of turns" code=${CODE}>
-          Each has the weight 1. Those with another one stand here.
-        </${Empty}>
+        <${Empty} icon="users" title=${TEXTS.equalTenants} code=${CODE}>${TEXTS.equalTenantsText}</${Empty}>
       </${Panel}>
     `;
   }
   const most = Math.max(...tenants.map((one) => one.weight));
   const even = (tenant) =>
-    attempt(
-      () => put(`/tenants/${part(tenant.name)}`, { weight: 1 }).then(refresh),
-      `${tenant.name} has one turn, as all others.`,
-    );
+    attempt(() => put(`/tenants/${part(tenant.name)}`, { weight: 1 }).then(refresh), TEXTS.weightReset(tenant.name));
   /** @type {import("../parts/table.js").Column[]} */
   const columns = [
     {
@@ -44,7 +40,7 @@ export function Tenants({ tenants, refresh, open }) {
     },
     {
       id: "weight",
-      title: "Turns for each one of the others",
+      title: "Weight",
       cell: (row) => html`
         <span class="weight">
           <span class="num">${row.weight}</span>
@@ -61,12 +57,12 @@ export function Tenants({ tenants, refresh, open }) {
       cell: (row) => html`
         <${Menu}
           icon="ellipsis"
-          title=${`Do something with tenant ${row.name}`}
+          title=${`Actions for tenant ${row.name}`}
           class="icon-only"
           align="right"
           items=${[
-            { label: "Change its weight…", icon: "pencil", run: () => open({ weight: row }) },
-            { label: "One turn, as all others", icon: "undo-2", run: () => even(row) },
+            { label: "Change weight…", icon: "pencil", run: () => open({ weight: row }) },
+            { label: "Reset to 1", icon: "undo-2", run: () => even(row) },
           ]}
         />
       `,
@@ -76,7 +72,7 @@ export function Tenants({ tenants, refresh, open }) {
     <${Panel} label="Tenants">
       <${Table} label="Tenants" columns=${columns} rows=${tenants} idOf=${(row) => row.name} />
     </${Panel}>
-    <p class="dim small">All others have the weight 1.</p>
+    <p class="dim small">All other tenants have weight 1.</p>
   `;
 }
 
@@ -84,27 +80,24 @@ export function Tenants({ tenants, refresh, open }) {
 export function WeightDialog({ given, onClose, onDone }) {
   const submit = async ({ name = "", weight }) => {
     await put(`/tenants/${part(name)}`, { weight });
-    say(`${name} gets ${weight === 1 ? "one turn" : `${weight} turns`} for each one of the others.`);
+    say(TEXTS.weightSet(name));
     onDone();
   };
   return html`
     <${FormDialog}
-      title=${given.name ? `Turns of ${given.name}` : "Set a weight"}
-      does="Set it"
+      title=${given.name ? `Weight of ${given.name}` : "Set weight"}
+      does="Save"
       onClose=${onClose}
       onSubmit=${submit}
     >
-      <p class="dim">
-        Jobs of tenants take turns in each queue. With a weight of 3 a tenant starts three jobs for each one of a tenant
-        of weight 1, while both have jobs that are due. It holds from now on, also for what waits.
-      </p>
+      <p class="dim">${TEXTS.weightText}</p>
       <div class="fields">
         <label class="field">
           <span>Tenant</span>
           <input name="name" required maxlength="200" value=${given.name || ""} readonly=${Boolean(given.name)} />
         </label>
         <label class="field">
-          <span>Weight, 1 to 100</span>
+          <span>Weight (1 to 100)</span>
           <input name="weight" type="number" min="1" max="100" required value=${given.weight || 2} autofocus />
         </label>
       </div>

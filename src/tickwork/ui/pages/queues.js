@@ -6,6 +6,7 @@ import { atLeast, count, many } from "../lib/format.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/queues.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
 import { Operation } from "../parts/operation.js";
@@ -48,7 +49,7 @@ export default function Queues() {
   const actions =
     may("operate") &&
     (tab === "tenants"
-      ? html`<button onClick=${() => open({ weight: {} })}><${Icon} name="plus" />Set a weight</button>`
+      ? html`<button onClick=${() => open({ weight: {} })}><${Icon} name="plus" />Set weight</button>`
       : html`<button onClick=${() => open({ gate: {} })}><${Icon} name="plus" />New gate</button>`);
   return html`
     <${Page} title="Queues" lead=${html`<${Lead} queues=${queues.data.items} />`} actions=${actions}>
@@ -96,13 +97,13 @@ function OpenBreakers({ limits }) {
     (one) => html`
       <${Notice} key=${one.name} tone="bad" icon="zap">
         <b>The breaker of ${ownerOf(one.name)} is open.</b>${" "}
-        ${one.rule.key ? `${many(one.open_keys, "key")} of it failed too often` : "It failed too often"}, so nothing
-        more starts.${" "}
+        ${one.rule.key ? `${many(one.open_keys, "key")} failed too often` : "Too many jobs failed"}, so nothing more
+        starts.${" "}
         ${Date.parse(one.open_until) > Date.now()
-          ? html`One job tries it again <${When} at=${one.open_until} />.`
-          : "One job tries it now; if that succeeds, all go on."}
+          ? html`A probe starts <${When} at=${one.open_until} />.`
+          : TEXTS.breakerProbing}
         ${one.held > 0 ? ` ${many(one.held, "job")} ${one.held === 1 ? "waits" : "wait"} for it. ` : " "}
-        <a class="link" href=${href("/queues", { tab: "limits", limit: one.name })}>See it</a>
+        <a class="link" href=${href("/queues", { tab: "limits", limit: one.name })}>View</a>
       </${Notice}>
     `,
   );

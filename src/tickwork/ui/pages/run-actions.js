@@ -5,37 +5,28 @@ import { stringify } from "../lib/json.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
+import { TEXTS } from "../texts/dags.js";
 import { ask, FormDialog } from "../parts/dialog.js";
 import { firstParams, ParamsForm, paramsOf, parsed } from "../parts/params.js";
 import { attempt } from "../parts/toast.js";
 
 /** @param {any} run @param {() => void} after */
 export async function cancelRun(run, after) {
-  const text =
-    "What waits ends, what runs is asked to stop, and steps that clean up follow. Run it again to go on from there.";
-  if (!(await ask({ title: `Cancel this run of ${run.dag}?`, text, does: "Cancel it", isBad: true }))) return;
-  await attempt(
-    () => post(`/runs/${part(run.id)}/cancel`).then(after),
-    "The run is cancelled; what runs of it is asked to stop.",
-  );
+  const text = TEXTS.cancelRunText;
+  if (!(await ask({ title: TEXTS.cancelRunTitle(run.dag), text, does: "Cancel run", isBad: true }))) return;
+  await attempt(() => post(`/runs/${part(run.id)}/cancel`).then(after), TEXTS.runCancelled);
 }
 
 /** @param {any} run @param {() => void} after */
 export function rerunFailed(run, after) {
-  return attempt(
-    () => post(`/runs/${part(run.id)}/rerun`, {}).then(after),
-    "What failed runs again, and what depends on it. The rest keeps its results.",
-  );
+  return attempt(() => post(`/runs/${part(run.id)}/rerun`, {}).then(after), TEXTS.rerunningFailed);
 }
 
 /** @param {any} run @param {string} step @param {() => void} after */
 export async function rerunFrom(run, step, after) {
-  const text = `${step} and every step that depends on it forget how they ended, and run again. The others keep their results.`;
-  if (!(await ask({ title: `Run again from ${step}?`, text, does: "Run again" }))) return;
-  await attempt(
-    () => post(`/runs/${part(run.id)}/rerun`, { from: [step] }).then(after),
-    `It runs again from ${step} on.`,
-  );
+  const text = TEXTS.rerunFromText(step);
+  if (!(await ask({ title: TEXTS.rerunFromTitle(step), text, does: "Rerun" }))) return;
+  await attempt(() => post(`/runs/${part(run.id)}/rerun`, { from: [step] }).then(after), TEXTS.rerunningFrom(step));
 }
 
 /**
@@ -58,7 +49,7 @@ function Again({ run, steps, dag, what, setWhat, picked, setPicked, onClose, aft
   const [texts, setTexts] = useState(first);
   const [raw, setRaw] = useState(/** @type {string | null} */ (null));
   const submit = async () => {
-    const params = raw === null ? paramsOf(dag.params, texts) : parsed(raw, "The text");
+    const params = raw === null ? paramsOf(dag.params, texts) : parsed(raw, "Parameters");
     const changed = Object.fromEntries(
       Object.entries(params).filter(([name, value]) => stringify(value) !== stringify(run.params?.[name])),
     );
@@ -78,16 +69,16 @@ function Again({ run, steps, dag, what, setWhat, picked, setPicked, onClose, aft
     </label>
   `;
   return html`
-    <${FormDialog} title="Run this run of ${run.dag} again" does="Run again" onClose=${onClose} onSubmit=${submit}>
+    <${FormDialog} title="Rerun ${run.dag}" does="Rerun" onClose=${onClose} onSubmit=${submit}>
       <fieldset class="stack">
-        <legend class="hidden-label">What runs again</legend>
-        ${choice("failed", "What failed, and what depends on it")}
-        ${choice("steps", "Some steps, and what depends on them")}
-        ${choice("all", "Everything")}
+        <legend class="hidden-label">Steps to rerun</legend>
+        ${choice("failed", "Failed steps and their dependents")}
+        ${choice("steps", "Selected steps and their dependents")}
+        ${choice("all", "All steps")}
       </fieldset>
       ${what === "steps" && html`<${Picker} steps=${steps} picked=${picked} onPick=${setPicked} />`}
       <${ParamsForm} schema=${dag.params} texts=${texts} raw=${raw} onTexts=${setTexts} onRaw=${setRaw} />
-      <p class="dim small">Its id and its version stay. What does not run again keeps its results.</p>
+      <p class="dim small">${TEXTS.rerunKeeps}</p>
     </${FormDialog}>
   `;
 }
@@ -122,7 +113,7 @@ function Picker({ steps, picked, onPick }) {
           )}
       </div>
       <small class="dim">
-        ${many(picked.size, "step")} chosen${found.length > SHOWN ? `; ${found.length - SHOWN} more match` : ""}
+        ${many(picked.size, "step")} selected${found.length > SHOWN ? `; ${found.length - SHOWN} more match` : ""}
       </small>
     </div>
   `;
@@ -147,12 +138,9 @@ export function AnswerDialog({ run, step, isYes, onClose, after }) {
       onSubmit=${submit}
     >
       <p class="asked">${data?.why}</p>
-      <p class="dim">
-        ${isYes ? "The steps that wait for it go on." : "It counts as failed: what needs it is skipped."} Your name is
-        kept with the answer.
-      </p>
+      <p class="dim">${isYes ? TEXTS.approved : TEXTS.rejected} Your name is stored with the answer.</p>
       <label class="field">
-        <span>Note <small class="dim">optional, others see it</small></span>
+        <span>Note <small class="dim">optional, visible to others</small></span>
         <input name="note" maxlength="1000" autocomplete="off" />
       </label>
     </${FormDialog}>

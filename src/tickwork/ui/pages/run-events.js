@@ -13,13 +13,13 @@ import { More } from "../parts/table.js";
 
 const PAGE = 200;
 const SAID = {
-  run_created: "The run was made",
-  run_started: "The run began",
-  run_retried: "The run began again",
+  run_created: "The run was created",
+  run_started: "The run started",
+  run_retried: "The run was rerun",
   run_ended: "The run ended",
   step_started: "started",
-  step_retried: "is tried again",
-  step_asked: "asks for an answer",
+  step_retried: "is retried",
+  step_asked: "waits for approval",
   step_ended: "ended",
 };
 const SIGNS = {
@@ -71,7 +71,7 @@ export default function Events({ run }) {
   const list = useEvents(run.id);
   if (list.problem && !list.items) return html`<${Trouble} problem=${list.problem} />`;
   if (!list.items) return html`<${Loading} />`;
-  if (!list.items.length) return html`<${Empty} icon="history" title="Nothing has happened yet" />`;
+  if (!list.items.length) return html`<${Empty} icon="history" title="No events yet" />`;
   return html`
     <${Panel} label="Events">
       <ol class="events">${list.items.map((one, at) => html`<${Event} key=${at} event=${one} />`)}</ol>
@@ -97,7 +97,7 @@ function Event({ event }) {
       <span class="event-said">
         ${name && html`<button class="link" onClick=${() => setQuery({ step: event.step })}>${name}</button>`}${" "}
         ${said}
-        ${event.attempt > 1 ? html` <span class="tag">try ${event.attempt}</span>` : null}
+        ${event.attempt > 1 ? html` <span class="tag">attempt ${event.attempt}</span>` : null}
         ${event.detail && html` <span class="dim">${event.detail}</span>`}
       </span>
       ${event.job_id && event.step && html`<a class="end dim" href=${href(`/jobs/${part(event.job_id)}`)}>job</a>`}

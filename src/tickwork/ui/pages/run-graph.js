@@ -3,6 +3,7 @@
 import { html, useCallback } from "../vendor/core.js";
 import { countsOf, inOrder, overall, stateOfStep, tally } from "../lib/steps.js";
 import { clockOf, duration } from "../lib/time.js";
+import { TEXTS } from "../texts/dags.js";
 import { Graph } from "../parts/graph.js";
 
 /**
@@ -19,7 +20,7 @@ export function RunGraph({ data, steps, chosen, onChoose, isMatch, seek }) {
       onChoose=${onChoose}
       isMatch=${isMatch}
       seek=${seek}
-      label="Graph of the steps. Arrow keys go along the lines; the tab Steps has them as a list."
+      label=${TEXTS.graphLabel}
     />
   `;
 }
@@ -38,7 +39,7 @@ function lookOf(box, steps) {
 /** What stands under the name of a step: how long it took, since when it runs, what it is. */
 function lineOf(step, state, node) {
   const task = node.task && node.task !== node.name && !node.name.endsWith(`.${node.task}`) ? node.task : "";
-  const tries = step?.attempts > 1 ? `try ${step.attempts}` : "";
+  const tries = step?.attempts > 1 ? `attempt ${step.attempts}` : "";
   const time =
     step?.duration_s !== null && step?.ended_at
       ? duration(step.duration_s)

@@ -8,6 +8,7 @@ import { onJob, onRun } from "../lib/live.js";
 import { href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { countsOf, inOrder, stateOfStep } from "../lib/steps.js";
+import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Notice } from "../parts/notices.js";
 import { Facts } from "../parts/page.js";
@@ -47,7 +48,7 @@ export function StepView({ run, step, node, before, next, after, onAnswer }) {
         `}
         ${may("operate") && isOver && html`
           <button onClick=${() => rerunFrom(run, step.name, after)}>
-            <${Icon} name="rotate-ccw" />Run again from here
+            <${Icon} name="rotate-ccw" />Rerun from here
           </button>
         `}
       </div>
@@ -56,9 +57,9 @@ export function StepView({ run, step, node, before, next, after, onAnswer }) {
           ["Task", step.task && html`<code>${step.task}</code>`],
           ["Started", step.started_at && html`<${Moment} at=${step.started_at} />`],
           ["Took", step.started_at && html`<${Took} from=${step.started_at} to=${step.ended_at} />`],
-          ["Tries", step.attempts > 0 && step.attempts],
+          ["Attempts", step.attempts > 0 && step.attempts],
           ["Runs if", node?.run_if && node.run_if !== "all_succeeded" && wordOf(node.run_if)],
-          ["May fail", node?.may_fail && "yes: its failure does not fail the run"],
+          ["May fail", node?.may_fail && TEXTS.mayFail],
           ["When", node?.when?.length > 0 && html`<code>${node.when.join(" and ")}</code>`],
           ["Group", node?.group],
         ].map(([name, value]) => /** @type {[any, any]} */ ([name, value || null]))}
@@ -135,7 +136,7 @@ function Instances({ run, step }) {
     <section class="stack">
       <h3>Instances</h3>
       <${CountsBar} counts=${countsOf(step)} />
-      <div class="choice" role="group" aria-label="Which instances">
+      <div class="choice" role="group" aria-label="Filter by state">
         ${[
           ["", "All"],
           ["failed", "Failed"],
@@ -154,7 +155,7 @@ function Instances({ run, step }) {
               <a href=${jobHref(one.job_id)}>
                 <${Sign} state=${one.state} />
                 <span class="num">${step.name}[${one.idx}]</span>
-                ${one.attempt > 1 && html`<span class="tag">try ${one.attempt}</span>`}
+                ${one.attempt > 1 && html`<span class="tag">attempt ${one.attempt}</span>`}
                 <span class="end dim"><${Took} from=${one.started_at} to=${one.ended_at} none="not started" /></span>
               </a>
             </li>
@@ -162,11 +163,7 @@ function Instances({ run, step }) {
         )}
       </ul>
       ${!list.items.length && !list.isLoading && html`
-        <p class="dim">
-          ${state
-            ? `No instance is ${state} now.`
-            : "It has no instances yet: they are known when what it maps over is."}
-        </p>
+        <p class="dim">${state ? TEXTS.noInstancesIn(state) : TEXTS.noInstancesYet}</p>
       `}
       ${list.fresh > 0 && html`<button onClick=${list.showFresh}>${list.fresh} more</button>`}
       <${More} list=${list} />
@@ -179,7 +176,7 @@ function Attempts({ job }) {
   if (!data?.items.length) return null;
   return html`
     <section class="stack">
-      <h3>Tries</h3>
+      <h3>Attempts</h3>
       <ul class="lines">
         ${[...data.items]
           .reverse()
@@ -188,7 +185,7 @@ function Attempts({ job }) {
               <li key=${one.number}>
                 <a href=${jobHref(job)}>
                   <${Sign} state=${one.state} />
-                  <span>try ${one.number}</span>
+                  <span>attempt ${one.number}</span>
                   <span class="dim clip">${lastLine(one.error)}</span>
                   <span class="end dim"><${Took} from=${one.started_at} to=${one.ended_at} /></span>
                 </a>

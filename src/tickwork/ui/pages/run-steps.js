@@ -30,13 +30,13 @@ const columns = [
         ? html`
             ${count(step.ended)}${" "}
             <span class="dim">of ${count(step.total)}</span>
-            ${step.bad > 0 && html` <span class="bad-text">${count(step.bad)} bad</span>`}
+            ${step.bad > 0 && html` <span class="bad-text">${count(step.bad)} failed</span>`}
           `
         : "",
   },
   {
     id: "tries",
-    title: "Tries",
+    title: "Attempts",
     align: /** @type {const} */ ("right"),
     from: /** @type {const} */ ("phone"),
     cell: (step) => step.attempts || "",
@@ -71,9 +71,7 @@ export function StepTable({ list, isMatch, onChoose, chosen }) {
   const found = isMatch ? list.filter((step) => isMatch(step.name, stateOfStep(step))) : list;
   if (!found.length) {
     return html`
-      <${Panel} label="Steps">
-        <${Empty} icon="search" title=${isMatch ? "No step is like that" : "This dag has no steps"} />
-      </${Panel}>
+      <${Panel} label="Steps"><${Empty} icon="search" title=${isMatch ? "No matching steps" : "No steps"} /></${Panel}>
     `;
   }
   return html`

@@ -7,6 +7,7 @@ import { many } from "../lib/format.js";
 import { onRun } from "../lib/live.js";
 import { stateOfStep } from "../lib/steps.js";
 import { duration, now } from "../lib/time.js";
+import { TEXTS } from "../texts/dags.js";
 import { Gantt } from "../parts/gantt.js";
 import { Empty } from "../parts/notices.js";
 
@@ -20,11 +21,7 @@ export default function Timeline({ run, list, edges, chosen, onChoose, isMatch }
   const critical = useMemo(() => new Set((data?.critical_path || []).map((one) => one.step)), [data]);
   const rows = useMemo(() => bars(run, list, edges, critical, isMatch), [run, list, edges, critical, isMatch]);
   if (!run.started_at || !rows.length) {
-    return html`
-      <${Empty} icon="chart-gantt" title="Nothing has run yet">
-        Bars show here from when the first step starts.
-      </${Empty}>
-    `;
+    return html`<${Empty} icon="chart-gantt" title="Not started yet">${TEXTS.timelineLater}</${Empty}>`;
   }
   const from = Date.parse(data?.began_at || run.started_at);
   const to = isLive ? now.value : Math.max(...rows.map((row) => row.end || 0), Date.parse(run.ended_at));
@@ -48,15 +45,15 @@ function Legend({ path }) {
   const waited = path.reduce((sum, one) => sum + one.waited_s, 0);
   return html`
     <div class="gantt-legend dim small">
-      <span><i class="waits"></i>ready, waits for a slot</span>
-      <span><i class="waits" data-retried="true"></i>tried before</span>
+      <span><i class="waits"></i>ready, waiting for a slot</span>
+      <span><i class="waits" data-retried="true"></i>earlier attempts</span>
       ${path.length > 0 && html`
         <span>
-          <i class="runs" data-critical="true"></i>critical path: ${many(path.length, "step")}, ${duration(ran)} of work
-          and ${duration(waited)} of waiting
+          <i class="runs" data-critical="true"></i>critical path: ${many(path.length, "step")}, ${duration(ran)} running
+          and ${duration(waited)} waiting
         </span>
       `}
-      <span class="keys-hint"><kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd> zoom, Ctrl and the wheel, too</span>
+      <span class="keys-hint"><kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd> Ctrl + scroll to zoom</span>
     </div>
   `;
 }

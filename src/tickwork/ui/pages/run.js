@@ -11,6 +11,7 @@ import { href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { firstSteps, tally, useSteps } from "../lib/steps.js";
 import { clockOf, dayOf, explained } from "../lib/time.js";
+import { TEXTS } from "../texts/dags.js";
 import { Code } from "../parts/code.js";
 import { CopyAs, CopyButton, curl } from "../parts/copy.js";
 import { Icon } from "../parts/icon.js";
@@ -220,18 +221,20 @@ function Lead({ run }) {
   return html`
     <span class="run-id">
       <span class="mono" title=${run.id}>${shortId(run.id)}</span>
-      <${CopyButton} text=${run.id} label="Copy the id of the run" />
+      <${CopyButton} text=${run.id} label="Copy run id" />
     </span>
     <a href=${dagHref(run.dag, { tab: "versions" })}>version ${run.version}</a>
     <span>
-      made <${When} at=${run.created_at} />
+      created <${When} at=${run.created_at} />
       ${run.creator && html`
         ${" "}
         by <a class="link" href=${href("/jobs", { q: word("creator", run.creator) })}>${run.creator}</a>
       `}
     </span>
     ${run.started_at
-      ? html`<span>${run.ended_at ? "took" : "runs for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>`
+      ? html`
+          <span>${run.ended_at ? "took" : "running for"} <${Took} from=${run.started_at} to=${run.ended_at} /></span>
+        `
       : html`<span>${run.why}</span>`}
     ${run.generation > 1 && html`<span>${many(run.generation - 1, "rerun")}</span>`}
     ${run.key && html`<span>key <code>${run.key}</code></span>`}
@@ -269,11 +272,9 @@ function Actions({ run, after, onRerun }) {
       <button onClick=${() => cancelRun(run, after)}><${Icon} name="ban" />Cancel</button>
     `}
     ${may("operate") && run.state === "failed" && html`
-      <button class="main" onClick=${() => rerunFailed(run, after)}>
-        <${Icon} name="rotate-ccw" />Run again what failed
-      </button>
+      <button class="main" onClick=${() => rerunFailed(run, after)}><${Icon} name="rotate-ccw" />Rerun failed</button>
     `}
-    ${may("operate") && isOver && html`<button onClick=${onRerun}><${Icon} name="repeat" />Run again…</button>`}
+    ${may("operate") && isOver && html`<button onClick=${onRerun}><${Icon} name="repeat" />Rerun…</button>`}
     <a class="button" href=${dagHref(run.dag, { tab: "grid" })}><${Icon} name="grid-3x3" />Grid</a>
     <${CopyAs} forms=${forms} label=${html`<span data-from="tablet">Copy as</span>`} />
   `;
@@ -284,7 +285,7 @@ function Side({ run, steps, graph, chosen, after, onAnswer }) {
   const close = () => setQuery({ step: undefined, instances: undefined });
   if (!step) {
     return html`
-      <${SidePanel} title=${chosen} onClose=${close}><p class="dim">This run has no such step.</p></${SidePanel}>
+      <${SidePanel} title=${chosen} onClose=${close}><p class="dim">${TEXTS.noSuchStepInRun}</p></${SidePanel}>
     `;
   }
   const before = graph.edges.filter((edge) => edge.to === chosen).map((edge) => edge.from);
@@ -315,7 +316,7 @@ function Data({ run }) {
         <div class="inner">
           ${run.state === "succeeded"
             ? html`<${Tree} value=${run.result} label="result" />`
-            : html`<p class="dim">A run has a result once it has succeeded.</p>`}
+            : html`<p class="dim">${TEXTS.runResultLater}</p>`}
         </div>
       </${Panel}>
     </div>

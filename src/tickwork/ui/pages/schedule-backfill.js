@@ -5,6 +5,7 @@ import { part, post } from "../lib/api.js";
 import { count, many } from "../lib/format.js";
 import { go } from "../lib/router.js";
 import { moment } from "../lib/time.js";
+import { TEXTS } from "../texts/schedules.js";
 import { FormDialog } from "../parts/dialog.js";
 import { say } from "../parts/toast.js";
 
@@ -36,22 +37,19 @@ export function Backfill({ name, zone, onClose }) {
     const done = await post(path, body);
     say(
       `${many(done.count, "occurrence")} of ${name} ${done.count === 1 ? "is" : "are"} started.`,
-      done.job_ids[0] ? { action: { label: "Look at the first", run: () => go(`/jobs/${done.job_ids[0]}`) } } : {},
+      done.job_ids[0] ? { action: { label: "View first", run: () => go(`/jobs/${done.job_ids[0]}`) } } : {},
     );
     return true;
   };
   return html`
     <${FormDialog}
       title="Backfill ${name}"
-      does=${tried ? `Start ${count(tried.count)}` : "Try it out"}
+      does=${tried ? `Start ${count(tried.count)}` : "Preview"}
       wide
       onClose=${onClose}
       onSubmit=${submit}
     >
-      <p>
-        Runs it for the occurrences of a period, in no fixed order. An occurrence backfilled in the last 30 days is not
-        run again, unless that failed.
-      </p>
+      <p>${TEXTS.backfillText}</p>
       <div class="fields" onInput=${() => setTried(null)}>
         <label class="field">
           <span>From</span>
@@ -62,20 +60,18 @@ export function Backfill({ name, zone, onClose }) {
           <input type="datetime-local" name="to" required defaultValue=${local(Date.now())} />
         </label>
         <label class="field">
-          <span>How many at a time</span>
+          <span>Concurrency</span>
           <input type="number" name="parallel" min="1" max="1000" defaultValue="1" />
         </label>
       </div>
-      <p class="dim small">
-        In the zone of this browser (${Intl.DateTimeFormat().resolvedOptions().timeZone}). The rule means ${zone}.
-      </p>
+      <p class="dim small">${TEXTS.backfillZone(Intl.DateTimeFormat().resolvedOptions().timeZone, zone)}</p>
       ${tried && html`<${Tried} tried=${tried} />`}
     </${FormDialog}>
   `;
 }
 
 function Tried({ tried }) {
-  if (!tried.count) return html`<p class="notice" data-tone="warn">There is no occurrence in that time.</p>`;
+  if (!tried.count) return html`<p class="notice" data-tone="warn">${TEXTS.noOccurrences}</p>`;
   const few =
     tried.due_at.length <= SHOWN * 2
       ? [tried.due_at, []]
@@ -83,7 +79,7 @@ function Tried({ tried }) {
   const item = (at) => html`<li class="num">${moment(at)}</li>`;
   return html`
     <div class="stack" role="status">
-      <p><b>${many(tried.count, "occurrence")}</b> would be run; nothing is started yet:</p>
+      <p><b>${many(tried.count, "occurrence")}</b> would start:</p>
       <ol class="dues">
         ${few[0].map(item)}
         ${few[1].length > 0 && html`<li class="dim">… ${count(tried.count - 2 * SHOWN)} more …</li>`}

@@ -5,6 +5,7 @@ import { part, put, remove } from "../lib/api.js";
 import { useList } from "../lib/data.js";
 import { onTopics } from "../lib/live.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/schedules.js";
 import { FormDialog, ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
@@ -29,26 +30,26 @@ export function Calendars() {
     if (
       await ask({
         title: `Delete ${one.name}?`,
-        text: "Schedules that heed it keep it from being deleted.",
-        does: "Delete it",
+        text: TEXTS.deleteCalendarText,
+        does: "Delete",
         isBad: true,
       })
     ) {
-      await attempt(() => remove(`/calendars/${part(one.name)}`).then(list.refresh), `${one.name} is deleted.`);
+      await attempt(() => remove(`/calendars/${part(one.name)}`).then(list.refresh), TEXTS.calendarDeleted(one.name));
     }
   };
   const columns = [
     { id: "name", title: "Calendar", cell: (one) => html`<b>${one.name}</b>` },
     {
       id: "days",
-      title: "No occurrences on",
-      cell: (one) => [...one.weekdays, ...one.yearly.map((day) => `every ${day}`), ...one.dates].join(", ") || "no day",
+      title: "Excluded days",
+      cell: (one) => [...one.weekdays, ...one.yearly.map((day) => `every ${day}`), ...one.dates].join(", ") || "none",
     },
     {
       id: "tz",
       title: "Zone",
       from: /** @type {const} */ ("phone"),
-      cell: (one) => one.tz || html`<span class="dim">of the schedule</span>`,
+      cell: (one) => one.tz || html`<span class="dim">of each schedule</span>`,
     },
     ...(may("operate")
       ? [
@@ -59,7 +60,7 @@ export function Calendars() {
             cell: (one) => html`
               <${Menu}
                 icon="ellipsis"
-                title="Do something with ${one.name}"
+                title="Actions for ${one.name}"
                 class="icon-only"
                 align="right"
                 items=${[
@@ -83,11 +84,7 @@ export function Calendars() {
     >
       ${list.items.length
         ? html`<${Table} label="Calendars" columns=${columns} rows=${list.items} idOf=${(one) => one.name} />`
-        : html`
-            <${Empty} icon="calendar" title="No calendar yet" code=${CODE}>
-              A calendar names days on which schedules that heed it start nothing.
-            </${Empty}>
-          `}
+        : html`<${Empty} icon="calendar" title="No calendars yet" code=${CODE}>${TEXTS.noCalendarsText}</${Empty}>`}
       ${edited && html`<${CalendarForm} one=${edited} onClose=${() => setEdited(null)} onDone=${list.refresh} />`}
     </${Panel}>
   `;
@@ -106,7 +103,7 @@ function CalendarForm({ one, onClose, onDone }) {
   return html`
     <${FormDialog}
       title=${one.name ? `Edit ${one.name}` : "New calendar"}
-      does="Store it"
+      does="Save"
       onClose=${onClose}
       onSubmit=${submit}
     >
@@ -125,9 +122,9 @@ function CalendarForm({ one, onClose, onDone }) {
       </label>
       <label class="field">
         <span>Zone</span>
-        <input name="tz" value=${one.tz || ""} placeholder="that of each schedule" />
+        <input name="tz" value=${one.tz || ""} placeholder="time zone of each schedule" />
       </label>
-      ${one.name && html`<p class="dim">It moves what comes of all schedules that heed it.</p>`}
+      ${one.name && html`<p class="dim">${TEXTS.calendarHint}</p>`}
     </${FormDialog}>
   `;
 }

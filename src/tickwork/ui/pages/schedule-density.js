@@ -7,6 +7,7 @@ import { count, many } from "../lib/format.js";
 import { onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { minuteOf } from "../lib/time.js";
+import { TEXTS } from "../texts/schedules.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
 import { When } from "../parts/when.js";
@@ -24,20 +25,18 @@ export function Density() {
   return html`
     <div class="grid-2 density-page">
       <${Panel}
-        title="Crowded minutes"
+        title="Busiest minutes"
         actions=${html`
           <span class="dim small">${many(all, "occurrence")} of ${many(data.schedules, "schedule")}</span>
         `}
       >
         <div class="inner stack">
-          ${data.is_partial && html`
-            <${Notice} tone="warn" icon="triangle-alert">There are more schedules than are counted here.</${Notice}>
-          `}
+          ${data.is_partial && html`<${Notice} tone="warn" icon="triangle-alert">${TEXTS.moreSchedules}</${Notice}>`}
           <${Strip} start=${data.start} minutes=${data.minutes} />
           <${Crowded} start=${data.start} minutes=${data.minutes} />
         </div>
       </${Panel}>
-      <${Panel} title="What comes next">
+      <${Panel} title="Next occurrences">
         ${next.data?.items.length
           ? html`
               <ol class="agenda">
@@ -55,7 +54,7 @@ export function Density() {
                 )}
               </ol>
             `
-          : html`<p class="dim">Nothing is due.</p>`}
+          : html`<p class="dim">No occurrences.</p>`}
       </${Panel}>
     </div>
   `;
@@ -70,15 +69,10 @@ function Strip({ start, minutes }) {
   const level = (number) =>
     number === 0 ? 0 : most === least ? 1 : 1 + Math.round((3 * (number - least)) / (most - least));
   return html`
-    <div
-      class="density"
-      role="img"
-      aria-label="Occurrences in each minute of the next 24 hours; the most in one minute are ${most}"
-      onMouseLeave=${() => setAt(null)}
-    >
+    <div class="density" role="img" aria-label=${TEXTS.densityLabel(most)} onMouseLeave=${() => setAt(null)}>
       <p class="small dim density-said">
         ${at === null
-          ? html`Each row is an hour, each cell a minute. The most in one minute: <b>${count(most)}</b>`
+          ? html`Each row is an hour, each cell a minute. Most in one minute: <b>${count(most)}</b>`
           : html`<b class="num">${minuteOf(begin + at * MINUTE_MS)}</b> ${many(minutes[at], "occurrence")}`}
       </p>
       ${hours.map(
@@ -106,7 +100,7 @@ function Crowded({ start, minutes }) {
   if (!found.length) return html`<p class="dim">No minute has more than one.</p>`;
   return html`
     <p>
-      Most crowded:${" "}
+      Busiest:${" "}
       ${found.map(
         (one, place) => html`
           ${place > 0 && ", "}<b class="num">${minuteOf(Date.parse(start) + one.at * MINUTE_MS)}</b> (

@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/core.js";
 import { parse, stringify } from "../lib/json.js";
 import { call, part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { TEXTS } from "../texts/schedules.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Explained, KINDS, useExplained } from "../parts/cron.js";
 import { Notice } from "../parts/notices.js";
@@ -12,17 +13,17 @@ import { say } from "../parts/toast.js";
 const ZONES = ["UTC", ...(Intl.supportedValuesOf?.("timeZone") || [])];
 const OWN = ["task", "dag", "args", "tz", "catchup", "overlap", "jitter", "description", ...Object.keys(KINDS)];
 const CATCHUP = [
-  ["", "as by default (the latest)"],
-  ["all", "all that were missed"],
-  ["latest", "only the latest one"],
+  ["", "default (latest)"],
+  ["all", "all missed occurrences"],
+  ["latest", "latest missed occurrence"],
   ["none", "none"],
 ];
 const OVERLAP = [
-  ["", "as by default (skip)"],
-  ["allow", "start it all the same"],
-  ["skip", "skip it"],
-  ["queue", "let it wait"],
-  ["cancel", "cancel the one that lives"],
+  ["", "default (skip)"],
+  ["allow", "start anyway"],
+  ["skip", "skip"],
+  ["queue", "queue"],
+  ["cancel", "cancel the active run"],
 ];
 
 const kindOf = (spec) => Object.keys(KINDS).find((kind) => spec[kind] !== undefined) || "cron";
@@ -37,10 +38,10 @@ function readArgs(text) {
   try {
     value = parse(text);
   } catch (error) {
-    throw refuse(`The arguments are no JSON: ${error.message}`);
+    throw refuse(TEXTS.argumentsNotJson(error.message));
   }
   if (value === null || typeof value !== "object" || Array.isArray(value)) {
-    throw refuse('The arguments are a JSON object of names and values, such as {"to": "ada"}.');
+    throw refuse(TEXTS.argumentsNotObject);
   }
   return value;
 }
@@ -76,16 +77,12 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
       body,
       headers: one ? (etag ? { "If-Match": etag } : {}) : { "If-None-Match": "*" },
     }).catch(explained);
-    say(one ? `${one.name} is changed. That holds from now on.` : `${name} is stored.`);
+    say(one ? TEXTS.scheduleChanged(one.name) : TEXTS.scheduleCreated(name));
     onDone(one?.name || name);
   };
   const explained = (problem) => {
     if (problem.status === 412) {
-      throw refuse(
-        one
-          ? "Another user has changed it since you opened it. Close this form and edit the new version."
-          : `There is a schedule ${name} already. Open it, or choose another name.`,
-      );
+      throw refuse(one ? TEXTS.scheduleConflict : TEXTS.scheduleExists(name));
     }
     throw problem;
   };
@@ -93,19 +90,15 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
   return html`
     <${FormDialog}
       title=${one ? `Edit ${one.name}` : "New schedule"}
-      does=${one ? "Store it" : "Make it"}
+      does=${one ? "Save" : "Create"}
       wide
       onClose=${onClose}
       onSubmit=${submit}
     >
-      ${one?.owner === "code" && html`
-        <${Notice} tone="warn" icon="triangle-alert">
-          Code declares this schedule: it comes back as the code says when a worker starts. Change the code as well.
-        </${Notice}>
-      `}
+      ${one?.owner === "code" && html`<${Notice} tone="warn" icon="triangle-alert">${TEXTS.declaredInCode}</${Notice}>`}
       ${one?.owner === "file" && html`
         <${Notice} tone="warn" icon="triangle-alert">
-          The file ${one.source} declares this schedule: the next <code>tickwork apply</code> has it as the file says.
+          Declared in file ${one.source}: the next <code>tickwork apply</code> restores the declared values.
         </${Notice}>
       `}
       ${!one && html`
@@ -125,7 +118,7 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
       `}
       ${!(isComposed && !spec.task && !spec.dag) && html`
         <label class="field">
-          <span>Starts the task or dag</span>
+          <span>Task or dag</span>
           <input
             name="target"
             required
@@ -152,8 +145,7 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
       ${isComposed && (spec.any_of || spec.all_of)
         ? html`
             <${Notice}>
-              Its rule is made of several; edit it in code or by <code>tickwork apply</code>. The rest can be changed
-              here.
+              A composite rule; edit it in code or with <code>tickwork apply</code>. Other fields can be changed here.
             </${Notice}>
           `
         : html`
@@ -190,7 +182,7 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
                     placeholder="UTC"
                     autocomplete="off"
                   />
-                  <small>whose clock the rule means</small>
+                  <small>time zone of the rule</small>
                 </label>
               </div>
               <datalist id="zones">${ZONES.map((one) => html`<option value=${one} />`)}</datalist>
@@ -199,7 +191,7 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
           `}
       <div class="fields">
         <label class="field">
-          <span>When occurrences were missed</span>
+          <span>Catch-up</span>
           <select name="catchup">
             ${CATCHUP.map(
               ([id, label]) => html`<option value=${id} selected=${id === (spec.catchup || "")}>${label}</option>`,
@@ -207,7 +199,7 @@ export function ScheduleForm({ one, etag, onClose, onDone }) {
           </select>
         </label>
         <label class="field">
-          <span>When the last one still lives</span>
+          <span>Overlap</span>
           <select name="overlap">
             ${OVERLAP.map(
               ([id, label]) => html`<option value=${id} selected=${id === (spec.overlap || "")}>${label}</option>`,

@@ -9,6 +9,7 @@ import { word } from "../lib/query.js";
 import { go, href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { duration } from "../lib/time.js";
+import { TEXTS } from "../texts/schedules.js";
 import { CopyAs, curl, quoted } from "../parts/copy.js";
 import { Occurrences } from "../parts/cron.js";
 import { ask } from "../parts/dialog.js";
@@ -26,32 +27,32 @@ import { Backfill } from "./schedule-backfill.js";
 import { ScheduleForm, forEdit } from "./schedule-form.js";
 import { Last, PauseDialog, ruleOf, runNow, startsOf } from "./schedules.js";
 
-const OWNERS = { code: "code declares it", file: "a file declares it", api: "made here or by a program" };
+const OWNERS = { code: "Code", file: "File", api: "UI or API" };
 const BECAME = {
   start: "started",
   skip: "not started",
-  queue: "waits for the one that lives",
-  cancel_older: "waits for the older run, which is being cancelled",
+  queue: "waiting for the active run",
+  cancel_older: "waiting for the active run to be cancelled",
 };
 const columns = (isRun) => [
   { id: "due", title: "Due", cell: (one) => html`<${Moment} at=${one.due_at} />` },
   {
     id: "action",
-    title: "What became of it",
+    title: "Outcome",
     cell: (one) => html`
-      <span>${BECAME[one.action] || one.action}${one.is_catchup ? " later, to catch up" : ""}</span>
+      <span>${BECAME[one.action] || one.action}${one.is_catchup ? " later, catch-up" : ""}</span>
       ${one.reason && html`<div class="dim small">${one.reason}</div>`}
     `,
   },
   {
     id: "fired",
-    title: "Judged",
+    title: "Evaluated",
     from: /** @type {const} */ ("phone"),
     cell: (one) => html`<${When} at=${one.fired_at} />`,
   },
   {
     id: "late",
-    title: "Late by",
+    title: "Delay",
     align: /** @type {const} */ ("right"),
     from: /** @type {const} */ ("phone"),
     cell: (one) => duration(Math.max(0, (Date.parse(one.fired_at) - Date.parse(one.due_at)) / 1000)),
@@ -89,15 +90,11 @@ export default function OneSchedule({ params: { name } }) {
           Paused <${When} at=${one.paused_at} /> by ${one.paused_by || "an unknown user"}
           ${one.paused_why ? `: ${one.paused_why}` : ""}.${" "}
           ${one.paused_until
-            ? html`It goes on <${When} at=${one.paused_until} zone=${one.zone} />.`
-            : "It stays so until it is resumed."}
+            ? html`Resumes <${When} at=${one.paused_until} zone=${one.zone} />.`
+            : "It stays paused until it is resumed."}
         </${Notice}>
       `}
-      ${one.state === "troubled" && html`
-        <${Notice} tone="bad" icon="circle-x">
-          A calendar that it heeds is not there, so it starts nothing. Store it again, or edit the schedule.
-        </${Notice}>
-      `}
+      ${one.state === "troubled" && html`<${Notice} tone="bad" icon="circle-x">${TEXTS.calendarMissing}</${Notice}>`}
       <div class="sched-grid">
         <${Panel} title="Next" actions=${html`<span class="dim small">${one.zone}</span>`}>
           <${Next} path=${path} zone=${one.zone} due=${one.next_due_at} />
@@ -115,14 +112,14 @@ export default function OneSchedule({ params: { name } }) {
                   `,
                 ],
                 ["Last", html`<${Last} last=${one.last} zone=${one.zone} />`],
-                ["Takes, on average", one.average_s === null ? null : duration(one.average_s)],
-                ["Runs so far", one.run_count.toLocaleString("en")],
-                ["Live now", one.live_count || null],
-                ["When missed", one.spec.catchup || "latest"],
-                ["When one still lives", one.spec.overlap || "skip"],
+                ["Avg duration", one.average_s === null ? null : duration(one.average_s)],
+                ["Runs", one.run_count.toLocaleString("en")],
+                ["Active runs", one.live_count || null],
+                ["Catch-up", one.spec.catchup || "latest"],
+                ["Overlap", one.spec.overlap || "skip"],
                 ["Jitter", one.spec.jitter],
                 ["Calendars", [one.spec.calendars || []].flat().map(String).join(", ")],
-                ["Owner", one.owner === "file" ? one.source : OWNERS[one.owner]],
+                ["Managed in", one.owner === "file" ? one.source : OWNERS[one.owner]],
                 ["Edited", html`<${When} at=${one.edited_at} />`],
               ]}
             />
@@ -162,19 +159,16 @@ function Actions({ one, setOpen, refresh }) {
     if (found) setOpen({ kind: "edit", ...found });
   };
   const drop = async () => {
-    const text =
-      one.owner === "code"
-        ? "Its record goes with it, and it comes back when a worker starts whose code declares it."
-        : "The record of its occurrences goes with it. Its jobs go on.";
-    if (await ask({ title: `Delete ${one.name}?`, text, does: "Delete it", isBad: true })) {
-      if ((await attempt(() => remove(path), `${one.name} is deleted.`)) !== undefined) go("/schedules");
+    const text = one.owner === "code" ? TEXTS.deleteDeclaredText : TEXTS.deleteScheduleText;
+    if (await ask({ title: `Delete ${one.name}?`, text, does: "Delete", isBad: true })) {
+      if ((await attempt(() => remove(path), TEXTS.scheduleDeleted(one.name))) !== undefined) go("/schedules");
     }
   };
   return html`
     <button class="main" onClick=${() => runNow(one.name)}><${Icon} name="play" />Run now</button>
     ${one.state === "paused"
       ? html`
-          <button onClick=${() => attempt(() => post(`${path}/resume`).then(refresh), `${one.name} goes on.`)}>
+          <button onClick=${() => attempt(() => post(`${path}/resume`).then(refresh), TEXTS.scheduleResumed(one.name))}>
             <${Icon} name="circle-play" />Resume
           </button>
         `
@@ -188,7 +182,7 @@ function Actions({ one, setOpen, refresh }) {
       align="right"
       items=${[
         { label: "Edit", icon: "pencil", run: edit },
-        { label: "Copy as a file declares it", icon: "clipboard-copy", run: () => copyFile(one) },
+        { label: "Copy as JSON definition", icon: "clipboard-copy", run: () => copyFile(one) },
         "line",
         { label: "Delete", icon: "trash-2", isBad: true, run: drop },
       ]}
@@ -198,10 +192,7 @@ function Actions({ one, setOpen, refresh }) {
 
 async function copyFile(one) {
   const { copy } = await import("../parts/copy.js");
-  await attempt(
-    () => copy(stringify({ schedules: { [one.name]: one.spec } }, 2)),
-    "Copied. `tickwork apply FILE` takes JSON as it takes YAML.",
-  );
+  await attempt(() => copy(stringify({ schedules: { [one.name]: one.spec } }, 2)), TEXTS.definitionCopied);
 }
 
 function Next({ path, zone, due }) {
@@ -223,8 +214,8 @@ function Days({ path }) {
   const chosen = place.value.query.day;
   return html`
     <${Panel}
-      title="Half a year"
-      actions=${data.is_partial && html`<span class="dim small">older days are not counted</span>`}
+      title="Last 6 months"
+      actions=${data.is_partial && html`<span class="dim small">older days are not included</span>`}
     >
       <div class="inner">
         <${HeatMap}
@@ -262,7 +253,7 @@ function Fires({ path, isRun }) {
           `
         : list.isLoading
           ? html`<${Loading} />`
-          : html`<${Empty} icon="history" title="None so far">What becomes of each occurrence shows here.</${Empty}>`}
+          : html`<${Empty} icon="history" title="No occurrences yet">${TEXTS.occurrencesAppearHere}</${Empty}>`}
     </${Panel}>
   `;
 }

@@ -8,6 +8,7 @@ import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { duration } from "../lib/time.js";
 import { go, href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/schedules.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
@@ -32,7 +33,7 @@ def report(to: str = "ada") -> None: ...
 app.schedule("nightly-report", report, cron("0 2 * * *", tz="Europe/Berlin"))`;
 const TABS = [
   { id: "list", label: "Schedules" },
-  { id: "day", label: "The next 24 hours" },
+  { id: "day", label: "Next 24 hours" },
   { id: "calendars", label: "Calendars" },
 ];
 const right = /** @type {const} */ ("right");
@@ -44,7 +45,7 @@ export function ruleOf(spec) {
     if (spec[kind]) return kind === "cron" || kind === "rrule" ? spec[kind] : `${kind} ${spec[kind]}`;
   }
   if (spec.at) return `at ${[spec.at].flat().join(", ")}`;
-  return spec.any_of ? "any of several" : "all of several";
+  return spec.any_of ? "any of several rules" : "all of several rules";
 }
 
 /** What a schedule starts. @param {any} spec */
@@ -54,9 +55,9 @@ export const startsOf = (spec) => spec.task || spec.dag || (spec.shell ? "shell"
 export async function runNow(name) {
   const started = await attempt(() => post(`/schedules/${part(name)}/trigger`));
   if (started) {
-    say(`${name} was started.`, {
+    say(TEXTS.scheduleStarted(name), {
       action: {
-        label: "Look at it",
+        label: "View",
         run: () => go(started.url.includes("/runs/") ? `/runs/${started.id}` : `/jobs/${started.id}`),
       },
     });
@@ -67,23 +68,20 @@ export async function runNow(name) {
 export function PauseDialog({ name, onClose, onDone }) {
   const submit = async (values) => {
     await post(`/schedules/${part(name)}/pause`, { until: values.until, reason: values.reason });
-    say(`${name} starts nothing${values.until ? ` for ${values.until}` : " until it is resumed"}.`, {
+    say(TEXTS.schedulePaused(name, values.until ? ` for ${values.until}` : " until resumed"), {
       action: { label: "Resume", run: () => attempt(() => post(`/schedules/${part(name)}/resume`).then(onDone)) },
     });
     onDone();
   };
   return html`
-    <${FormDialog} title="Pause ${name}" does="Pause it" onClose=${onClose} onSubmit=${submit}>
-      <p>
-        It starts nothing from now on. What runs goes on. What comes due meanwhile is missed; its catch-up policy judges
-        it when it goes on.
-      </p>
+    <${FormDialog} title="Pause ${name}" does="Pause" onClose=${onClose} onSubmit=${submit}>
+      <p>${TEXTS.pauseText}</p>
       <label class="field">
-        <span>For how long</span>
-        <input name="until" placeholder="until it is resumed; or 2h, 1d, 2026-12-01T00:00:00Z" autofocus />
+        <span>Duration</span>
+        <input name="until" placeholder="until resumed; or 2h, 1d, 2026-12-01T00:00:00Z" autofocus />
       </label>
       <label class="field">
-        <span>Why</span>
+        <span>Reason</span>
         <input name="reason" maxlength="1000" placeholder="shown with the schedule" />
       </label>
     </${FormDialog}>
@@ -122,9 +120,7 @@ function List() {
   if (!list.items.length) {
     return html`
       <${Panel} label="Schedules">
-        <${Empty} icon="calendar-clock" title="No schedule yet" code=${CODE}>
-          A schedule starts a task or a dag by a rule, each occurrence once, whatever fails.
-        </${Empty}>
+        <${Empty} icon="calendar-clock" title="No schedules yet" code=${CODE}>${TEXTS.noSchedulesText}</${Empty}>
       </${Panel}>
     `;
   }
@@ -143,7 +139,7 @@ function List() {
         value=${place.value.query.q || ""}
         onInput=${(event) => setQuery({ q: event.target.value })}
       />
-      <div class="choice" role="group" aria-label="Which schedules">
+      <div class="choice" role="group" aria-label="Filter by state">
         ${[
           ["", "All", list.items.length],
           ["active", "Active", counts("active")],
@@ -171,17 +167,15 @@ function List() {
               rows=${rows}
               idOf=${(one) => one.name}
               hrefOf=${(one) => href(`/schedules/${part(one.name)}`)}
-              rowKeys=${may("operate")
-                ? [{ keys: "r", does: "run the schedule now", run: (one) => runNow(one.name) }]
-                : []}
+              rowKeys=${may("operate") ? [{ keys: "r", does: "run schedule now", run: (one) => runNow(one.name) }] : []}
               toneOf=${(one) => (isShown(one, "failing") ? "bad" : undefined)}
             >
               <${More} list=${list} />
             </${Table}>
           `
         : html`
-            <${Empty} icon="search" title="No schedule is like that">
-              ${list.hasMore ? "There are more to look through." : `Clear the filter to see all ${list.items.length}.`}
+            <${Empty} icon="search" title="No matching schedules">
+              ${list.hasMore ? "More schedules are not loaded yet." : TEXTS.clearFilter(list.items.length)}
             </${Empty}>
             <${More} list=${list} />
           `}
@@ -228,7 +222,7 @@ function columns(setPausing, renew) {
           : html`<${When} at=${one.next_due_at} zone=${one.zone} none="never" />`,
     },
     { id: "last", title: "Last", cell: (one) => html`<${Last} last=${one.last} zone=${one.zone} />` },
-    { id: "average", title: "Takes", align: right, from: tablet, cell: (one) => duration(one.average_s) },
+    { id: "average", title: "Avg duration", align: right, from: tablet, cell: (one) => duration(one.average_s) },
     { id: "runs", title: "Runs", align: right, from: desk, cell: (one) => one.run_count.toLocaleString("en") },
     ...(may("operate")
       ? [
@@ -248,7 +242,7 @@ function columns(setPausing, renew) {
 export function Last({ last, zone }) {
   if (!last) return html`<span class="dim">not yet</span>`;
   const state = last.state || (last.job_id ? "released" : "skipped");
-  const label = last.state ? undefined : last.job_id ? "started; not kept" : last.reason || "not started";
+  const label = last.state ? undefined : last.job_id ? "started; pruned" : last.reason || "not started";
   const at = html`<${When} at=${last.due_at} zone=${zone} />`;
   return html`
     <span class="row tight">
@@ -264,7 +258,7 @@ function RowMenu({ one, setPausing, renew }) {
   return html`
     <${Menu}
       icon="ellipsis"
-      title="Do something with ${one.name}"
+      title="Actions for ${one.name}"
       class="icon-only"
       align="right"
       items=${[
@@ -273,7 +267,8 @@ function RowMenu({ one, setPausing, renew }) {
           ? {
               label: "Resume",
               icon: "circle-play",
-              run: () => attempt(() => post(`/schedules/${part(one.name)}/resume`).then(renew), `${one.name} goes on.`),
+              run: () =>
+                attempt(() => post(`/schedules/${part(one.name)}/resume`).then(renew), TEXTS.scheduleResumed(one.name)),
             }
           : { label: "Pause…", icon: "pause", run: () => setPausing(one.name) },
         { label: "Open", icon: "arrow-right", href: href(`/schedules/${part(one.name)}`) },

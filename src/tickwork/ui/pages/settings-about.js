@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/core.js";
 import { address } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
 import { Loading } from "../parts/notices.js";
 import { Panel } from "../parts/page.js";
@@ -11,7 +12,7 @@ import { Table } from "../parts/table.js";
 const RECORD = new URL("../vendor/vendor.json", import.meta.url);
 
 const columns = [
-  { id: "name", title: "Part", cell: (one) => html`<b>${one.name}</b>` },
+  { id: "name", title: "Component", cell: (one) => html`<b>${one.name}</b>` },
   { id: "version", title: "Version", cell: (one) => html`<span class="num">${one.version}</span>` },
   { id: "license", title: "Licence", cell: (one) => one.license },
   {
@@ -42,20 +43,15 @@ export default function About() {
           <span class="dim">Apache-2.0</span>
         </p>
         <p class="about-links">
-          <a class="link" href=${address("/docs").pathname}><${Icon} name="code" />The API, on one page</a>
-          <a class="link" href=${address("/openapi.json").pathname}>
-            <${Icon} name="download" />The same for programs (OpenAPI)
-          </a>
+          <a class="link" href=${address("/docs").pathname}><${Icon} name="code" />API reference</a>
+          <a class="link" href=${address("/openapi.json").pathname}><${Icon} name="download" />OpenAPI document</a>
         </p>
       </div>
     </${Panel}>
-    <${Panel} title="What others wrote">
-      <p class="dim">
-        The pages are plain files, served as they are written. These parts of them are others' work, used with thanks
-        under their licences.
-      </p>
+    <${Panel} title="Third-party components">
+      <p class="dim">${TEXTS.thirdParty}</p>
       ${parts
-        ? html`<${Table} label="Parts of others" columns=${columns} rows=${parts} idOf=${(one) => one.name} />`
+        ? html`<${Table} label="Third-party components" columns=${columns} rows=${parts} idOf=${(one) => one.name} />`
         : html`<${Loading} />`}
     </${Panel}>
   `;

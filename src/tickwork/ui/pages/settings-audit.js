@@ -4,6 +4,7 @@ import { html, useEffect, useMemo, useState } from "../vendor/core.js";
 import { useList } from "../lib/data.js";
 import { now } from "../lib/time.js";
 import { place, setQuery } from "../lib/router.js";
+import { TEXTS } from "../texts/settings.js";
 import { Changes } from "../parts/changes.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -25,14 +26,14 @@ const columns = [
   { id: "who", title: "Who", cell: (one) => html`<b class="clip">${one.who}</b>` },
   {
     id: "action",
-    title: "Did",
+    title: "Action",
     cell: (one) => html`
       <span class=${one.action === "failed_login" ? "bad-text" : ""}>${one.action.replaceAll("_", " ")}</span>
     `,
   },
   {
     id: "target",
-    title: "To",
+    title: "Object",
     from: /** @type {const} */ ("phone"),
     cell: (one) => html`<span class="mono wrap-anywhere">${one.target}</span>`,
   },
@@ -56,16 +57,16 @@ export default function Audit() {
   return html`
     <${Panel}
       title="Audit log"
-      actions=${html`<button class="bare" onClick=${list.refresh}><${Icon} name="refresh-cw" />Look again</button>`}
+      actions=${html`<button class="bare" onClick=${list.refresh}><${Icon} name="refresh-cw" />Refresh</button>`}
     >
-      <div class="filters" role="search" aria-label="Which changes">
+      <div class="filters" role="search" aria-label="Filter">
         <${Filter} name="who" label="Who" hint="user:ada" />
-        <${Filter} name="action" label="Did" hint="create_user" />
-        <${Filter} name="target" label="To" hint="key:deploy" />
+        <${Filter} name="action" label="Action" hint="create_user" />
+        <${Filter} name="target" label="Object" hint="key:deploy" />
         <label class="field">
           <span>When</span>
           <select value=${since || ""} onChange=${(event) => setQuery({ since: event.target.value })}>
-            <option value="">at any time</option>
+            <option value="">any time</option>
             ${Object.entries(SPANS).map(([id, [name]]) => html`<option key=${id} value=${id}>${name}</option>`)}
           </select>
         </label>
@@ -86,10 +87,8 @@ function Found({ list, isFiltered }) {
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
   if (!list.items.length) {
     return html`
-      <${Empty} icon="scroll-text" title=${isFiltered ? "No such change" : "Nothing was changed yet"}>
-        ${isFiltered
-          ? "Names must be whole: user:ada, not ada."
-          : "Whatever people and programs change here is written down."}
+      <${Empty} icon="scroll-text" title=${isFiltered ? "No matching changes" : "No changes yet"}>
+        ${isFiltered ? TEXTS.auditNames : TEXTS.noAuditText}
       </${Empty}>
     `;
   }
@@ -136,14 +135,14 @@ function One({ one }) {
       <${Facts}
         items=${[
           ["Who", only("who")],
-          ["To", only("target")],
+          ["Object", only("target")],
           ["When", html`<${Moment} at=${one.at} />, <${When} at=${one.at} />`],
           ["From", one.address],
           ["Operation", only("action")],
           ["Request", html`<code>${one.request_id}</code>`],
         ]}
       />
-      <h3>What it changed</h3>
+      <h3>Changes</h3>
       <${Changes} before=${one.before} after=${one.after} />
     </${Dialog}>
   `;

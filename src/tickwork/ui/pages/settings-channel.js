@@ -1,9 +1,10 @@
 // One channel as a form: a webhook, a webhook of the shape that Slack takes, or mail.
 
 import { html, useState } from "../vendor/core.js";
+import { TEXTS } from "../texts/settings.js";
 import { FormDialog } from "../parts/dialog.js";
 
-export const KINDS = { slack: "Slack, or what takes the same", webhook: "Webhook", smtp: "Mail" };
+export const KINDS = { slack: "Slack or compatible", webhook: "Webhook", smtp: "Mail" };
 
 /** Where its messages go. @param {any} one */
 export const placeOf = (one) => (one.kind === "smtp" ? `${one.to.join(", ")} through ${one.host}` : one.url);
@@ -25,8 +26,8 @@ export function ChannelForm({ one, onClose, onStore }) {
   };
   return html`
     <${FormDialog}
-      title=${one ? `The channel ${one.name}` : "New channel"}
-      does="Store it"
+      title=${one ? `Edit channel ${one.name}` : "New channel"}
+      does="Save"
       onClose=${onClose}
       onSubmit=${submit}
     >
@@ -51,25 +52,19 @@ export function ChannelForm({ one, onClose, onStore }) {
               given=${given}
               required
               placeholder="\${secret.SLACK_URL}"
-              hint="An address, or a reference to a secret."
+              hint=${TEXTS.channelUrl}
             />
           `}
       ${kind === "webhook" && html`
         <${Field}
           name="secret"
-          label="Signed with"
+          label="Signing secret"
           given=${given}
           placeholder="\${secret.NAME}"
-          hint="A reference to a secret; without it messages are not signed."
+          hint=${TEXTS.channelSecret}
         />
       `}
-      <${Field}
-        name="queue"
-        label="Queue"
-        given=${given}
-        placeholder="default"
-        hint="Where its messages wait; a worker has to serve it."
-      />
+      <${Field} name="queue" label="Queue" given=${given} placeholder="default" hint=${TEXTS.channelQueue} />
     </${FormDialog}>
   `;
 }
@@ -99,7 +94,7 @@ function Mail({ given }) {
       placeholder="ada@example.org, bob@example.org"
     />
     <div class="fields">
-      <${Field} name="user" label="Logs in as" given=${given} />
+      <${Field} name="user" label="User" given=${given} />
       <${Field}
         name="password"
         label="Password"

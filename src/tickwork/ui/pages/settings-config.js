@@ -22,7 +22,7 @@ const columns = [
   },
   {
     id: "source",
-    title: "Said by",
+    title: "Source",
     cell: (one) => html`<span class=${one.source === "default" ? "dim" : ""}>${one.source}</span>`,
   },
 ];
@@ -34,8 +34,8 @@ export default function Configuration() {
   return html`
     <${Panel} title="Configuration of this server">
       <p class="dim">
-        Arguments hold over the environment, that over <code>tickwork.toml</code>, that over defaults. Passwords are
-        masked. Other servers and workers read their own.
+        Command line arguments take precedence over the environment, the environment over <code>tickwork.toml</code>,
+        and the file over defaults. Passwords are masked. Other servers and workers have their own configuration.
       </p>
       <${Table} label="Settings" columns=${columns} rows=${data.items} idOf=${(one) => one.name} />
     </${Panel}>

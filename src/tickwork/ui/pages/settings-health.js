@@ -4,6 +4,7 @@ import { html } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
 import { duration } from "../lib/time.js";
+import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
 import { Facts, Panel } from "../parts/page.js";
@@ -23,17 +24,13 @@ const isFailing = (service) => service.error !== null && service.failed_s < RECE
 function troubles(health) {
   const found = [...health.warnings];
   if (Math.abs(health.clock_ahead_s) > CLOCK_S) {
-    found.push(
-      `The clock of the store is ${duration(health.clock_ahead_s)} ${health.clock_ahead_s > 0 ? "ahead of" : "behind"} this server's. Stored times are the store's; set both by NTP.`,
-    );
+    found.push(TEXTS.clockAhead(duration(health.clock_ahead_s), health.clock_ahead_s > 0 ? "ahead of" : "behind"));
   }
   if (health.scheduler_late_s > LATE_S) {
-    found.push(
-      `A schedule has been due for ${duration(health.scheduler_late_s)}, and no scheduler has read it. Is a worker or a server up that is not overloaded?`,
-    );
+    found.push(TEXTS.schedulerLate(duration(health.scheduler_late_s)));
   }
   for (const service of health.services.filter(isFailing)) {
-    found.push(`The service ${service.name} went wrong ${duration(service.failed_s)} ago: ${service.error}`);
+    found.push(TEXTS.serviceFailed(service.name, duration(service.failed_s), service.error));
   }
   return found;
 }
@@ -43,17 +40,17 @@ const columns = [
   { id: "name", title: "Service", cell: (one) => html`<b>${one.name}</b>` },
   {
     id: "ticked",
-    title: "Last ticked",
+    title: "Last tick",
     align: /** @type {const} */ ("right"),
     cell: (one) => html`${duration(one.ticked_s)} ago`,
   },
   {
     id: "error",
-    title: "Last went wrong",
+    title: "Last error",
     from: /** @type {const} */ ("phone"),
     cell: (one) =>
       one.error === null
-        ? html`<span class="dim">not since it started</span>`
+        ? html`<span class="dim">none</span>`
         : html`<span class="wrap-anywhere">${duration(one.failed_s)} ago: ${one.error}</span>`,
   },
 ];
@@ -67,12 +64,10 @@ export default function Health() {
     <div class="verdict" data-tone=${found.length ? "warn" : "good"} role="status">
       <${Icon} name=${found.length ? "triangle-alert" : "circle-check"} />
       <div>
-        <h2>${found.length ? `${many(found.length, "thing needs", "things need")} attention` : "All is well"}</h2>
+        <h2>${found.length ? `${many(found.length, "problem needs", "problems need")} attention` : "Healthy"}</h2>
         ${found.length
           ? html`<ul>${found.map((said) => html`<li key=${said}>${said}</li>`)}</ul>`
-          : html`
-              <p class="dim">The store answers, clocks agree, no schedule is late, and no service went wrong lately.</p>
-            `}
+          : html`<p class="dim">${TEXTS.healthyText}</p>`}
       </div>
     </div>
     <${Panel} title="This server">
@@ -80,8 +75,8 @@ export default function Health() {
         items=${[
           ["Version", data.version],
           ["Python", data.python],
-          ["Up for", duration(data.uptime_s)],
-          ["Latest schedule", data.scheduler_late_s > 0 ? `${duration(data.scheduler_late_s)} late` : "none is late"],
+          ["Uptime", duration(data.uptime_s)],
+          ["Scheduler lag", data.scheduler_late_s > 0 ? `${duration(data.scheduler_late_s)} late` : "none"],
         ]}
       />
     </${Panel}>
@@ -89,8 +84,8 @@ export default function Health() {
       <${Facts}
         items=${[
           ["Schema", `version ${data.schema_version}`],
-          ["Its time", html`<${Moment} at=${data.now} />`],
-          ["Its clock", clock(data.clock_ahead_s)],
+          ["Time", html`<${Moment} at=${data.now} />`],
+          ["Clock", clock(data.clock_ahead_s)],
           ...told(data.facts),
         ]}
       />
@@ -112,5 +107,5 @@ const told = (facts) =>
 
 const clock = (ahead) =>
   Math.abs(ahead) < 0.0005
-    ? "as this server's"
-    : `${duration(ahead)} ${ahead > 0 ? "ahead of" : "behind"} this server's`;
+    ? "same as this server"
+    : `${duration(ahead)} ${ahead > 0 ? "ahead of" : "behind"} this server`;

@@ -3,6 +3,7 @@
 import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { TEXTS } from "../texts/settings.js";
 import { CopyButton, curl } from "../parts/copy.js";
 import { ask, Dialog, FormDialog } from "../parts/dialog.js";
 import { Code } from "../parts/code.js";
@@ -19,14 +20,14 @@ const CODE = `tickwork keys create deploy --scope read --scope enqueue --expires
 const LASTS = [
   ["30d", "30 days"],
   ["90d", "90 days"],
-  ["365d", "a year"],
-  ["never", "until it is revoked"],
+  ["365d", "1 year"],
+  ["never", "never"],
 ];
 
 async function revoke(key, refresh) {
-  const text = `Calls with ${key.prefix}… are refused at once, and sessions that began with it end. This cannot be undone.`;
-  if (!(await ask({ title: `Revoke the key ${key.name}?`, text, does: "Revoke it", isBad: true }))) return;
-  await attempt(() => post(`/keys/${part(key.id)}/revoke`).then(refresh), `The key ${key.name} is revoked.`);
+  const text = TEXTS.revokeKeyText(key.prefix);
+  if (!(await ask({ title: TEXTS.revokeKeyTitle(key.name), text, does: "Revoke", isBad: true }))) return;
+  await attempt(() => post(`/keys/${part(key.id)}/revoke`).then(refresh), TEXTS.keyRevoked(key.name));
 }
 
 const columns = (refresh) => [
@@ -47,11 +48,11 @@ const columns = (refresh) => [
     id: "expires",
     title: "Expires",
     from: /** @type {const} */ ("phone"),
-    cell: (key) => html`<${When} at=${key.expires_at} none="not by itself" />`,
+    cell: (key) => html`<${When} at=${key.expires_at} none="never" />`,
   },
   {
     id: "made",
-    title: "Made",
+    title: "Created",
     from: /** @type {const} */ ("tablet"),
     cell: (key) => html`<${When} at=${key.created_at} /> <span class="dim">by ${key.created_by}</span>`,
   },
@@ -85,9 +86,7 @@ export default function Keys() {
       ${data.items.length
         ? html`<${Table} label="API keys" columns=${columns(refresh)} rows=${data.items} />`
         : html`
-            <${Empty} icon="key-round" title="No keys yet" code=${CODE} language="bash">
-              Programs call this server with a key of their own.
-            </${Empty}>
+            <${Empty} icon="key-round" title="No keys yet" code=${CODE} language="bash">${TEXTS.noKeysText}</${Empty}>
           `}
     </${Panel}>
     ${isMaking && html`<${NewKey} onClose=${() => setMaking(false)} onSubmit=${create} />`}
@@ -97,14 +96,14 @@ export default function Keys() {
 
 function NewKey({ onClose, onSubmit }) {
   return html`
-    <${FormDialog} title="New API key" does="Make the key" onClose=${onClose} onSubmit=${onSubmit}>
+    <${FormDialog} title="New API key" does="Create" onClose=${onClose} onSubmit=${onSubmit}>
       <label class="field">
         <span>Name</span>
         <input name="name" required autofocus autocomplete="off" placeholder="deploy" maxlength="100" />
-        <small>The audit log names its user by this name.</small>
+        <small>${TEXTS.keyNameHint}</small>
       </label>
       <fieldset class="field">
-        <legend>It may</legend>
+        <legend>Scopes</legend>
         ${Object.entries(SCOPES).map(
           ([scope, does]) => html`
             <label class="check" key=${scope}>
@@ -116,7 +115,7 @@ function NewKey({ onClose, onSubmit }) {
         )}
       </fieldset>
       <label class="field">
-        <span>It lasts</span>
+        <span>Expires</span>
         <select name="expires">
           ${LASTS.map(
             ([value, name]) => html`<option key=${value} value=${value} selected=${value === "90d"}>${name}</option>`,
@@ -131,17 +130,15 @@ function Made({ made, onClose }) {
   const sample = curl("GET", "/jobs", undefined, { limit: 10 }).replace("$TICKWORK_KEY", made.token);
   return html`
     <${Dialog}
-      title="The key ${made.name}"
+      title="Key ${made.name}"
       onClose=${onClose}
       wide
-      footer=${html`<button class="main" onClick=${onClose}>I have kept it</button>`}
+      footer=${html`<button class="main" onClick=${onClose}>Done</button>`}
     >
-      <${Notice} tone="warn" icon="triangle-alert">
-        This is the only time that its token is shown. Copy it now, and keep it where programs keep secrets.
-      </${Notice}>
-      <div class="token"><code>${made.token}</code><${CopyButton} text=${made.token} label="Copy the token" /></div>
+      <${Notice} tone="warn" icon="triangle-alert">${TEXTS.tokenOnce}</${Notice}>
+      <div class="token"><code>${made.token}</code><${CopyButton} text=${made.token} label="Copy token" /></div>
       ${made.scopes.some((scope) => scope === "read" || scope === "admin") && html`
-        <p class="dim">Try it:</p>
+        <p class="dim">Test it:</p>
         <${Code} text=${sample} language="bash" />
       `}
     </${Dialog}>

@@ -2,6 +2,7 @@
 // takes.
 
 import { html, useState } from "../vendor/core.js";
+import { TEXTS } from "../texts/settings.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Notice } from "../parts/notices.js";
 
@@ -12,46 +13,46 @@ const OF_JOBS = ["task", "dag", "queue", "schedule"];
  * @type {Record<string, {title: string, says: string, takes: string[], after?: string}>}
  */
 export const CASES = {
-  failed: { title: "jobs that failed", says: "A job failed for good.", takes: OF_JOBS },
+  failed: { title: "failed jobs", says: TEXTS.aboutFailed, takes: OF_JOBS },
   dead: {
     title: "dead letters",
-    says: "A failed job was neither redriven nor discarded for that long.",
+    says: TEXTS.aboutDead,
     takes: OF_JOBS,
     after: "1h",
   },
   late: {
-    title: "jobs that began late",
-    says: "A job began that much later than it was due.",
+    title: "late jobs",
+    says: TEXTS.aboutLate,
     takes: OF_JOBS,
     after: "5m",
   },
   never_started: {
-    title: "jobs that did not begin",
-    says: "A job is due for so long and has not begun, or expired before that.",
+    title: "jobs not started",
+    says: TEXTS.aboutNotStarted,
     takes: OF_JOBS,
     after: "15m",
   },
   sla_missed: {
-    title: "jobs that took too long",
-    says: "A job had not ended so long after it was first due.",
+    title: "slow jobs",
+    says: TEXTS.aboutSlow,
     takes: OF_JOBS,
     after: "",
   },
   schedule_missed: {
     title: "missed occurrences",
-    says: "An occurrence was not decided in time, or catch-up skipped it.",
+    says: TEXTS.aboutMissed,
     takes: ["schedule"],
   },
-  worker_lost: { title: "lost workers", says: "A worker fell silent.", takes: [] },
+  worker_lost: { title: "lost workers", says: "A worker stopped renewing its lease.", takes: [] },
   queue_older_than: {
-    title: "queues that fall behind",
-    says: "The oldest due job of a queue waits for longer; told again when it comes back.",
+    title: "queue backlogs",
+    says: TEXTS.aboutBacklog,
     takes: ["queue"],
     after: "10m",
   },
   silent: {
-    title: "successes that did not come",
-    says: "A success is expected every so often and did not come: a dead man's switch.",
+    title: "missing successes",
+    says: TEXTS.aboutMissing,
     takes: ["task", "dag", "schedule"],
     after: "",
   },
@@ -76,8 +77,8 @@ export function NotificationForm({ one, channels, onClose, onStore }) {
   };
   return html`
     <${FormDialog}
-      title=${one ? `The notification ${one.name}` : "New notification"}
-      does="Store it"
+      title=${one ? `Edit notification ${one.name}` : "New notification"}
+      does="Save"
       onClose=${onClose}
       onSubmit=${submit}
     >
@@ -88,7 +89,7 @@ export function NotificationForm({ one, channels, onClose, onStore }) {
         </label>
       `}
       <label class="field">
-        <span>Tell of</span>
+        <span>Event</span>
         <select value=${on} onChange=${(event) => setOn(event.target.value)}>
           ${Object.entries(CASES).map(([id, { title }]) => html`<option key=${id} value=${id}>${title}</option>`)}
         </select>
@@ -103,12 +104,12 @@ export function NotificationForm({ one, channels, onClose, onStore }) {
             placeholder=${known.after || "1h"}
             defaultValue=${one?.on === on ? one.after : ""}
           />
-          <small>${known.after ? `Without it, ${known.after}.` : "How long it may take: 30s, 15m, 1h, 2d."}</small>
+          <small>${known.after ? `Default: ${known.after}.` : "A duration: 30s, 15m, 1h, 2d."}</small>
         </label>
       `}
       ${known.takes.length > 0 && html`
         <fieldset class="field">
-          <legend>${on === "silent" ? "Of one of these" : "Only of"}</legend>
+          <legend>${on === "silent" ? "For one of" : "Only for"}</legend>
           <div class="fields">
             ${known.takes.map(
               (name) => html`
@@ -129,7 +130,7 @@ export function NotificationForm({ one, channels, onClose, onStore }) {
       ${channels.length
         ? html`
             <fieldset class="field">
-              <legend>By</legend>
+              <legend>Channels</legend>
               ${channels.map(
                 ({ name }) => html`
                   <label class="check" key=${name}>
@@ -144,13 +145,9 @@ export function NotificationForm({ one, channels, onClose, onStore }) {
               )}
             </fieldset>
           `
-        : html`
-            <${Notice} tone="warn" icon="triangle-alert">
-              There is no channel yet. An administrator makes one first, below.
-            </${Notice}>
-          `}
+        : html`<${Notice} tone="warn" icon="triangle-alert">${TEXTS.noChannelYet}</${Notice}>`}
       <label class="field">
-        <span>All cases within this time are one message</span>
+        <span>Group events within this time into one message</span>
         <input name="window" placeholder="5m" defaultValue=${one?.window || ""} />
       </label>
     </${FormDialog}>

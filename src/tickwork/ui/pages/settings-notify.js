@@ -6,6 +6,7 @@ import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
 import { onTopics } from "../lib/live.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/settings.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
@@ -24,8 +25,8 @@ app.notifications.put("night", "failed", to="ops", dag="nightly")`;
 const ACTIONS = html`<span class="hidden-label">Actions</span>`;
 
 async function forget(what, name, text, refresh) {
-  if (!(await ask({ title: `Delete the ${what} ${name}?`, text, does: "Delete it", isBad: true }))) return;
-  await attempt(() => remove(`/${what}s/${part(name)}`).then(refresh), `The ${what} ${name} is gone.`);
+  if (!(await ask({ title: TEXTS.deleteTitle(what, name), text, does: "Delete", isBad: true }))) return;
+  await attempt(() => remove(`/${what}s/${part(name)}`).then(refresh), TEXTS.deletedNamed(what, name));
 }
 
 export default function Notify() {
@@ -51,7 +52,7 @@ export default function Notify() {
   };
   const store = (path, source, what) => async (name, body) => {
     await put(`${path}/${part(name)}`, body);
-    say(`The ${what} ${name} is stored.`);
+    say(TEXTS.savedNamed(what, name));
     await source.refresh();
   };
   const close = () => open(null);
@@ -78,7 +79,7 @@ function Told({ items, open, test, refresh }) {
     { id: "name", title: "Name", cell: (one) => html`<b>${one.name}</b>` },
     {
       id: "on",
-      title: "Tells of",
+      title: "Event",
       cell: (one) => html`
         ${CASES[one.on].title}
         ${one.after && html` <span class="dim">after ${one.after}</span>`}${" "}
@@ -87,18 +88,18 @@ function Told({ items, open, test, refresh }) {
     },
     {
       id: "to",
-      title: "By",
+      title: "Channels",
       from: /** @type {const} */ ("phone"),
       cell: (one) => html`<span class="row">${one.to.map((name) => html`<span class="tag">${name}</span>`)}</span>`,
     },
-    { id: "window", title: "One message in", from: /** @type {const} */ ("tablet"), cell: (one) => one.window },
+    { id: "window", title: "Grouped per", from: /** @type {const} */ ("tablet"), cell: (one) => one.window },
     {
       id: "last",
-      title: "Last told",
+      title: "Last sent",
       from: /** @type {const} */ ("phone"),
       cell: (one) => html`
         <${When} at=${one.told_at} none="never" />
-        ${one.waiting_count > 0 && html` <span class="dim">${many(one.waiting_count, "case")} for the next</span>`}
+        ${one.waiting_count > 0 && html` <span class="dim">${many(one.waiting_count, "case")} pending</span>`}
       `,
     },
     {
@@ -108,23 +109,17 @@ function Told({ items, open, test, refresh }) {
       cell: (one) => html`
         <${Menu}
           icon="ellipsis"
-          title="Do something with ${one.name}"
+          title="Actions for ${one.name}"
           class="icon-only"
           align="right"
           items=${[
-            { label: "Send a test", icon: "send", run: () => test(one) },
+            { label: "Send test", icon: "send", run: () => test(one) },
             { label: "Edit", icon: "pencil", run: () => open({ kind: "notification", one }) },
             {
               label: "Delete",
               icon: "trash-2",
               isBad: true,
-              run: () =>
-                forget(
-                  "notification",
-                  one.name,
-                  "This notification sends no more messages, and drops those that wait.",
-                  refresh,
-                ),
+              run: () => forget("notification", one.name, TEXTS.deleteNotificationText, refresh),
             },
           ]}
         />
@@ -148,11 +143,7 @@ function Told({ items, open, test, refresh }) {
               idOf=${(one) => one.name}
             />
           `
-        : html`
-            <${Empty} icon="bell" title="No notifications yet" code=${CODE}>
-              A notification tells people of jobs that fail, are late or never come, by a channel.
-            </${Empty}>
-          `}
+        : html`<${Empty} icon="bell" title="No notifications yet" code=${CODE}>${TEXTS.noNotificationsText}</${Empty}>`}
     </${Panel}>
   `;
 }
@@ -163,7 +154,7 @@ function Ways({ items, open, refresh }) {
     { id: "kind", title: "Kind", cell: (one) => KINDS[one.kind] },
     {
       id: "place",
-      title: "Goes to",
+      title: "Target",
       from: /** @type {const} */ ("phone"),
       cell: (one) => html`<span class="mono wrap-anywhere">${placeOf(one)}</span>`,
     },
@@ -180,7 +171,7 @@ function Ways({ items, open, refresh }) {
       cell: (one) => html`
         <${Menu}
           icon="ellipsis"
-          title="Do something with ${one.name}"
+          title="Actions for ${one.name}"
           class="icon-only"
           align="right"
           items=${[
@@ -189,7 +180,7 @@ function Ways({ items, open, refresh }) {
               label: "Delete",
               icon: "trash-2",
               isBad: true,
-              run: () => forget("channel", one.name, "A channel that a notification goes to is not deleted.", refresh),
+              run: () => forget("channel", one.name, TEXTS.deleteChannelText, refresh),
             },
           ]}
         />
@@ -211,7 +202,7 @@ function Ways({ items, open, refresh }) {
               idOf=${(one) => one.name}
             />
           `
-        : html`<p class="dim">No channel yet: where messages go, a webhook, Slack or mail.</p>`}
+        : html`<p class="dim">${TEXTS.noChannelsText}</p>`}
     </${Panel}>
   `;
 }

@@ -1,21 +1,23 @@
 // What scopes and roles allow, in the words of docs/server.md.
 
+import { TEXTS } from "../texts/settings.js";
+
 /** @type {Record<string, string>} */
 export const SCOPES = {
-  read: "Look at everything but keys, users, secrets and the audit log",
-  enqueue: "Make jobs and start runs",
-  operate: "Cancel, retry, pause, edit schedules and dags, approve",
-  shell: "Define jobs, schedules and steps that run commands",
-  "use-secrets": "Define jobs, schedules and steps in which built-in tasks are handed secrets",
-  work: "Claim and finish jobs, as workers in other languages do",
-  metrics: "Scrape /metrics",
-  admin: "Everything, with keys, users, secrets and the audit log",
+  read: TEXTS.scopeRead,
+  enqueue: TEXTS.scopeEnqueue,
+  operate: TEXTS.scopeOperate,
+  shell: TEXTS.scopeShell,
+  "use-secrets": TEXTS.scopeSecrets,
+  work: TEXTS.scopeWork,
+  metrics: "Read /metrics",
+  admin: TEXTS.scopeAdmin,
 };
 
 /** @type {Record<string, string>} */
 export const ROLES = {
-  viewer: "looks at everything, changes nothing",
-  operator: "also starts, cancels, retries, pauses and approves",
-  developer: "also defines commands, and work that is handed secrets",
-  admin: "may do everything",
+  viewer: TEXTS.roleViewer,
+  operator: TEXTS.roleOperator,
+  developer: TEXTS.roleDeveloper,
+  admin: TEXTS.roleAdmin,
 };

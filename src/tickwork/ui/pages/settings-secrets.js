@@ -3,6 +3,7 @@
 import { html, useState } from "../vendor/core.js";
 import { part, put, remove } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
+import { TEXTS } from "../texts/settings.js";
 import { CopyButton } from "../parts/copy.js";
 import { ask, FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
@@ -18,34 +19,34 @@ const CODE = "tickwork secrets set SMTP_PASSWORD < password.txt";
 export const reference = (name) => `\${secret.${name}}`;
 
 async function forget(secret, refresh) {
-  const text = `Jobs, hooks and channels that ask for ${reference(secret.name)} fail from now on, unless their worker has a variable of that name that secret_env allows.`;
-  if (!(await ask({ title: `Delete the secret ${secret.name}?`, text, does: "Delete it", isBad: true }))) return;
-  await attempt(() => remove(`/secrets/${part(secret.name)}`).then(refresh), `The secret ${secret.name} is gone.`);
+  const text = TEXTS.deleteSecretText(reference(secret.name));
+  if (!(await ask({ title: TEXTS.deleteSecretTitle(secret.name), text, does: "Delete", isBad: true }))) return;
+  await attempt(() => remove(`/secrets/${part(secret.name)}`).then(refresh), TEXTS.secretDeleted(secret.name));
 }
 
 const columns = (open, refresh) => [
   { id: "name", title: "Name", cell: (secret) => html`<b class="mono">${secret.name}</b>` },
   {
     id: "asked",
-    title: "Asked for as",
+    title: "Reference",
     from: /** @type {const} */ ("phone"),
     cell: (secret) => html`
       <code class="dim">${reference(secret.name)}</code>${" "}
-      <${CopyButton} text=${reference(secret.name)} label="Copy the reference to ${secret.name}" />
+      <${CopyButton} text=${reference(secret.name)} label="Copy reference to ${secret.name}" />
     `,
   },
   {
     id: "for",
-    title: "For",
+    title: "Allowed for",
     from: /** @type {const} */ ("tablet"),
     cell: (secret) =>
       secret.uses.length
         ? secret.uses.map((use) => html`<span class="tag">${use}</span> `)
-        : html`<span class="dim">every job</span>`,
+        : html`<span class="dim">all jobs</span>`,
   },
   {
     id: "set",
-    title: "Set",
+    title: "Updated",
     cell: (secret) => html`
       <${When} at=${secret.set_at} />${" "}
       <span class="dim" data-from="phone">by ${secret.set_by}</span>
@@ -75,7 +76,7 @@ export default function Secrets() {
     const name = opened || values.name;
     const uses = (values.uses || "").split(/[\s,]+/).filter(Boolean);
     await put(`/secrets/${part(name)}`, { value: values.value, uses });
-    say(`Jobs that begin from now on find ${reference(name)}.`);
+    say(TEXTS.secretSaved(reference(name)));
     await refresh();
   };
   return html`
@@ -93,15 +94,13 @@ export default function Secrets() {
             />
           `
         : html`
-            <${Empty} icon="lock" title="No secrets yet" code=${CODE} language="bash">
-              Jobs, hooks and channels ask for them by name; values are sealed in the store and never shown.
-            </${Empty}>
+            <${Empty} icon="lock" title="No secrets yet" code=${CODE} language="bash">${TEXTS.noSecretsText}</${Empty}>
           `}
     </${Panel}>
     ${opened !== null && html`
       <${FormDialog}
         title=${opened ? `Replace ${opened}` : "New secret"}
-        does="Set it"
+        does="Save"
         onClose=${() => open(null)}
         onSubmit=${set}
       >
@@ -122,17 +121,17 @@ export default function Secrets() {
         <label class="field">
           <span>Value</span>
           <input name="value" type="password" required autocomplete="off" autofocus=${Boolean(opened)} />
-          <small>It is sealed, and no page shows it again.</small>
+          <small>${TEXTS.secretValueHint}</small>
         </label>
         <label class="field">
-          <span>For</span>
+          <span>Allowed for</span>
           <input
             name="uses"
             autocomplete="off"
             placeholder="task:charge, queue:payments"
             value=${(data.items.find((one) => one.name === opened)?.uses || []).join(", ")}
           />
-          <small>The tasks, dags and queues that may use it. Empty: every job.</small>
+          <small>${TEXTS.secretAllowedHint}</small>
         </label>
       </${FormDialog}>
     `}

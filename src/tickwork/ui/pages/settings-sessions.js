@@ -5,6 +5,7 @@ import { html, useState } from "../vendor/core.js";
 import { part, remove } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/settings.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
@@ -38,19 +39,19 @@ function browserOf(agent) {
 }
 
 async function end(one, refresh) {
-  const text = `The browser at ${one.address || "an unknown address"} is logged out from its next request on.`;
-  if (!(await ask({ title: `End this session of ${one.who}?`, text, does: "End the session", isBad: true }))) return;
-  await attempt(() => remove(`/sessions/${part(one.id)}`).then(refresh), "The session has ended.");
+  const text = TEXTS.endSessionText(one.address || "an unknown address");
+  if (!(await ask({ title: TEXTS.endSessionTitle(one.who), text, does: "End session", isBad: true }))) return;
+  await attempt(() => remove(`/sessions/${part(one.id)}`).then(refresh), "Session ended.");
 }
 
 const columns = (refresh, isOfAll) => [
-  ...(isOfAll ? [{ id: "who", title: "Who", cell: (one) => html`<b class="clip">${one.who}</b>` }] : []),
+  ...(isOfAll ? [{ id: "who", title: "User", cell: (one) => html`<b class="clip">${one.who}</b>` }] : []),
   {
     id: "address",
     title: "From",
     cell: (one) => html`
       <span class="num wrap-anywhere">${one.address || "unknown"}</span>
-      ${one.is_this && html` <span class="tag">this one</span>`}
+      ${one.is_this && html` <span class="tag">this session</span>`}
     `,
   },
   {
@@ -61,7 +62,7 @@ const columns = (refresh, isOfAll) => [
   },
   {
     id: "began",
-    title: "Began",
+    title: "Started",
     from: /** @type {const} */ ("phone"),
     cell: (one) => html`<${When} at=${one.created_at} />`,
   },
@@ -74,7 +75,7 @@ const columns = (refresh, isOfAll) => [
       !one.is_this && html`
         <button
           class="bare"
-          aria-label="End the session from ${one.address || "an unknown address"}"
+          aria-label="End session from ${one.address || "an unknown address"}"
           onClick=${() => end(one, refresh)}
         >
           End
@@ -90,7 +91,7 @@ export function Sessions() {
     may("admin") && html`
       <button class="bare" aria-pressed=${isOfAll} onClick=${() => setOfAll(!isOfAll)}>
         <${Icon} name="users" />
-        ${isOfAll ? "Only mine" : "Of all users"}
+        ${isOfAll ? "My sessions" : "All users"}
       </button>
     `;
   return html`
@@ -106,7 +107,7 @@ export function Sessions() {
 
 function Found({ items, refresh, isOfAll }) {
   if (!items.length) {
-    return html`<${Empty} icon="monitor" title="No sessions">No browser is logged in with this name.</${Empty}>`;
+    return html`<${Empty} icon="monitor" title="No sessions">${TEXTS.noSessionsText}</${Empty}>`;
   }
   return html`<${Table} label="Sessions" columns=${columns(refresh, isOfAll)} rows=${items} idOf=${(one) => one.id} />`;
 }

@@ -16,14 +16,11 @@ const LOOK_S = 2;
 export function TestAnswer({ name, jobs, onClose }) {
   return html`
     <${Dialog}
-      title="A test of ${name}"
+      title="Test of ${name}"
       onClose=${onClose}
       footer=${html`<button class="main" onClick=${onClose}>Close</button>`}
     >
-      <p>
-        ${many(jobs.length, "message")} that ${jobs.length === 1 ? "says it is a test was" : "say they are tests were"}${" "}
-        enqueued. A worker delivers ${jobs.length === 1 ? "it" : "them"}.
-      </p>
+      <p>Enqueued ${many(jobs.length, "test message")}. A worker delivers ${jobs.length === 1 ? "it" : "them"}.</p>
       <ul class="tested">${jobs.map((id) => html`<${Sent} key=${id} id=${id} />`)}</ul>
     </${Dialog}>
   `;

@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/core.js";
 import { part, patch, post, remove } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { session } from "../lib/session.js";
+import { TEXTS } from "../texts/settings.js";
 import { ask, FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
@@ -17,9 +18,9 @@ import { ROLES } from "./settings-scopes.js";
 const CODE = "tickwork users add ada --role operator";
 
 async function dismiss(user, refresh) {
-  const text = `${user.name} is logged out at once and cannot log in again. What they did stays in the audit log.`;
-  if (!(await ask({ title: `Remove the user ${user.name}?`, text, does: "Remove them", isBad: true }))) return;
-  await attempt(() => remove(`/users/${part(user.name)}`).then(refresh), `${user.name} is no user any more.`);
+  const text = TEXTS.removeUserText(user.name);
+  if (!(await ask({ title: TEXTS.removeUserTitle(user.name), text, does: "Remove", isBad: true }))) return;
+  await attempt(() => remove(`/users/${part(user.name)}`).then(refresh), TEXTS.userRemoved(user.name));
 }
 
 const columns = (open, refresh) => [
@@ -58,12 +59,12 @@ const columns = (open, refresh) => [
     cell: (user) => html`
       <${Menu}
         icon="ellipsis"
-        title="Do something with ${user.name}"
+        title="Actions for ${user.name}"
         class="icon-only"
         align="right"
         items=${[
-          { label: "Another role", icon: "shield-check", run: () => open({ kind: "role", user }) },
-          { label: "New password", icon: "key-round", run: () => open({ kind: "password", user }) },
+          { label: "Change role", icon: "shield-check", run: () => open({ kind: "role", user }) },
+          { label: "Change password", icon: "key-round", run: () => open({ kind: "password", user }) },
           { label: "Remove", icon: "trash-2", isBad: true, run: () => dismiss(user, refresh) },
         ]}
       />
@@ -79,16 +80,12 @@ export default function Users() {
   const close = () => open(null);
   const add = async (values) => {
     await post("/users", values);
-    say(`${values.name} may log in.`);
+    say(TEXTS.userAdded(values.name));
     await refresh();
   };
   const change = async (values) => {
     await patch(`/users/${part(opened.user.name)}`, values);
-    say(
-      values.role
-        ? `${opened.user.name} is ${values.role} from the next request on.`
-        : `${opened.user.name} logs in with the new password; sessions with the old one have ended.`,
-    );
+    say(values.role ? TEXTS.roleChanged(opened.user.name, values.role) : TEXTS.passwordSet(opened.user.name));
     await refresh();
   };
   return html`
@@ -103,13 +100,11 @@ export default function Users() {
             <${Table} label="Users" columns=${columns(open, refresh)} rows=${data.items} idOf=${(user) => user.name} />
           `
         : html`
-            <${Empty} icon="users" title="No users yet" code=${CODE} language="bash">
-              People log in with a name and a password; programs use keys.
-            </${Empty}>
+            <${Empty} icon="users" title="No users yet" code=${CODE} language="bash">${TEXTS.noUsersText}</${Empty}>
           `}
     </${Panel}>
     ${opened?.kind === "new" && html`
-      <${FormDialog} title="New user" does="Add the user" onClose=${close} onSubmit=${add}>
+      <${FormDialog} title="New user" does="Add user" onClose=${close} onSubmit=${add}>
         <label class="field">
           <span>Name</span>
           <input name="name" required autofocus autocomplete="off" maxlength="100" />
@@ -119,12 +114,12 @@ export default function Users() {
       </${FormDialog}>
     `}
     ${opened?.kind === "role" && html`
-      <${FormDialog} title="The role of ${opened.user.name}" does="Give this role" onClose=${close} onSubmit=${change}>
+      <${FormDialog} title="Role of ${opened.user.name}" does="Save" onClose=${close} onSubmit=${change}>
         <${Role} chosen=${opened.user.role} />
       </${FormDialog}>
     `}
     ${opened?.kind === "password" && html`
-      <${FormDialog} title="A new password for ${opened.user.name}" does="Set it" onClose=${close} onSubmit=${change}>
+      <${FormDialog} title="New password for ${opened.user.name}" does="Save" onClose=${close} onSubmit=${change}>
         <p class="dim">Sessions of ${opened.user.name} end.</p>
         <${Password} />
       </${FormDialog}>

@@ -4,6 +4,7 @@ import { html, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
 import { pageSize, theme, zone } from "../lib/prefs.js";
 import { logOut, may, session } from "../lib/session.js";
+import { TEXTS } from "../texts/settings.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Panel } from "../parts/page.js";
@@ -12,7 +13,7 @@ import { When } from "../parts/when.js";
 import { SCOPES } from "./settings-scopes.js";
 import { Sessions } from "./settings-sessions.js";
 
-const NAMES = { user: "a user", key: "an API key", token: "the token of this server's start" };
+const NAMES = { user: "a user", key: "an API key", token: "the start token of this server" };
 
 /** "user:ada" as people say it. @param {string} who */
 function introduced(who) {
@@ -47,7 +48,7 @@ export default function You() {
       </div>
     </${Panel}>
     <${Sessions} />
-    <${Panel} title="What you may do">
+    <${Panel} title="Permissions">
       <ul class="scopes">
         ${scopes.map(
           ([scope, does]) => html`
@@ -59,11 +60,11 @@ export default function You() {
     <${Panel} title="This browser">
       <div class="inner looks">
         <${Choice}
-          label="Look"
+          label="Theme"
           chosen=${theme.value}
           onChoose=${(value) => (theme.value = value)}
           options=${[
-            ["auto", "As the system"],
+            ["auto", "System"],
             ["light", "Light"],
             ["dark", "Dark"],
           ]}
@@ -73,12 +74,12 @@ export default function You() {
           chosen=${zone.value}
           onChoose=${(value) => (zone.value = value)}
           options=${[
-            ["local", `Here (${Intl.DateTimeFormat().resolvedOptions().timeZone})`],
+            ["local", `Local (${Intl.DateTimeFormat().resolvedOptions().timeZone})`],
             ["utc", "UTC"],
           ]}
         />
         <${Choice}
-          label="Rows at a time"
+          label="Rows per page"
           chosen=${pageSize.value}
           onChoose=${(value) => (pageSize.value = value)}
           options=${[25, 50, 100, 200].map((size) => [size, String(size)])}
@@ -92,11 +93,11 @@ export default function You() {
 function Password({ onClose }) {
   const change = async ({ old, password }) => {
     session.value = await post("/session/password", { old, new: password });
-    say("You log in with the new password from now on. Your other sessions have ended.");
+    say(TEXTS.passwordChanged);
   };
   return html`
-    <${FormDialog} title="Change your password" does="Change it" onClose=${onClose} onSubmit=${change}>
-      <p class="dim">All other sessions of yours end.</p>
+    <${FormDialog} title="Change password" does="Save" onClose=${onClose} onSubmit=${change}>
+      <p class="dim">All your other sessions end.</p>
       <input type="hidden" autocomplete="username" value=${introduced(session.value.who).name} />
       <label class="field">
         <span>Current password</span>
@@ -105,7 +106,7 @@ function Password({ onClose }) {
       <label class="field">
         <span>New password</span>
         <input name="password" type="password" required minlength="8" maxlength="1024" autocomplete="new-password" />
-        <small>8 characters or more.</small>
+        <small>At least 8 characters.</small>
       </label>
     </${FormDialog}>
   `;

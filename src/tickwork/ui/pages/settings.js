@@ -4,6 +4,7 @@
 import { html, useEffect, useState } from "../vendor/core.js";
 import { href, place } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
 import { Page } from "../parts/page.js";
@@ -37,7 +38,7 @@ export default function Settings() {
   return html`
     <${Page} title="Settings" name=${chosen ? `${chosen.title} · Settings` : "Settings"}>
       <div class="settings">
-        <nav class="settings-side" aria-label="Parts of the settings">
+        <nav class="settings-side" aria-label="Settings">
           ${allowed.map(
             (part) => html`
               <a
@@ -63,8 +64,8 @@ export default function Settings() {
 function Missing({ said }) {
   const isThere = PARTS.some((part) => part.id === said);
   const problem = isThere
-    ? { status: 403, message: `${PARTS.find((part) => part.id === said).title} are for administrators.` }
-    : { status: 404, message: `There is no part ${said} of the settings.` };
+    ? { status: 403, message: TEXTS.adminOnly(PARTS.find((part) => part.id === said).title) }
+    : { status: 404, message: TEXTS.noSettingsPage(said) };
   return html`<${Trouble} problem=${problem} />`;
 }
 
@@ -81,7 +82,7 @@ function Part({ part }) {
       <${Trouble}
         problem=${{
           status: 0,
-          message: "This part could not be loaded. The server may have been updated: reload the page.",
+          message: TEXTS.settingsPageFailed,
         }}
         onRetry=${() => location.reload()}
       />

@@ -8,6 +8,7 @@ import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { TEXTS } from "../texts/workers.js";
 import { CopyButton } from "../parts/copy.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
@@ -45,23 +46,19 @@ export default function Worker({ params }) {
     >
       ${worker.state === "lost" && html`
         <${Notice} tone="bad" icon="unplug">
-          It stopped renewing its lease <${When} at=${worker.lease_until} /> and is taken for dead. What it ran was
-          queued again, or has failed if that was its last attempt.
+          The worker stopped renewing its lease <${When} at=${worker.lease_until} /> and is considered lost. Its jobs
+          were queued again, or failed if they had no attempts left.
         </${Notice}>
       `}
-      ${worker.state === "quiet" && html`
-        <${Notice} tone="warn" icon="circle-pause">It was asked to claim nothing. Running jobs continue.</${Notice}>
-      `}
-      ${worker.state === "stopping" && html`
-        <${Notice} tone="warn" icon="square">It finishes what runs within its grace, and ends.</${Notice}>
-      `}
+      ${worker.state === "quiet" && html`<${Notice} tone="warn" icon="circle-pause">${TEXTS.workerQuiet}</${Notice}>`}
+      ${worker.state === "stopping" && html`<${Notice} tone="warn" icon="square">${TEXTS.workerStopping}</${Notice}>`}
       <${Panel} title="Running now"><${Running} jobs=${worker.jobs} /></${Panel}>
       <div class="grid-2">
-        <${Panel} title="About it">
+        <${Panel} title="Details">
           <${Facts}
             items=${[
               ["Host", worker.host],
-              ["Process", worker.pid || "works over REST"],
+              ["Process", worker.pid || "remote worker"],
               ["Version", worker.version],
               ["Started", html`<${When} at=${worker.started_at} />`],
               ["Lease", html`<${Lease} worker=${worker} />`],
@@ -80,29 +77,23 @@ export default function Worker({ params }) {
               [
                 "Id",
                 html`
-                  <span class="row">
-                    <code>${worker.id}</code>
-                    <${CopyButton} text=${worker.id} label="Copy its id" />
-                  </span>
+                  <span class="row"><code>${worker.id}</code><${CopyButton} text=${worker.id} label="Copy id" /></span>
                 `,
               ],
             ]}
           />
         </${Panel}>
-        <${Panel}
-          title=${html`Tasks that it knows<span class="count">${worker.tasks.length}</span>`}
-          label="Tasks that it knows"
-        >
+        <${Panel} title=${html`Tasks<span class="count">${worker.tasks.length}</span>`} label="Tasks">
           <div class="inner">
             ${worker.tasks.length
               ? html`<${Tags} names=${worker.tasks} field="task" />`
-              : html`<p class="dim">It takes jobs of any task.</p>`}
+              : html`<p class="dim">All tasks.</p>`}
           </div>
         </${Panel}>
       </div>
       <${Panel}
-        title="Last jobs"
-        actions=${html`<a class="link" href=${href("/jobs", { q: word("worker", worker.id) })}>All of them</a>`}
+        title="Recent jobs"
+        actions=${html`<a class="link" href=${href("/jobs", { q: word("worker", worker.id) })}>View all</a>`}
       >
         <${Lately} id=${worker.id} />
       </${Panel}>
@@ -115,10 +106,10 @@ function Actions({ worker, refresh }) {
   const run = (what) => () => askWorker(worker, what).then(refresh);
   return html`
     ${worker.asked === "quiet"
-      ? html`<button onClick=${run("resume")}><${Icon} name="play" />Claim again</button>`
+      ? html`<button onClick=${run("resume")}><${Icon} name="play" />Resume claiming</button>`
       : html`
           <button disabled=${worker.asked === "stop"} onClick=${run("quiet")}>
-            <${Icon} name="pause" />Claim nothing more
+            <${Icon} name="pause" />Stop claiming
           </button>
         `}
     <button disabled=${worker.asked === "stop"} onClick=${run("stop")}><${Icon} name="square" />Stop…</button>
@@ -155,12 +146,12 @@ const RUNNING = [
   },
   { id: "queue", title: "Queue", from: "phone", cell: (job) => html`<span class="tag">${job.queue}</span>` },
   { id: "attempt", title: "Attempt", align: "right", from: "phone", cell: (job) => job.attempt },
-  { id: "since", title: "Runs for", align: "right", cell: (job) => html`<${Took} from=${job.since} />` },
+  { id: "since", title: "Running for", align: "right", cell: (job) => html`<${Took} from=${job.since} />` },
   { id: "progress", title: "Progress", width: "34%", cell: (job) => html`<${Progress} job=${job} />` },
 ];
 
 function Progress({ job }) {
-  if (job.is_cancel_requested) return html`<${State} state="cancelled" text="asked to stop" />`;
+  if (job.is_cancel_requested) return html`<${State} state="cancelled" text="cancelling" />`;
   if (job.progress === null) return html`<span class="dim">${job.progress_note || ""}</span>`;
   return html`
     <span class="progress">
@@ -182,8 +173,8 @@ function Progress({ job }) {
 }
 
 function Running({ jobs }) {
-  if (!jobs.length) return html`<p class="dim">Nothing: it waits for jobs.</p>`;
-  return html`<${Table} label="Jobs that it runs" columns=${RUNNING} rows=${jobs} hrefOf=${jobHref} />`;
+  if (!jobs.length) return html`<p class="dim">No running jobs.</p>`;
+  return html`<${Table} label="Running jobs" columns=${RUNNING} rows=${jobs} hrefOf=${jobHref} />`;
 }
 
 /** @type {import("../parts/table.js").Column[]} */
@@ -213,11 +204,11 @@ function Lately({ id }) {
   const list = useList("/jobs", { query: { worker: id }, live: onJobs, limit: LATELY });
   if (list.isLoading) return html`<${Loading} />`;
   if (list.problem && !list.items.length) return html`<${Trouble} problem=${list.problem} onRetry=${list.refresh} />`;
-  if (!list.items.length) return html`<p class="dim">None that is still stored.</p>`;
+  if (!list.items.length) return html`<p class="dim">None, or already pruned.</p>`;
   return html`
     ${list.fresh > 0 && html`
       <button class="fresh-bar" onClick=${list.showFresh}>${many(list.fresh, "new job")}</button>
     `}
-    <${Table} label="Its last jobs" columns=${ENDED} rows=${list.items.slice(0, LATELY)} hrefOf=${jobHref} />
+    <${Table} label="Recent jobs" columns=${ENDED} rows=${list.items.slice(0, LATELY)} hrefOf=${jobHref} />
   `;
 }

@@ -8,6 +8,7 @@ import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { duration, now } from "../lib/time.js";
+import { TEXTS } from "../texts/workers.js";
 import { ask } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
 import { Meter } from "../parts/meter.js";
@@ -36,25 +37,22 @@ export const nameOf = (worker) => (worker.pid ? `${worker.host}:${worker.pid}` :
 /** Ask a worker for something, and say what comes of it. @param {any} worker @param {"quiet"|"stop"|"resume"} what */
 export async function askWorker(worker, what) {
   const said = {
-    quiet: "claims nothing more; what runs goes on",
-    stop: "finishes what runs, and ends",
-    resume: "claims again",
+    quiet: "stops claiming; running jobs continue",
+    stop: "finishes its running jobs and ends",
+    resume: "resumes claiming",
   }[what];
   if (
     what === "stop" &&
     !(await ask({
       title: `Stop ${nameOf(worker)}?`,
-      text: `It finishes the ${many(worker.running, "job")} that it runs within its grace, and ends. Whatever started it may start it again.`,
-      does: "Stop it",
+      text: TEXTS.stopWorkerText(many(worker.running, "job")),
+      does: "Stop worker",
       isBad: true,
     }))
   ) {
     return;
   }
-  await attempt(
-    () => post(`/workers/${part(worker.id)}/${what}`),
-    `${nameOf(worker)} ${said}, from its next heartbeat on.`,
-  );
+  await attempt(() => post(`/workers/${part(worker.id)}/${what}`), TEXTS.workerAsked(nameOf(worker), said));
 }
 
 /** What can be asked of a worker now. @param {any} worker @param {() => void} refresh */
@@ -63,9 +61,9 @@ export const askings = (worker, refresh) => {
   const run = (what) => () => askWorker(worker, what).then(refresh);
   return [
     worker.asked === "quiet"
-      ? { label: "Have it claim again", icon: "play", run: run("resume") }
-      : { label: "Have it claim nothing more", icon: "pause", run: run("quiet") },
-    worker.asked !== "stop" && { label: "Stop it", icon: "square", isBad: true, run: run("stop") },
+      ? { label: "Resume claiming", icon: "play", run: run("resume") }
+      : { label: "Stop claiming", icon: "pause", run: run("quiet") },
+    worker.asked !== "stop" && { label: "Stop worker", icon: "square", isBad: true, run: run("stop") },
   ];
 };
 
@@ -85,13 +83,9 @@ function Names({ names, none = "" }) {
 export function Lease({ worker }) {
   const left = (Date.parse(worker.lease_until) - now.value) / 1000;
   if (worker.state === "lost" || left < 0) {
-    return html`<span class="bad-text">silent, lease ended <${When} at=${worker.lease_until} /></span>`;
+    return html`<span class="bad-text">lease expired <${When} at=${worker.lease_until} /></span>`;
   }
-  return html`
-    <span class="num lease" title="It renews its lease with each heartbeat. When that ends, its jobs are taken back.">
-      ${duration(Math.floor(left))} left
-    </span>
-  `;
+  return html`<span class="num lease" title=${TEXTS.leaseHelp}>${duration(Math.floor(left))} left</span>`;
 }
 
 /** @type {import("../parts/table.js").Column[]} */
@@ -105,7 +99,7 @@ const COLUMNS = [
         <b>${one.host}</b>
         ${one.pid > 0 && html` <span class="dim num">${one.pid}</span>`}
       </a>
-      ${one.is_remote && html` <span class="tag">over REST</span>`}
+      ${one.is_remote && html` <span class="tag">remote</span>`}
     `,
   },
   {
@@ -122,7 +116,7 @@ const COLUMNS = [
     `,
   },
   { id: "queues", title: "Queues", from: "phone", cell: (one) => html`<${Names} names=${one.queues} none="all" />` },
-  { id: "offer", title: "Has", from: "desk", cell: (one) => html`<${Names} names=${one.offer} />` },
+  { id: "offer", title: "Labels", from: "desk", cell: (one) => html`<${Names} names=${one.offer} />` },
   {
     id: "tasks",
     title: "Tasks",
@@ -163,7 +157,7 @@ export default function Workers() {
             one.state !== "lost" && html`
               <${Menu}
                 icon="ellipsis"
-                title=${`Do something with worker ${nameOf(one)}`}
+                title=${`Actions for worker ${nameOf(one)}`}
                 class="icon-only"
                 align="right"
                 items=${askings(one, refresh)}
@@ -177,14 +171,14 @@ export default function Workers() {
       <span><b class="num">${alive.length}</b> ${alive.length === 1 ? "lives" : "live"}</span>
       <span><b class="num">${sum("running")}</b> of ${sum("slots")} slots busy</span>
       ${workers.length > alive.length && html`
-        <span class="bad-text">${workers.length - alive.length} lost lately</span>
+        <span class="bad-text">${workers.length - alive.length} lost recently</span>
       `}
     `;
   return html`
     <${Page} title="Workers" lead=${lead}>
       ${versions.size > 1 && html`
         <${Notice} tone="warn">
-          They are of ${versions.size} versions: ${[...versions].join(", ")}. Is a deploy under way?
+          Workers have ${versions.size} different versions: ${[...versions].join(", ")}. Is a deployment in progress?
         </${Notice}>
       `}
       <${Panel} label="Workers">
@@ -198,7 +192,9 @@ export default function Workers() {
                 toneOf=${(one) => (one.state === "lost" ? "bad" : undefined)}
               />
             `
-          : html`<${Empty} icon="server" title="No worker yet" code=${CODE}>Jobs wait until one starts.</${Empty}>`}
+          : html`
+              <${Empty} icon="server" title="No workers yet" code=${CODE}>Jobs wait until a worker starts.</${Empty}>
+            `}
       </${Panel}>
       <${House} />
     </${Page}>
@@ -222,7 +218,7 @@ function House() {
         items=${[
           ["Server", `${data.version}, Python ${data.python}, schema ${data.schema_version}`],
           ["Up", duration(data.uptime_s)],
-          ["Scheduler is late by", data.scheduler_late_s > 0 ? duration(data.scheduler_late_s) : "nothing"],
+          ["Scheduler lag", data.scheduler_late_s > 0 ? duration(data.scheduler_late_s) : "nothing"],
           ...Object.entries(data.facts).map(([name, value]) => [name[0].toUpperCase() + name.slice(1), value]),
         ]}
       />

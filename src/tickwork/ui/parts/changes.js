@@ -2,6 +2,7 @@
 
 import { html } from "../vendor/core.js";
 import { stringify } from "../lib/json.js";
+import { TEXTS } from "../texts/common.js";
 
 const DEPTH = 4;
 
@@ -32,11 +33,7 @@ export function difference(before, after) {
 export function Changes({ before, after }) {
   const { changed, same } = difference(before, after);
   if (!changed.length) {
-    return html`
-      <p class="dim">
-        ${same ? "It was asked to be as it already is." : "Nothing of it is recorded but that it happened."}
-      </p>
-    `;
+    return html`<p class="dim">${same ? TEXTS.noChange : TEXTS.noChangeDetails}</p>`;
   }
   return html`
     <div class="changes">
@@ -56,9 +53,7 @@ export function Changes({ before, after }) {
         )}
       </dl>
       ${before && after && same > 0 && html`
-        <p class="dim small">
-          ${same === 1 ? "One other field" : `${same} other fields`} stayed as ${same === 1 ? "it was" : "they were"}.
-        </p>
+        <p class="dim small">${same === 1 ? "One other field" : `${same} other fields`} unchanged.</p>
       `}
     </div>
   `;

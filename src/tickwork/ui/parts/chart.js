@@ -71,7 +71,7 @@ export function Chart({
         class="plot"
         role="slider"
         tabindex="0"
-        aria-label="${label}. Arrow keys walk along it."
+        aria-label="${label}. Use the arrow keys to move."
         aria-valuemin="0"
         aria-valuemax=${times.length - 1}
         aria-valuenow=${at ?? times.length - 1}
@@ -117,14 +117,14 @@ export function Chart({
           />
         `}
       </div>
-      <ul class="chart-legend" aria-label="What is shown">
+      <ul class="chart-legend" aria-label="Series">
         ${[...bars, ...lines].map(
           (one) => html`
             <li key=${one.id}>
               <button
                 class="bare"
                 aria-pressed=${isShown(one)}
-                title=${isShown(one) ? "Click to leave it out" : "Click to show it"}
+                title=${isShown(one) ? "Click to hide" : "Click to show"}
                 onClick=${() => toggle(one.id)}
               >
                 <${Swatch} series=${one} isBar=${bars.includes(one)} />
@@ -218,8 +218,9 @@ function Bars({ series, times, plot, x, y, partial }) {
       if (!value) continue;
       const [from, to] = [y(base[at]), y(base[at] + value)];
       base[at] += value;
-      found[partial[at] ? "partial" : "known"] +=
-        `M${(x(times[at]) + (whole - thick) / 2).toFixed(1)},${from.toFixed(1)}h${thick.toFixed(1)}V${Math.min(to, from - 0.6).toFixed(1)}h${(-thick).toFixed(1)}Z`;
+      const left = x(times[at]) + (whole - thick) / 2;
+      const [M, below, wide, V] = [left, from, thick, Math.min(to, from - 0.6)].map((one) => one.toFixed(1));
+      found[partial[at] ? "partial" : "known"] += `M${M},${below}h${wide}V${V}h-${wide}Z`;
     }
     return { one, found };
   });
@@ -237,7 +238,8 @@ function Lines({ series, times, spanS, x, y }) {
     let isOn = false;
     for (const [at, value] of one.values.entries()) {
       if (value !== null) {
-        path += `${isOn ? "L" : "M"}${x(times[at] + spanS * 500).toFixed(1)},${y(value).toFixed(1)}${isOn ? "" : "h0.01"}`;
+        const point = `${x(times[at] + spanS * 500).toFixed(1)},${y(value).toFixed(1)}`;
+        path += isOn ? `L${point}` : `M${point}h0.01`;
       }
       isOn = value !== null;
     }
@@ -279,8 +281,10 @@ function spanOf(at, spanS) {
   return dayOf(at) === dayOf(Date.now()) ? clock : `${dateOf(at)}, ${clock}`;
 }
 
-const told = (at, times, spanS, series, format) =>
-  `${spanOf(times[at], spanS)}: ${series.map((one) => `${one.label} ${one.values[at] === null ? "none" : format(one.values[at])}`).join(", ")}`;
+function told(at, times, spanS, series, format) {
+  const values = series.map(({ label, values }) => `${label} ${values[at] === null ? "none" : format(values[at])}`);
+  return `${spanOf(times[at], spanS)}: ${values.join(", ")}`;
+}
 
 function AsTable({ label, times, spanS, series, format }) {
   return html`

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
 import { explained, relative } from "../lib/time.js";
+import { TEXTS } from "../texts/common.js";
 import { Icon } from "./icon.js";
 
 const WAIT_MS = 200;
@@ -12,9 +13,9 @@ const SHOWN = 10;
 export const KINDS = {
   cron: { label: "Cron", hint: "0 2 * * 1-5", help: "minute hour day month weekday; also @daily, L, W, #, H" },
   every: { label: "Every", hint: "15m", help: "a duration: 90s, 15m, 6h, 1d" },
-  after: { label: "After the last one", hint: "10m", help: "so long after the last one has ended" },
-  at: { label: "Once", hint: "2026-12-24T18:00:00+01:00", help: "an instant, with its offset" },
-  rrule: { label: "RRULE", hint: "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", help: "a rule of RFC 5545" },
+  after: { label: "After the last run", hint: "10m", help: TEXTS.delayHint },
+  at: { label: "Once", hint: "2026-12-24T18:00:00+01:00", help: "a time with its UTC offset" },
+  rrule: { label: "RRULE", hint: "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=17", help: "an RFC 5545 rule" },
 };
 const EXPLAINED = ["cron", "every", "rrule"];
 
@@ -76,7 +77,7 @@ function Mistake({ problem, text }) {
 /** Times to come, as the clock of the schedule shows them; days on which clocks change are marked.
  * @param {{items: {due_at: string, local: string, clock_change: string | null}[], zone: string}} props */
 export function Occurrences({ items, zone }) {
-  if (!items.length) return html`<p class="dim">It is due no more.</p>`;
+  if (!items.length) return html`<p class="dim">No further occurrences.</p>`;
   const end = items.some((one) => one.local.slice(17, 19) !== "00") ? 19 : 16;
   return html`
     <ol class="occurrences">

@@ -63,11 +63,14 @@ export function Questions() {
   return asked.value && html`<${Asked} key=${asked.value.title} question=${asked.value} />`;
 }
 
+/** The label of the button that closes a dialog: distinct from an action that cancels something. */
+const dismissal = (does) => (does.startsWith("Cancel") ? "Don't cancel" : "Cancel");
+
 function Asked({ question }) {
   const [typed, setTyped] = useState("");
   const isReady = !question.confirm || typed === question.confirm;
   const footer = html`
-    <button onClick=${() => answer(false)}>Leave it</button>
+    <button onClick=${() => answer(false)}>${dismissal(question.does)}</button>
     <button class=${question.isBad ? "bad" : "main"} disabled=${!isReady} autofocus onClick=${() => answer(true)}>
       ${question.does}
     </button>
@@ -77,7 +80,7 @@ function Asked({ question }) {
       ${question.text && html`<p>${question.text}</p>`}
       ${question.confirm && html`
         <label class="field">
-          <span>Type <code>${question.confirm}</code> to go on</span>
+          <span>Type <code>${question.confirm}</code> to confirm</span>
           <input value=${typed} onInput=${(event) => setTyped(event.target.value)} autocomplete="off" />
         </label>
       `}
@@ -118,7 +121,7 @@ export function FormDialog({ title, does, onClose, onSubmit, children, wide, isB
     send(valuesOf(event.target)).finally(() => (stands.current.isSending = false));
   };
   const footer = html`
-    <button onClick=${onClose}>Leave it</button>
+    <button onClick=${onClose}>${dismissal(does)}</button>
     <button type="submit" form=${id} class=${isBad ? "bad" : "main"} disabled=${isBusy || !isReady}>${does}</button>
   `;
   return html`

@@ -6,6 +6,7 @@ import { pause, paused, state } from "../lib/live.js";
 import { theme, zone } from "../lib/prefs.js";
 import { go, place } from "../lib/router.js";
 import { logOut, may, session } from "../lib/session.js";
+import { TEXTS } from "../texts/common.js";
 import { ROUTES } from "../routes.js";
 import { Questions } from "./dialog.js";
 import { Help } from "./help.js";
@@ -24,9 +25,9 @@ export const openPalette = () => (opened.value = "palette");
 export function Frame({ children }) {
   const pages = ROUTES.filter((route) => route.nav);
   useKeys([
-    { keys: "Ctrl+k", does: "find anything, go anywhere", run: openPalette },
+    { keys: "Ctrl+k", does: "search everything", run: openPalette },
     { keys: "/", does: "search", run: focusSearch },
-    { keys: "?", does: "show the keys", run: () => (opened.value = "help") },
+    { keys: "?", does: "show shortcuts", run: () => (opened.value = "help") },
     ...pages.map((route) => ({ keys: `g ${route.nav.key}`, does: `go to ${route.title}`, run: () => go(route.path) })),
   ]);
   useEffect(() => {
@@ -43,7 +44,7 @@ export function Frame({ children }) {
           document.getElementById("content").focus();
         }}
       >
-        Skip to the page
+        Skip to content
       </a>
       <header class="bar">
         <button
@@ -60,7 +61,7 @@ export function Frame({ children }) {
         </a>
         <button class="find" onClick=${openPalette}>
           <${Icon} name="search" />
-          <span>Find a job, a schedule, a page</span>
+          <span>Search jobs, schedules, pages</span>
           <kbd>Ctrl K</kbd>
         </button>
         <div class="bar-end"><${Live} /><${Look} /><${Who} /></div>
@@ -70,7 +71,7 @@ export function Frame({ children }) {
         <div class="side-end">
           <button class="bare" onClick=${() => (opened.value = "help")}>
             <${Icon} name="circle-help" />
-            <span>Keys</span>
+            <span>Shortcuts</span>
             <kbd>?</kbd>
           </button>
           <a class="nav" href=${new URL("../../../api/v1/docs", import.meta.url).pathname}>
@@ -114,7 +115,7 @@ function focusSearch() {
   else openPalette();
 }
 
-const SAID = { live: "Live", paused: "Paused", connecting: "Connecting", off: "Not live" };
+const SAID = { live: "Live", paused: "Paused", connecting: "Connecting", off: "Disconnected" };
 
 function Live() {
   const said = SAID[state.value];
@@ -123,7 +124,7 @@ function Live() {
       class="live"
       data-live=${state.value}
       aria-pressed=${paused.value}
-      title=${paused.value ? "Nothing moves. Click to go on." : "What changes shows by itself. Click to pause."}
+      title=${paused.value ? TEXTS.liveOff : TEXTS.liveOn}
       onClick=${() => pause(!paused.value)}
     >
       <i></i>
@@ -134,14 +135,14 @@ function Live() {
 
 function Look() {
   const themes = [
-    ["auto", "monitor", "As the system"],
+    ["auto", "monitor", "System"],
     ["light", "sun", "Light"],
     ["dark", "moon", "Dark"],
   ];
   return html`
     <${Menu}
       icon=${themes.find(([id]) => id === theme.value)?.[1] || "monitor"}
-      title="Look"
+      title="Theme"
       align="right"
       class="icon-only"
       items=${[
@@ -152,15 +153,15 @@ function Look() {
           run: () => (theme.value = id),
         })),
         "line",
-        { label: "Times in this zone", icon: "clock", isOn: zone.value === "local", run: () => (zone.value = "local") },
-        { label: "Times in UTC", icon: "clock", isOn: zone.value === "utc", run: () => (zone.value = "utc") },
+        { label: "Local time", icon: "clock", isOn: zone.value === "local", run: () => (zone.value = "local") },
+        { label: "UTC", icon: "clock", isOn: zone.value === "utc", run: () => (zone.value = "utc") },
       ]}
     />
   `;
 }
 
 function Who() {
-  const role = may("admin") ? "may do everything" : may("operate") ? "may operate" : "may look";
+  const role = may("admin") ? "administrator" : may("operate") ? "operator" : "read-only";
   return html`
     <${Menu}
       icon="user"

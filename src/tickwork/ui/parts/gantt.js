@@ -78,9 +78,9 @@ export function Gantt({ bars, from, to, isLive, chosen, onChoose }) {
     >
       <div class="gantt-head">
         <span class="gantt-name">
-          Step${tool("Show more time (-)", "zoom-out", () => change(1 / 1.4))}
-          ${tool("Show less time (+)", "zoom-in", () => change(1.4))}
-          ${tool("Show all of it (0)", "maximize", () => setZoom({ k: 1, at: 0 }))}
+          Step${tool("Zoom out (-)", "zoom-out", () => change(1 / 1.4))}
+          ${tool("Zoom in (+)", "zoom-in", () => change(1.4))}
+          ${tool("Fit (0)", "maximize", () => setZoom({ k: 1, at: 0 }))}
         </span>
         <div class="gantt-axis">
           ${ticks(scale, from, size.width).map(
@@ -156,8 +156,16 @@ function Row({ bar, y, x, to, width, isChosen, onChoose }) {
   const runs = bar.start !== null ? part(x(bar.start), x(end), width) : null;
   const took = bar.start === null ? "" : duration((end - bar.start) / 1000);
   const waited = bar.ready !== null ? (from - bar.ready) / 1000 : 0;
-  const tries = bar.attempts > 1 ? `, ${bar.attempts} tries` : "";
-  const said = `${bar.name}: ${wordOf(bar.state)}${took ? `, ran ${took}` : ""}${waited > 0.001 ? `, waited ${duration(waited)} before` : ""}${tries}${bar.isCritical ? ", on the critical path" : ""}`;
+  const tries = bar.attempts > 1 ? `, ${bar.attempts} attempts` : "";
+  const said = [
+    `${bar.name}: ${wordOf(bar.state)}`,
+    took && `, ran ${took}`,
+    waited > 0.001 && `, waited ${duration(waited)}`,
+    tries,
+    bar.isCritical && ", on the critical path",
+  ]
+    .filter(Boolean)
+    .join("");
   const labelAt = runs ? runs.left + runs.width + 6 : waits ? waits.left + waits.width + 6 : 0;
   return html`
     <button
@@ -194,7 +202,7 @@ function Row({ bar, y, x, to, width, isChosen, onChoose }) {
         ${took && labelAt > 0 && labelAt < width - (bar.attempts > 1 ? LONG_LABEL : LABEL) && html`
           <small class="took num" style=${{ left: `${labelAt}px` }}>
             ${took}
-            ${bar.attempts > 1 ? ` · ${bar.attempts} tries` : ""}
+            ${bar.attempts > 1 ? ` · ${bar.attempts} attempts` : ""}
           </small>
         `}
       </span>

@@ -73,7 +73,7 @@ export function BoxMark({ box, place, look, isChosen, isActive, isFaded, onOpen 
         : box.node.kind === "approval"
           ? "approval"
           : "step"
-      : `closed group of ${box.steps.length} steps`;
+      : `collapsed group of ${box.steps.length} steps`;
     return html`
       <g
         class="box"
@@ -170,7 +170,7 @@ export function GroupMark({ group, onClose, isSimple }) {
           class="group-name"
           role="button"
           tabindex="-1"
-          aria-label="Close the group ${group.id}"
+          aria-label="Collapse group ${group.id}"
           onClick=${close}
           onKeyDown=${press}
         >

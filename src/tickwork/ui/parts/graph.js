@@ -113,16 +113,16 @@ export function Graph({ data, look, chosen, onChoose, isMatch, label, seek = 0 }
       <div class="graph-tools">
         ${groups.length > 0 && html`
           <button onClick=${() => setClosed(new Set(closed.size ? [] : groups))}>
-            ${closed.size ? "Open groups" : "Close groups"}
+            ${closed.size ? "Expand groups" : "Collapse groups"}
           </button>
         `}
-        <button aria-label="Smaller" title="Smaller (-)" onClick=${() => camera.zoom(1 / 1.3)}>
+        <button aria-label="Zoom out" title="Zoom out (-)" onClick=${() => camera.zoom(1 / 1.3)}>
           <${Icon} name="zoom-out" />
         </button>
-        <button aria-label="Larger" title="Larger (+)" onClick=${() => camera.zoom(1.3)}>
+        <button aria-label="Zoom in" title="Zoom in (+)" onClick=${() => camera.zoom(1.3)}>
           <${Icon} name="zoom-in" />
         </button>
-        <button aria-label="All of it" title="All of it (0)" onClick=${camera.fit}><${Icon} name="maximize" /></button>
+        <button aria-label="Fit" title="Fit (0)" onClick=${camera.fit}><${Icon} name="maximize" /></button>
       </div>
       ${drawing.boxes.size > MAPPED && html`<${Minimap} drawing=${drawing} looks=${looks} camera=${camera} />`}
     </div>

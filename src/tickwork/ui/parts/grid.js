@@ -77,7 +77,8 @@ function Edge({ isThere, onSeen, label, bySight = false }) {
 
 function Column({ run, share, isNewVersion, isSaid }) {
   const took = between(run.started_at, run.ended_at);
-  const said = `Run of ${moment(run.created_at)}: ${wordOf(run.state)}${took === null ? "" : `, ${run.ended_at ? "took" : "runs for"} ${duration(took)}`}, version ${run.version}`;
+  const ran = took === null ? "" : `, ${run.ended_at ? "took" : "running for"} ${duration(took)}`;
+  const said = `Run of ${moment(run.created_at)}: ${wordOf(run.state)}${ran}, version ${run.version}`;
   return html`
     <th scope="col" data-version=${isNewVersion ? run.version : undefined}>
       <a
@@ -99,11 +100,7 @@ function Row({ row, grid }) {
   return useMemo(
     () => html`
       <tr data-old=${!row.is_current}>
-        <th
-          scope="row"
-          class="grid-step"
-          title=${row.is_current ? row.name : `${row.name}: the newest version has no such step`}
-        >
+        <th scope="row" class="grid-step" title=${row.is_current ? row.name : `${row.name}: not in the latest version`}>
           <span class="clip">${row.name}</span>
           ${row.is_mapped && html`<small class="dim">×</small>`}
         </th>
@@ -125,8 +122,8 @@ function CellMark({ cell, run, step }) {
   const said = [
     `${step}: ${wordOf(state)}`,
     took === null ? "" : `took ${duration(took)}`,
-    attempts > 1 ? `${attempts} tries` : "",
-    total > 1 ? `${ended} of ${total} instances ended${bad ? `, ${bad} badly` : ""}` : "",
+    attempts > 1 ? `${attempts} attempts` : "",
+    total > 1 ? `${ended} of ${total} instances ended${bad ? `, ${bad} failed` : ""}` : "",
     `run of ${moment(run.created_at)}`,
   ]
     .filter(Boolean)

@@ -4,12 +4,12 @@ import { html } from "../vendor/core.js";
 import { count } from "../lib/format.js";
 
 const WORDS = {
-  ok: "in time",
+  ok: "on time",
   late: "late",
   skipped: "not started",
   failed: "failed",
-  live: "not ended",
-  pruned: "started; not kept",
+  live: "not finished",
+  pruned: "started; pruned",
 };
 const DAY_MS = 86_400_000;
 const MONTH = new Intl.DateTimeFormat("en", { month: "short", timeZone: "UTC" });
@@ -37,7 +37,7 @@ function said(day, date) {
         .filter(([name]) => day[name])
         .map(([name, word]) => `${count(day[name])} ${word}`)
     : [];
-  return `${LONG.format(new Date(date))}: ${counts.join(", ") || "nothing was due"}`;
+  return `${LONG.format(new Date(date))}: ${counts.join(", ") || "no occurrences"}`;
 }
 
 const text = (at) => new Date(at).toISOString().slice(0, 10);
@@ -53,7 +53,7 @@ export function HeatMap({ days, chosen, onChoose }) {
   const weeks = [];
   for (let monday = first; monday <= last; monday += 7 * DAY_MS) weeks.push(monday);
   return html`
-    <div class="heat" role="group" aria-label="What the occurrences of each day came to">
+    <div class="heat" role="group" aria-label="Outcomes of occurrences per day">
       <div class="heat-grid" style=${{ gridTemplateColumns: `28px repeat(${weeks.length}, minmax(0, 22px))` }}>
         <span></span>
         ${weeks.map(
@@ -86,7 +86,7 @@ export function HeatMap({ days, chosen, onChoose }) {
         ])}
       </div>
       <p class="legend small dim">
-        <span><i data-outcome="ok"></i>all in time</span>
+        <span><i data-outcome="ok"></i>all on time</span>
         <span><i data-outcome="late"></i>some late</span>
         <span><i data-outcome="skipped"></i>some not started</span>
         <span><i data-outcome="failed"></i>some failed</span>

@@ -8,11 +8,11 @@ import { Dialog } from "./dialog.js";
 export function Help({ onClose }) {
   const [known] = useState(() => [...new Map(bindings().map((one) => [one.keys, one])).values()]);
   const groups = [
-    ["Go", known.filter((one) => one.keys.startsWith("g "))],
-    ["Here", known.filter((one) => !one.keys.startsWith("g "))],
+    ["Go to", known.filter((one) => one.keys.startsWith("g "))],
+    ["On this page", known.filter((one) => !one.keys.startsWith("g "))],
   ];
   return html`
-    <${Dialog} title="Keys" onClose=${onClose} wide>
+    <${Dialog} title="Keyboard shortcuts" onClose=${onClose} wide>
       <div class="keys">
         ${groups.map(
           ([title, all]) => html`

@@ -1,6 +1,7 @@
 // What a page says when there is nothing to show: not yet, nothing at all, or nothing because something went wrong.
 
 import { html } from "../vendor/core.js";
+import { TEXTS } from "../texts/common.js";
 import { Code } from "./code.js";
 import { Icon } from "./icon.js";
 
@@ -9,26 +10,23 @@ export function Loading() {
 }
 
 const SAID = {
-  "-2": [
-    "This page has a fault",
-    "It cannot show what the server told it. Other pages and the command line still work. Please report it, with the console of this browser.",
-  ],
-  "-1": ["This page could not be loaded", "Reload the page: the address stays the same."],
-  0: ["The server does not answer", "It is tried again by itself. Is the server up? tickwork server"],
-  403: ["You may not see this", "Ask an administrator of this server for a role that may."],
-  404: ["It is not here", "It was never there, or retention has let it go."],
+  "-2": [TEXTS.faultTitle, TEXTS.faultText],
+  "-1": [TEXTS.notLoadedTitle, TEXTS.notLoadedText],
+  0: [TEXTS.unreachableTitle, TEXTS.unreachableText],
+  403: [TEXTS.forbiddenTitle, TEXTS.forbiddenText],
+  404: [TEXTS.missingTitle, TEXTS.missingText],
 };
 
 /** What went wrong, and what to do. @param {{problem: any, onRetry?: () => void}} props */
 export function Trouble({ problem, onRetry }) {
-  const [title, next] = SAID[problem.status] || ["That did not work", "Try again; the log of the server knows more."];
+  const [title, next] = SAID[problem.status] || [TEXTS.failedTitle, TEXTS.failedText];
   return html`
     <div class="empty" role="alert">
       <${Icon} name="triangle-alert" class="large" />
       <h2>${title}</h2>
       <p>${problem.message}</p>
       <p class="dim">${next}</p>
-      ${onRetry && html`<button onClick=${onRetry}><${Icon} name="refresh-cw" />Try again</button>`}
+      ${onRetry && html`<button onClick=${onRetry}><${Icon} name="refresh-cw" />Retry</button>`}
     </div>
   `;
 }

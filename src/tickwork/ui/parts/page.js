@@ -17,7 +17,7 @@ export function Page({ title, name, lead, actions, children, trail = [] }) {
       <header class="page-head">
         <div class="page-title">
           ${trail.length > 0 && html`
-            <nav class="trail" aria-label="Where this is">
+            <nav class="trail" aria-label="Breadcrumb">
               ${trail.map(
                 (one) => html`<a href=${one.href}>${one.label}</a><${Icon} name="chevron-right" class="small" />`,
               )}

@@ -114,7 +114,7 @@ export function Palette({ onClose }) {
     <dialog
       ref=${box}
       class="palette"
-      aria-label="Find anything"
+      aria-label="Search"
       onCancel=${(event) => {
         event.preventDefault();
         onClose();
@@ -130,12 +130,12 @@ export function Palette({ onClose }) {
             aria-expanded="true"
             aria-controls="palette-items"
             aria-activedescendant=${items.length ? `palette-${at}` : undefined}
-            placeholder="A page, a job id, a task, a key, words of an error"
+            placeholder="Page, job id, task, key, words of an error"
             value=${text}
             onInput=${type}
           />
         </label>
-        <ul id="palette-items" role="listbox" aria-label="Found">
+        <ul id="palette-items" role="listbox" aria-label="Results">
           ${items.map(
             (item, index) => html`
               <li

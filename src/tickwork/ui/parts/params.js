@@ -2,6 +2,7 @@
 
 import { html, useState } from "../vendor/core.js";
 import { parse, stringify } from "../lib/json.js";
+import { TEXTS } from "../texts/common.js";
 
 /** What a field of a schema takes: one of a few kinds that have an input of their own, or JSON. */
 function kindOf(schema) {
@@ -64,7 +65,7 @@ export function parsed(text, name) {
   try {
     return parse(text);
   } catch {
-    throw new Error(`${name} is not JSON: ${text.slice(0, 60)}. Texts stand in quotes there.`);
+    throw new Error(TEXTS.notJson(name, text.slice(0, 60)));
   }
 }
 
@@ -90,7 +91,7 @@ export function ParamsForm({ schema, texts, raw, onTexts, onRaw }) {
       setProblem(error.message);
     }
   };
-  if (!fields.length && raw === null) return html`<p class="dim">It takes no parameters.</p>`;
+  if (!fields.length && raw === null) return html`<p class="dim">No parameters.</p>`;
   return html`
     <div class="stack">
       <div class="row spread">

@@ -15,7 +15,7 @@ export function SidePanel({ title, onClose, children }) {
     wide.addEventListener("change", change);
     return () => wide.removeEventListener("change", change);
   }, []);
-  useKeys([{ keys: "Escape", does: "close what is beside the page", run: onClose }]);
+  useKeys([{ keys: "Escape", does: "close side panel", run: onClose }]);
   if (!isWide) return html`<${Dialog} title=${title} onClose=${onClose} drawer>${children}</${Dialog}>`;
   return html`
     <aside class="side-panel" aria-label=${title}>

@@ -59,7 +59,7 @@ export function Table({
   toneOf,
   children,
 }) {
-  const [focus, setFocus] = useState(/** @type {string | null} */ (null)); // which row keys are for, wherever it moves to
+  const [focus, setFocus] = useState(/** @type {string | null} */ (null)); // the row that keys act on
   const last = useRef(-1);
   const body = useRef(/** @type {HTMLTableSectionElement | null} */ (null));
   const order = rows.map(idOf);
@@ -67,7 +67,7 @@ export function Table({
   const at = focus === null ? -1 : order.indexOf(focus);
   if (at >= 0) last.current = at;
   const step = (by) => {
-    const from = at >= 0 || by < 0 ? last.current : last.current - 1; // a row that is gone has the next one in its place
+    const from = at >= 0 || by < 0 ? last.current : last.current - 1; // after a deleted row, its successor
     const next = Math.max(0, Math.min(rows.length - 1, from + by));
     const row = /** @type {HTMLElement | undefined} */ (body.current?.children[next]);
     setFocus(order[next] ?? null);
@@ -77,16 +77,16 @@ export function Table({
   const withRow = (run) => () => rows[at] && run(rows[at]);
   useKeys([
     { keys: "j", does: "next row", run: () => step(1) },
-    { keys: "k", does: "row before", run: () => step(-1) },
-    ...(onOpen || hrefOf ? [{ keys: "Enter", does: "open the row", run: withRow(open) }] : []),
+    { keys: "k", does: "previous row", run: () => step(-1) },
+    ...(onOpen || hrefOf ? [{ keys: "Enter", does: "open row", run: withRow(open) }] : []),
     ...(selection
-      ? [{ keys: "x", does: "choose the row", run: withRow((row) => selection.toggle(idOf(row), order)) }]
+      ? [{ keys: "x", does: "select row", run: withRow((row) => selection.toggle(idOf(row), order)) }]
       : []),
     ...(selection
       ? [
           {
             keys: "Shift+X",
-            does: "choose all rows up to here",
+            does: "select rows up to here",
             run: withRow((row) => selection.toggle(idOf(row), order, true)),
           },
         ]
@@ -108,7 +108,7 @@ export function Table({
               <th class="pick">
                 <input
                   type="checkbox"
-                  aria-label="Choose all rows that are shown"
+                  aria-label="Select all rows"
                   checked=${isAllShown}
                   onChange=${() => (isAllShown ? selection.clear() : selection.set(order))}
                 />
@@ -148,7 +148,7 @@ export function Table({
                   <td class="pick">
                     <input
                       type="checkbox"
-                      aria-label="Choose this row"
+                      aria-label="Select row"
                       checked=${isChosen}
                       onClick=${(event) => selection.toggle(id, order, event.shiftKey)}
                     />
@@ -187,7 +187,7 @@ export function More({ list }) {
     <div class="more" ref=${box}>
       ${list.hasMore && html`
         <button class="link" onClick=${list.more}>
-          ${list.items.length ? "Older" : "Nothing so far; look further back"}
+          ${list.items.length ? "Older" : "No match so far; search older"}
         </button>
       `}
     </div>

@@ -4,7 +4,7 @@ import { html } from "../vendor/core.js";
 import { place, setQuery } from "../lib/router.js";
 
 /** @param {{tabs: {id: string, label: any, count?: any}[], name?: string, label?: string}} props */
-export function Tabs({ tabs, name = "tab", label = "Parts of this page" }) {
+export function Tabs({ tabs, name = "tab", label = "Tabs" }) {
   const chosen = place.value.query[name] || tabs[0].id;
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

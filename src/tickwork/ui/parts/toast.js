@@ -56,9 +56,7 @@ export function Toasts() {
                 ${one.action.label}
               </button>
             `}
-            <button class="bare" aria-label="Close this message" onClick=${() => hide(one.id)}>
-              <${Icon} name="x" />
-            </button>
+            <button class="bare" aria-label="Dismiss" onClick=${() => hide(one.id)}><${Icon} name="x" /></button>
           </div>
         `,
       )}

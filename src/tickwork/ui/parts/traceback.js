@@ -18,7 +18,7 @@ export function Traceback({ text }) {
         <button class="link" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>
           ${isRaw ? "readable" : "as text"}
         </button>
-        <${CopyButton} text=${text} label="Copy the traceback" />
+        <${CopyButton} text=${text} label="Copy traceback" />
       </div>
       ${isRaw
         ? html`<${Code} text=${text} language="text" copy=${false} />`
@@ -57,7 +57,7 @@ function Frames({ frames }) {
           : html`
               <li>
                 <details>
-                  <summary class="dim">${many(group.frames.length, "frame")} of libraries</summary>
+                  <summary class="dim">${many(group.frames.length, "frame")} in libraries</summary>
                   <ol class="frames">${group.frames.map((frame) => html`<${One} frame=${frame} />`)}</ol>
                 </details>
               </li>
