@@ -13,7 +13,7 @@ DRAWN_S = 1.0
 LAYOUT_S = 0.3
 LAYOUT = """async ({nodes, edges}) => {
   const app = [...document.scripts].map((one) => one.src).find((src) => src.endsWith("/app.js"));
-  const { layout } = await import(new URL("lib/layout.js", app));
+  const { layout } = await import(new URL("lib/graph-layout.js", app));
   const times = [];
   let drawn;
   for (let turn = 0; turn < 10; turn += 1) {

@@ -67,7 +67,7 @@ def test_a_worker_tells_what_it_is_and_what_it_has(page: Page, served: Served, g
         expect(about).to_contain_text(said)
     expect(page.get_by_role("region", name="Tasks")).to_contain_text("nothing")
     show(page, served.address, "/workers")
-    expect(page.locator(".notice")).to_contain_text("2 versions")
+    expect(page.locator(".notice")).to_contain_text("2 different versions")
 
 
 def test_the_store_and_the_server_are_told_of(page: Page, served: Served) -> None:

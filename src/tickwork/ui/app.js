@@ -1,11 +1,11 @@
-// The page: who looks at it, where they are, and the frame around what they see.
+// The application: checks the session, renders the frame, and loads the page that the URL names.
 
 import { effect, html, render, useEffect, useState } from "./vendor/core.js";
 import { failedUnseen, listen, state, stop } from "./lib/live.js";
 import { match, place } from "./lib/router.js";
 import { begin, recheck, session } from "./lib/session.js";
 import { TEXTS } from "./texts/common.js";
-import { Frame } from "./parts/frame.js";
+import { Frame } from "./parts/page-frame.js";
 import { Loading, Trouble } from "./parts/notices.js";
 import { ROUTES } from "./routes.js";
 

@@ -1,4 +1,4 @@
-// All pages: where each is, what loads it, and how it stands in the navigation. Pages are loaded when they are opened.
+// The table of pages: the URL, title and navigation entry of each, and how its module is loaded.
 
 /**
  * @typedef {{path: string, title: string, load: () => Promise<{default: any}>, nav?: {icon: string, key: string,

@@ -1,4 +1,4 @@
-// Colours that programs write for terminals, as pieces of text with a class. Nothing of it is ever read as HTML.
+// Parse ANSI colour codes of logs into pieces of text with CSS classes. No text is ever parsed as HTML.
 
 /** @typedef {{text: string, class: string}} Piece */
 

@@ -1,7 +1,6 @@
-// Calls of the REST API. Every figure that a page shows comes through here.
-// Addresses are relative to this file, so that the UI works under any prefix.
+// Calls of the REST API.
 
-import { parse, stringify } from "./json.js";
+import { parse, stringify } from "./lossless-json.js";
 import { TEXTS } from "../texts/common.js";
 
 const ROOT = new URL("../../../api/v1/", import.meta.url);

@@ -1,9 +1,10 @@
-// What pages show of the store: read, kept while it is read again, and renewed when the stream says that it changed.
+// Load data of the API into components, keep it while it is reloaded, and reload it when the event stream reports a
+// change.
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "../vendor/core.js";
 import { get } from "./api.js";
 import { paused, useChanges } from "./live.js";
-import { inTurns } from "./turns.js";
+import { inTurns } from "./coalesce.js";
 
 const never = () => false;
 const AGAIN_MS = 3000;

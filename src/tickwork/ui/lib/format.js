@@ -1,4 +1,4 @@
-// Numbers and names as people read them.
+// Format numbers, sizes and names.
 
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });

@@ -1,6 +1,6 @@
-// A graph as it is drawn: steps, and groups that are closed, which stand for all steps in them.
+// Prepare the graph of a dag for drawing: steps, and collapsed groups that stand for all steps in them.
 
-import { layout, smooth } from "./layout.js";
+import { layout, smooth } from "./graph-layout.js";
 
 /**
  * @typedef {{name: string, level: number, kind?: string, task?: string | null, mapped?: boolean, run_if?: string,
@@ -13,9 +13,9 @@ import { layout, smooth } from "./layout.js";
  *   string}} Wire
  */
 /**
- * @typedef {{boxes: Map<string, Box>, places: Map<string, import("./layout.js").Place>, groups:
- *   import("./layout.js").GroupPlace[], wires: Wire[], next: Map<string, string[]>, before: Map<string, string[]>,
- *   width: number, height: number, order: string[]}} Drawing
+ * @typedef {{boxes: Map<string, Box>, places: Map<string, import("./graph-layout.js").Place>, groups:
+ *   import("./graph-layout.js").GroupPlace[], wires: Wire[], next: Map<string, string[]>, before: Map<string,
+ *   string[]>, width: number, height: number, order: string[]}} Drawing
  */
 
 export const WIDTH = 196;

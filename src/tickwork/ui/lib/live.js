@@ -1,5 +1,4 @@
-// One stream of changes for the whole page. It says what changed; pages ask again for what they show of it.
-// A hidden page closes its stream after a while, and continues it at the same event when it is shown again.
+// The event stream of the page: one connection that reports what changed. Pages then request the data that they show.
 
 import { signal, useEffect, useRef } from "../vendor/core.js";
 import { address } from "./api.js";

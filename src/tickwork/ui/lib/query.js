@@ -1,5 +1,4 @@
-// The language of the box above the jobs: `state:failed queue:mail age:>1h "timeout"`. Text in, a filter of the API
-// out.
+// Parse the query language of the jobs page (`state:failed queue:mail age:>1h "timeout"`) into a filter of the API.
 
 import { TEXTS } from "../texts/common.js";
 

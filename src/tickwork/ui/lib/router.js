@@ -1,4 +1,4 @@
-// Where we are: the hash of the address holds the page and all of its state, so links can be shared and "back" works.
+// The router: the URL fragment holds the page and its entire state, so links can be shared and "back" works.
 
 import { signal } from "../vendor/core.js";
 

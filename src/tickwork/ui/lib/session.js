@@ -1,4 +1,4 @@
-// Who looks at the page, and what they may do. Pages hide what is not allowed; the server refuses it all the same.
+// The session: the current user and permissions. Pages hide forbidden actions; the server checks them anyway.
 
 import { computed, signal } from "../vendor/core.js";
 import { call, get, onStranger, post } from "./api.js";

@@ -1,7 +1,7 @@
-// Instants and durations as people read them. Relative times move on by one clock for the whole page.
+// Format instants and durations. Relative times are updated by one clock for the whole page.
 
 import { signal } from "../vendor/core.js";
-import { zone } from "./prefs.js";
+import { zone } from "./browser-prefs.js";
 
 /** Now, by the server's clock, as far as we know it. Moves once a second while the page is looked at. */
 export const now = signal(Date.now());

@@ -1,4 +1,4 @@
-// Python's tracebacks, read: which exceptions there were, and through whose code each went.
+// Parse Python tracebacks into exceptions and frames.
 
 /** @typedef {{file: string, line: number, name: string, code: string[], isOwn: boolean}} Frame */
 /** @typedef {{frames: Frame[], error: string, kind: string, says: string, because: string | null}} Raised */

@@ -1,7 +1,7 @@
-// Versions of a dag, and what became of its steps from one to another.
+// The versions of a dag, and the changed steps between two versions.
 
 import { html } from "../vendor/core.js";
-import { stringify } from "../lib/json.js";
+import { stringify } from "../lib/lossless-json.js";
 import { part } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
@@ -10,9 +10,9 @@ import { place, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { More } from "../parts/table.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 
 /** @param {{dag: any}} props */
 export function Versions({ dag }) {

@@ -1,4 +1,4 @@
-// One dag: what it runs, how its runs went step by step, its versions, and its definition.
+// The page of a dag: graph, grid of runs, runs, versions and code.
 
 import { html, useState } from "../vendor/core.js";
 import { part, remove } from "../lib/api.js";
@@ -8,24 +8,24 @@ import { onTopics } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { go, href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { Code } from "../parts/code.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { Code } from "../parts/highlighted-code.js";
+import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { ask } from "../parts/dialog.js";
-import { Graph } from "../parts/graph.js";
-import { GridTable } from "../parts/grid.js";
-import { useGrid } from "../lib/grid.js";
+import { Graph } from "../parts/graph-view.js";
+import { GridTable } from "../parts/run-grid-view.js";
+import { useGrid } from "../lib/run-grid.js";
 import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Facts, Page, Panel } from "../parts/page.js";
-import { SidePanel } from "../parts/side.js";
-import { State } from "../parts/state.js";
+import { Facts, Page, Panel } from "../parts/page-layout.js";
+import { SidePanel } from "../parts/side-panel.js";
+import { State } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";
 import { attempt } from "../parts/toast.js";
-import { Took, When } from "../parts/when.js";
-import { StartDialog } from "./dag-start.js";
+import { Took, When } from "../parts/relative-time.js";
+import { StartDialog } from "./dag-start-dialog.js";
 import { Versions } from "./dag-versions.js";
 
 const TABS = [

@@ -1,4 +1,4 @@
-// Dags: what they run, how their newest runs went, and when each is due next.
+// The dags page: the last runs, next run and steps of each dag.
 
 import { html, useState } from "../vendor/core.js";
 import { part } from "../lib/api.js";
@@ -11,11 +11,11 @@ import { duration, moment } from "../lib/time.js";
 import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Page, Panel } from "../parts/page.js";
-import { Sign, wordOf } from "../parts/state.js";
+import { Page, Panel } from "../parts/page-layout.js";
+import { Sign, wordOf } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";
-import { When } from "../parts/when.js";
-import { StartDialog } from "./dag-start.js";
+import { When } from "../parts/relative-time.js";
+import { StartDialog } from "./dag-start-dialog.js";
 
 export const CODE = `# pipelines.py
 from tickwork import Tickwork

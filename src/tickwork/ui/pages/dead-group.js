@@ -1,4 +1,4 @@
-// One group of dead letters: the newest of them with its whole error, and what to do about all.
+// The panel of one group of dead letters: the latest job with its error, and the actions on the group.
 
 import { html } from "../vendor/core.js";
 import { address, part } from "../lib/api.js";
@@ -7,14 +7,14 @@ import { count, many } from "../lib/format.js";
 import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Facts } from "../parts/page.js";
+import { Facts } from "../parts/page-layout.js";
 import { Traceback } from "../parts/traceback.js";
-import { Tree } from "../parts/tree.js";
-import { When } from "../parts/when.js";
+import { Tree } from "../parts/json-tree.js";
+import { When } from "../parts/relative-time.js";
 
 const LONGEST = 500; // characters that a filter takes
 

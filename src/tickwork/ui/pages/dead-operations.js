@@ -1,4 +1,4 @@
-// Operations: changes to many jobs, who asked for them, how far each is, and how to end one.
+// Operations: bulk changes with their author and progress, and a button to stop each.
 
 import { html } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
@@ -9,13 +9,13 @@ import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/dead.js";
-import { curl } from "../parts/copy.js";
+import { curl } from "../parts/copy-button.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { Took, When } from "../parts/when.js";
+import { Took, When } from "../parts/relative-time.js";
 
 const CODE = curl("POST", "/bulk", { action: "retry", filter: { queue: "mail", state: "failed" }, dry_run: true });
 const FIELDS = {

@@ -1,4 +1,4 @@
-// Dead letters: jobs that failed for good, by error, to redrive or discard; and bulk operations.
+// The dead letters page: groups by error, task or queue, with redrive and discard; and the operations tab.
 
 import { html, useState } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -9,14 +9,14 @@ import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/dead.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
-import { Operation } from "../parts/operation.js";
-import { Page, Panel } from "../parts/page.js";
+import { Operation } from "../parts/operation-progress.js";
+import { Page, Panel } from "../parts/page-layout.js";
 import { Table, useSelection } from "../parts/table.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 import { filterOf, Group } from "./dead-group.js";
 import { Operations } from "./dead-operations.js";
-import { DiscardDialog, RedriveDialog } from "./dead-redrive.js";
+import { DiscardDialog, RedriveDialog } from "./dead-redrive-dialog.js";
 
 const TABS = [
   { id: "letters", label: "Dead letters" },

@@ -1,7 +1,7 @@
-// A hook as a form. An edit is refused if another user has edited the hook meanwhile.
+// The form of a hook. An edit is refused if the hook was changed meanwhile.
 
 import { html, useEffect, useState } from "../vendor/core.js";
-import { parse, stringify } from "../lib/json.js";
+import { parse, stringify } from "../lib/lossless-json.js";
 import { call, part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { href } from "../lib/router.js";
@@ -9,7 +9,7 @@ import { TEXTS } from "../texts/hooks.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Loading, Notice } from "../parts/notices.js";
 import { say } from "../parts/toast.js";
-import { secretName } from "./hook-sample.js";
+import { secretName } from "./hook-test-command.js";
 
 const STYLES = { github: "GitHub", stripe: "Stripe", generic: "Generic (X-Tickwork-Signature)" };
 const ARGS = '{"id": "${body.id}"}';

@@ -1,4 +1,4 @@
-// One hook: the address to give to the other service, what came in at it, what that started, and how to try it.
+// The page of a hook: its URL, configuration, a test command and the last deliveries.
 
 import { html, useState } from "../vendor/core.js";
 import { address, part, remove } from "../lib/api.js";
@@ -8,19 +8,19 @@ import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { go, href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/hooks.js";
-import { Code } from "../parts/code.js";
-import { CopyAs, CopyButton, curl } from "../parts/copy.js";
+import { Code } from "../parts/highlighted-code.js";
+import { CopyAs, CopyButton, curl } from "../parts/copy-button.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Facts, Page, Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Facts, Page, Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { Tree } from "../parts/tree.js";
-import { Moment, When } from "../parts/when.js";
+import { Tree } from "../parts/json-tree.js";
+import { Moment, When } from "../parts/relative-time.js";
 import { HookForm } from "./hook-form.js";
-import { commandOf, sampleOf } from "./hook-sample.js";
+import { commandOf, sampleOf } from "./hook-test-command.js";
 import { Starts } from "./hooks.js";
 
 const SIGNS = {

@@ -1,4 +1,4 @@
-// Hooks: where other services leave messages, and what starts with them.
+// The hooks page: the list of incoming webhooks and what they start.
 
 import { html, useState } from "../vendor/core.js";
 import { part } from "../lib/api.js";
@@ -10,9 +10,9 @@ import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/hooks.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Page, Panel } from "../parts/page.js";
+import { Page, Panel } from "../parts/page-layout.js";
 import { More, Table } from "../parts/table.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 import { HookForm } from "./hook-form.js";
 
 const CODE = `tickwork secrets set GITHUB_HOOK < secret.txt

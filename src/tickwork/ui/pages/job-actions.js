@@ -1,17 +1,17 @@
-// What can be done with one job.
+// The actions on one job: retry, run now, reschedule, rerun, cancel.
 
 import { html, useState } from "../vendor/core.js";
-import { stringify } from "../lib/json.js";
-import { pythonCall } from "../lib/python.js";
+import { stringify } from "../lib/lossless-json.js";
+import { pythonCall } from "../lib/python-syntax.js";
 import { part, post } from "../lib/api.js";
-import { useKeys } from "../lib/keys.js";
+import { useKeys } from "../lib/keyboard.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/jobs.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { ask, FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { attempt, say } from "../parts/toast.js";
-import { whenOf, WhenFields } from "./jobs-bulk.js";
+import { whenOf, WhenFields } from "./jobs-bulk-actions.js";
 import { Rerun } from "./job-rerun.js";
 
 const ENDED = new Set(["failed", "cancelled", "dropped", "expired"]);

@@ -1,4 +1,4 @@
-// The tries of a job, the newest first: where, when, for how long, and how each ended.
+// The attempts of a job, newest first: worker, time, duration and end of each.
 
 import { html, useEffect, useRef, useState } from "../vendor/core.js";
 import { part } from "../lib/api.js";
@@ -8,9 +8,9 @@ import { readTraceback } from "../lib/traceback.js";
 import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
 import { Empty } from "../parts/notices.js";
-import { State } from "../parts/state.js";
+import { State } from "../parts/state-badge.js";
 import { Traceback } from "../parts/traceback.js";
-import { Moment, Took } from "../parts/when.js";
+import { Moment, Took } from "../parts/relative-time.js";
 import { ErrorLine } from "./jobs-columns.js";
 
 /** What an error says first, which of a traceback stands at its end. @param {string} error */

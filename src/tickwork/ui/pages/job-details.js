@@ -1,4 +1,4 @@
-// All that is known of a job, and what happened to it in its order.
+// The details, arguments, result and events of a job.
 
 import { html } from "../vendor/core.js";
 import { address, part } from "../lib/api.js";
@@ -11,10 +11,10 @@ import { exactClock, explained } from "../lib/time.js";
 import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Facts } from "../parts/page.js";
-import { signOf, toneOf } from "../parts/state.js";
-import { Tree } from "../parts/tree.js";
-import { Moment } from "../parts/when.js";
+import { Facts } from "../parts/page-layout.js";
+import { signOf, toneOf } from "../parts/state-badge.js";
+import { Tree } from "../parts/json-tree.js";
+import { Moment } from "../parts/relative-time.js";
 
 const PRIORITIES = { 2: "high", 5: "normal", 8: "low" };
 

@@ -1,14 +1,14 @@
-// What a job wrote: read a page at a time, or as it is written while it runs.
+// The log of a job: loaded page by page, live while the job runs.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/core.js";
 import { address, get, part } from "../lib/api.js";
 import { count, many } from "../lib/format.js";
-import { Lines } from "../lib/lines.js";
-import { remembered } from "../lib/prefs.js";
+import { Lines } from "../lib/log-lines.js";
+import { remembered } from "../lib/browser-prefs.js";
 import { place, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
-import { Log } from "../parts/log.js";
+import { Log } from "../parts/log-view.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { attempt as attempted } from "../parts/toast.js";

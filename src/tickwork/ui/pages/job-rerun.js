@@ -1,9 +1,9 @@
-// The same job again, with other arguments: written as JSON, checked while it is written.
+// The dialog that reruns a job with other arguments, validated while the user types.
 
 import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
-import { parse, stringify } from "../lib/json.js";
+import { parse, stringify } from "../lib/lossless-json.js";
 import { go } from "../lib/router.js";
 import { TEXTS } from "../texts/jobs.js";
 import { FormDialog } from "../parts/dialog.js";

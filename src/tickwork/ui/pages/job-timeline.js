@@ -1,8 +1,8 @@
-// The life of a job as a strip: created, waited, tried, waited for the next try, ended.
+// The timeline of a job: created, waits, attempts, end.
 
 import { html } from "../vendor/core.js";
 import { between, clockOf, duration, moment, now } from "../lib/time.js";
-import { signOf, toneOf, wordOf } from "../parts/state.js";
+import { signOf, toneOf, wordOf } from "../parts/state-badge.js";
 import { Icon } from "../parts/icon.js";
 
 /** @typedef {{kind: "wait"|"delay"|"try"|"backoff", from: string, to: string | null, attempt?: any}} Span */

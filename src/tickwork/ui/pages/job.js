@@ -1,4 +1,4 @@
-// One job: where it stands and why, what happened to it, what it wrote, was given and came to.
+// The page of a job: state and reason, timeline, attempts, log, arguments, result and events.
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { get, part } from "../lib/api.js";
@@ -8,11 +8,11 @@ import { onJob } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/jobs.js";
-import { CopyButton } from "../parts/copy.js";
+import { CopyButton } from "../parts/copy-button.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
-import { Page, Panel } from "../parts/page.js";
-import { State, toneOf } from "../parts/state.js";
+import { Page, Panel } from "../parts/page-layout.js";
+import { State, toneOf } from "../parts/state-badge.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";
 import { attempt } from "../parts/toast.js";
 import { JobActions } from "./job-actions.js";

@@ -1,14 +1,14 @@
-// The columns of a list of jobs, and which of them this browser shows.
+// The columns of job lists, and which of them this browser shows.
 
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { percent, shortId } from "../lib/format.js";
-import { pageSize, remembered } from "../lib/prefs.js";
+import { pageSize, remembered } from "../lib/browser-prefs.js";
 import { href } from "../lib/router.js";
 import { now } from "../lib/time.js";
 import { Menu } from "../parts/menu.js";
-import { State, stateOf } from "../parts/state.js";
-import { Took, When } from "../parts/when.js";
+import { State, stateOf } from "../parts/state-badge.js";
+import { Took, When } from "../parts/relative-time.js";
 
 /** The state of a job as the list's words have it. @param {any} job */
 export function shownState(job) {

@@ -1,32 +1,32 @@
-// Jobs: a query, how many there are in each state, the newest of them, and what to do with many at once.
+// The jobs page: query, counts by state, the list of jobs and bulk actions.
 
 import { html, useEffect, useMemo, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
 import { atLeast, count, many, shortId } from "../lib/format.js";
-import { useKeys } from "../lib/keys.js";
+import { useKeys } from "../lib/keyboard.js";
 import { onJobs } from "../lib/live.js";
-import { pageSize } from "../lib/prefs.js";
+import { pageSize } from "../lib/browser-prefs.js";
 import { parse, valueOf, withField, wordsAsError } from "../lib/query.js";
 import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { now } from "../lib/time.js";
 import { TEXTS } from "../texts/jobs.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
-import { Operation } from "../parts/operation.js";
-import { Page, Panel } from "../parts/page.js";
-import { signOf, toneOf } from "../parts/state.js";
+import { Operation } from "../parts/operation-progress.js";
+import { Page, Panel } from "../parts/page-layout.js";
+import { signOf, toneOf } from "../parts/state-badge.js";
 import { More, Table, useSelection } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { QueryBox } from "./jobs-box.js";
-import { BulkBar, BulkDialog } from "./jobs-bulk.js";
+import { QueryBox } from "./jobs-query-input.js";
+import { BulkBar, BulkDialog } from "./jobs-bulk-actions.js";
 import { ColumnsMenu, jobHref, shownColumns, shownState } from "./jobs-columns.js";
-import { useCurrent } from "./jobs-live.js";
-import { Views } from "./jobs-views.js";
+import { useCurrent } from "./jobs-live-rows.js";
+import { Views } from "./jobs-saved-views.js";
 
 const CODE = `from tickwork import Tickwork
 

@@ -1,4 +1,4 @@
-// Login with a name and a password, or with an API key.
+// The login form: a name and password, or a key.
 
 import { html, useState } from "../vendor/core.js";
 import { logIn } from "../lib/session.js";

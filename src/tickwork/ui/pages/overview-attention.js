@@ -1,4 +1,4 @@
-// What a person on call should look at, the most severe first.
+// The findings that need attention, most severe first.
 
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
@@ -7,9 +7,9 @@ import { valueOf } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
-import { Sign } from "../parts/state.js";
-import { When } from "../parts/when.js";
+import { Panel } from "../parts/page-layout.js";
+import { Sign } from "../parts/state-badge.js";
+import { When } from "../parts/relative-time.js";
 
 const SHOWN = 8;
 

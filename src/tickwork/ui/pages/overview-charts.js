@@ -1,4 +1,4 @@
-// Throughput by outcome, and how long jobs wait and run, over the chosen range. Both show the same instant.
+// The charts of the overview: throughput by outcome and latency, with a shared cursor.
 
 import { html, useMemo, useSignal } from "../vendor/core.js";
 import { brief, count } from "../lib/format.js";
@@ -6,7 +6,7 @@ import { duration } from "../lib/time.js";
 import { TEXTS } from "../texts/overview.js";
 import { Chart } from "../parts/chart.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 
 const ENDS = [
   { id: "succeeded", label: "succeeded", tone: "good", of: (one) => one.succeeded },

@@ -1,5 +1,4 @@
-// Recent failures, put together by task and error, and all of one kind run again at once, after a look at which they
-// are.
+// Recent failures grouped by task and error, and a dialog that retries a group after a preview.
 
 import { html, useState } from "../vendor/core.js";
 import { post } from "../lib/api.js";
@@ -9,14 +8,14 @@ import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/overview.js";
-import { CopyAs, curl } from "../parts/copy.js";
+import { CopyAs, curl } from "../parts/copy-button.js";
 import { Dialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Operation } from "../parts/operation.js";
-import { Panel } from "../parts/page.js";
+import { Operation } from "../parts/operation-progress.js";
+import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 
 const SHOWN = 6;
 const onFailure = (changes) => Boolean(changes.failed) || Boolean(changes.topics?.includes("operations"));

@@ -1,4 +1,4 @@
-// The lists of the overview: what is due next, the queues at a glance, and what runs now.
+// The lists of the overview: next runs, queues and running jobs.
 
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
@@ -11,10 +11,10 @@ import { between, duration } from "../lib/time.js";
 import { TEXTS } from "../texts/overview.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
-import { Spark } from "../parts/spark.js";
-import { Sign } from "../parts/state.js";
-import { Moment, Took, When } from "../parts/when.js";
+import { Panel } from "../parts/page-layout.js";
+import { Spark } from "../parts/sparkline.js";
+import { Sign } from "../parts/state-badge.js";
+import { Moment, Took, When } from "../parts/relative-time.js";
 
 const NEXT = 7;
 const RUNNING = 7;

@@ -1,5 +1,4 @@
-// Overview: how much goes through, how long it takes, what needs attention, and what comes next. What is seen first is
-// asked for first, in three calls; the parts below follow as soon as that is there, each by itself.
+// The overview page. Its top is loaded first, in three requests; the parts below follow independently.
 
 import { html, useState } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -7,11 +6,11 @@ import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/overview.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Page } from "../parts/page.js";
+import { Page } from "../parts/page-layout.js";
 import { Attention } from "./overview-attention.js";
 import { Charts } from "./overview-charts.js";
 import { Failures } from "./overview-failures.js";
-import { Figures } from "./overview-figures.js";
+import { Figures } from "./overview-metrics.js";
 import { Next, Queues, Running } from "./overview-lists.js";
 
 export const RANGES = ["1h", "6h", "24h", "7d"];

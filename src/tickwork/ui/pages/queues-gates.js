@@ -1,4 +1,4 @@
-// The gates in force: orders of operators to pause, drop, slow or divert some of the jobs.
+// The list of gates, with their held jobs.
 
 import { html } from "../vendor/core.js";
 import { post } from "../lib/api.js";
@@ -7,14 +7,14 @@ import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/queues.js";
-import { CopyAs, curl } from "../parts/copy.js";
+import { CopyAs, curl } from "../parts/copy-button.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Empty } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { attempt } from "../parts/toast.js";
-import { When } from "../parts/when.js";
-import { asCommand, asPython, KINDS, SELECTORS } from "./queues-gate.js";
+import { When } from "../parts/relative-time.js";
+import { asCommand, asPython, KINDS, SELECTORS } from "./queues-gate-form.js";
 
 const CODE = `app.pause(task="send_email", until="2h", reason="the provider is down")
 app.slow(tenant="acme", rate="5/s")

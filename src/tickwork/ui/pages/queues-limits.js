@@ -1,5 +1,4 @@
-// Limits and breakers: what each lets through, what is live under it and what it holds, and to change it while jobs
-// wait.
+// Limits and breakers: values, usage and held jobs, and a form that changes a limit.
 
 import { html, useState } from "../vendor/core.js";
 import { part, put, remove } from "../lib/api.js";
@@ -9,16 +8,16 @@ import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/queues.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { ask, Dialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Meter } from "../parts/meter.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
-import { Facts, Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Facts, Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 
 const CODE = `from tickwork import breaker, concurrency, rate
 

@@ -1,4 +1,4 @@
-// Tenants: whose turn comes how often.
+// Tenants and their weights.
 
 import { html } from "../vendor/core.js";
 import { part, put } from "../lib/api.js";
@@ -6,11 +6,11 @@ import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/queues.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
+import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
 import { Empty } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";
 

@@ -1,4 +1,4 @@
-// Queues: what stands in them, and what holds it back: limits, breakers, gates, and the turns of tenants.
+// The queues page: tabs for queues, limits, gates and tenants.
 
 import { html, useState } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -9,14 +9,14 @@ import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/queues.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
-import { Operation } from "../parts/operation.js";
-import { Page } from "../parts/page.js";
+import { Operation } from "../parts/operation-progress.js";
+import { Page } from "../parts/page-layout.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";
-import { When } from "../parts/when.js";
-import { GateDialog } from "./queues-gate.js";
+import { When } from "../parts/relative-time.js";
+import { GateDialog } from "./queues-gate-form.js";
 import { Gates } from "./queues-gates.js";
 import { Limits, ownerOf } from "./queues-limits.js";
-import { Queues as QueueList } from "./queues-list.js";
+import { Queues as QueueList } from "./queues-table.js";
 import { Tenants, WeightDialog } from "./queues-tenants.js";
 
 export default function Queues() {

@@ -1,13 +1,13 @@
-// What may be done to a run: cancel it, run it again, answer a step that asks.
+// The actions on a run: cancel, rerun, and approve or reject a step.
 
 import { html, useState } from "../vendor/core.js";
-import { stringify } from "../lib/json.js";
+import { stringify } from "../lib/lossless-json.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
 import { TEXTS } from "../texts/dags.js";
 import { ask, FormDialog } from "../parts/dialog.js";
-import { firstParams, ParamsForm, paramsOf, parsed } from "../parts/params.js";
+import { firstParams, ParamsForm, paramsOf, parsed } from "../parts/params-form.js";
 import { attempt } from "../parts/toast.js";
 
 /** @param {any} run @param {() => void} after */
@@ -31,8 +31,8 @@ export async function rerunFrom(run, step, after) {
 
 /**
  * What to run again, and with which parameters.
- * @param {{run: any, steps: import("../lib/steps.js").Step[], chosen: string | null, onClose: () => void, after: () =>
- *   void}} props
+ * @param {{run: any, steps: import("../lib/run-steps.js").Step[], chosen: string | null, onClose: () => void, after:
+ *   () => void}} props
  */
 export function RerunDialog({ run, steps, chosen, onClose, after }) {
   const { data: dag } = useResource(`/dags/${part(run.dag)}/versions/${run.version}`);
@@ -120,7 +120,7 @@ function Picker({ steps, picked, onPick }) {
 }
 
 /**
- * @param {{run: any, step: import("../lib/steps.js").Step, isYes: boolean, onClose: () => void, after: () => void}}
+ * @param {{run: any, step: import("../lib/run-steps.js").Step, isYes: boolean, onClose: () => void, after: () => void}}
  *   props
  */
 export function AnswerDialog({ run, step, isYes, onClose, after }) {

@@ -1,4 +1,4 @@
-// What happened in a run, in its order.
+// The events of a run in their order.
 
 import { html, useCallback, useEffect, useRef, useState } from "../vendor/core.js";
 import { get, part } from "../lib/api.js";
@@ -7,8 +7,8 @@ import { href, setQuery } from "../lib/router.js";
 import { exactClock } from "../lib/time.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
-import { signOf, toneOf, wordOf } from "../parts/state.js";
+import { Panel } from "../parts/page-layout.js";
+import { signOf, toneOf, wordOf } from "../parts/state-badge.js";
 import { More } from "../parts/table.js";
 
 const PAGE = 200;

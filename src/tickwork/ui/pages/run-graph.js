@@ -1,13 +1,13 @@
-// The graph of a run: the dag that it runs, with how each step stands.
+// The graph of a run: the graph of its dag with the state of each step.
 
 import { html, useCallback } from "../vendor/core.js";
-import { countsOf, inOrder, overall, stateOfStep, tally } from "../lib/steps.js";
+import { countsOf, inOrder, overall, stateOfStep, tally } from "../lib/run-steps.js";
 import { clockOf, duration } from "../lib/time.js";
 import { TEXTS } from "../texts/dags.js";
-import { Graph } from "../parts/graph.js";
+import { Graph } from "../parts/graph-view.js";
 
 /**
- * @param {{data: import("../lib/graph.js").GraphData, steps: Map<string, import("../lib/steps.js").Step>, chosen:
+ * @param {{data: import("../lib/graph.js").GraphData, steps: Map<string, import("../lib/run-steps.js").Step>, chosen:
  *   string | null, onChoose: (name: string) => void, isMatch: any, seek: number}} props
  */
 export function RunGraph({ data, steps, chosen, onChoose, isMatch, seek }) {

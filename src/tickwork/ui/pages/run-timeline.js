@@ -1,18 +1,18 @@
-// The timeline of a run: which steps waited and ran when, and the chain of them that determined when it ended.
+// The timeline of a run: when each step waited and ran, and the critical path.
 
 import { html, useMemo } from "../vendor/core.js";
 import { part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { many } from "../lib/format.js";
 import { onRun } from "../lib/live.js";
-import { stateOfStep } from "../lib/steps.js";
+import { stateOfStep } from "../lib/run-steps.js";
 import { duration, now } from "../lib/time.js";
 import { TEXTS } from "../texts/dags.js";
 import { Gantt } from "../parts/gantt.js";
 import { Empty } from "../parts/notices.js";
 
 /**
- * @param {{run: any, list: import("../lib/steps.js").Step[], edges: {from: string, to: string}[], chosen: string |
+ * @param {{run: any, list: import("../lib/run-steps.js").Step[], edges: {from: string, to: string}[], chosen: string |
  *   null, onChoose: (name: string) => void, isMatch: any}} props
  */
 export default function Timeline({ run, list, edges, chosen, onChoose, isMatch }) {

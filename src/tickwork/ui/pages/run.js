@@ -1,4 +1,4 @@
-// One run of a dag: how its steps stand, as a graph, on a scale of time, as a list; and what to do about it.
+// The page of a run: graph, timeline and steps with live states, and its actions.
 
 import { html, useCallback, useEffect, useMemo, useState } from "../vendor/core.js";
 import { part } from "../lib/api.js";
@@ -9,24 +9,24 @@ import { onRun } from "../lib/live.js";
 import { word } from "../lib/query.js";
 import { href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { firstSteps, tally, useSteps } from "../lib/steps.js";
+import { firstSteps, tally, useSteps } from "../lib/run-steps.js";
 import { clockOf, dayOf, explained } from "../lib/time.js";
 import { TEXTS } from "../texts/dags.js";
-import { Code } from "../parts/code.js";
-import { CopyAs, CopyButton, curl } from "../parts/copy.js";
+import { Code } from "../parts/highlighted-code.js";
+import { CopyAs, CopyButton, curl } from "../parts/copy-button.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
-import { Facts, Page, Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Facts, Page, Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";
-import { Tree } from "../parts/tree.js";
-import { Took, When } from "../parts/when.js";
+import { Tree } from "../parts/json-tree.js";
+import { Took, When } from "../parts/relative-time.js";
 import { dagHref } from "./dags.js";
 import { AnswerDialog, cancelRun, rerunFailed, RerunDialog } from "./run-actions.js";
 import { RunGraph } from "./run-graph.js";
-import { SidePanel } from "../parts/side.js";
-import { CountsBar, StepView } from "./run-step.js";
-import { StepTable } from "./run-steps.js";
+import { SidePanel } from "../parts/side-panel.js";
+import { CountsBar, StepView } from "./run-step-details.js";
+import { StepTable } from "./run-step-table.js";
 
 const TABS = [
   { id: "graph", label: "Graph" },

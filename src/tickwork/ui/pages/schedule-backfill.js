@@ -1,4 +1,4 @@
-// Running a schedule for a time that is past: first for which occurrences, then for real.
+// The backfill dialog of a schedule: a preview of the occurrences, then their start.
 
 import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";

@@ -1,12 +1,12 @@
-// A schedule to make or to edit. Its rule explains itself while it is typed.
+// The form of a schedule.
 
 import { html, useState } from "../vendor/core.js";
-import { parse, stringify } from "../lib/json.js";
+import { parse, stringify } from "../lib/lossless-json.js";
 import { call, part } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { TEXTS } from "../texts/schedules.js";
 import { FormDialog } from "../parts/dialog.js";
-import { Explained, KINDS, useExplained } from "../parts/cron.js";
+import { Explained, KINDS, useExplained } from "../parts/rule-input.js";
 import { Notice } from "../parts/notices.js";
 import { say } from "../parts/toast.js";
 

@@ -1,7 +1,7 @@
-// One schedule: when it is next due, what became of its occurrences, and everything that can be done with it.
+// The page of a schedule: next times, occurrences and their outcomes, and all actions.
 
 import { html, useState } from "../vendor/core.js";
-import { stringify } from "../lib/json.js";
+import { stringify } from "../lib/lossless-json.js";
 import { part, post, remove } from "../lib/api.js";
 import { useList, useResource } from "../lib/data.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
@@ -10,19 +10,19 @@ import { go, href, place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { duration } from "../lib/time.js";
 import { TEXTS } from "../texts/schedules.js";
-import { CopyAs, curl, quoted } from "../parts/copy.js";
-import { Occurrences } from "../parts/cron.js";
+import { CopyAs, curl, quoted } from "../parts/copy-button.js";
+import { Occurrences } from "../parts/rule-input.js";
 import { ask } from "../parts/dialog.js";
 import { HeatMap } from "../parts/heatmap.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
-import { Facts, Page, Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Facts, Page, Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { Tree } from "../parts/tree.js";
-import { Moment, When } from "../parts/when.js";
+import { Tree } from "../parts/json-tree.js";
+import { Moment, When } from "../parts/relative-time.js";
 import { Backfill } from "./schedule-backfill.js";
 import { ScheduleForm, forEdit } from "./schedule-form.js";
 import { Last, PauseDialog, ruleOf, runNow, startsOf } from "./schedules.js";
@@ -191,7 +191,7 @@ function Actions({ one, setOpen, refresh }) {
 }
 
 async function copyFile(one) {
-  const { copy } = await import("../parts/copy.js");
+  const { copy } = await import("../parts/copy-button.js");
   await attempt(() => copy(stringify({ schedules: { [one.name]: one.spec } }, 2)), TEXTS.definitionCopied);
 }
 

@@ -1,4 +1,4 @@
-// Schedules: what starts by itself, when next, how it went last, and which minutes of the day are crowded.
+// The schedules page: a list with next and last runs, the busiest minutes, and calendars.
 
 import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
@@ -13,14 +13,14 @@ import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Page, Panel } from "../parts/page.js";
-import { Sign, State } from "../parts/state.js";
+import { Page, Panel } from "../parts/page-layout.js";
+import { Sign, State } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";
 import { Tabs, chosenTab } from "../parts/tabs.js";
 import { attempt, say } from "../parts/toast.js";
-import { When } from "../parts/when.js";
-import { Calendars } from "./schedule-calendars.js";
-import { Density } from "./schedule-density.js";
+import { When } from "../parts/relative-time.js";
+import { Calendars } from "./schedules-calendars.js";
+import { Density } from "./schedules-busiest-minutes.js";
 import { ScheduleForm } from "./schedule-form.js";
 
 const CODE = `from tickwork import Tickwork, cron

@@ -1,4 +1,4 @@
-// About: what runs here, and what others wrote of it.
+// The version of Tickwork and the licences of third-party components.
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { address } from "../lib/api.js";
@@ -6,7 +6,7 @@ import { useResource } from "../lib/data.js";
 import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
 import { Loading } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 
 const RECORD = new URL("../vendor/vendor.json", import.meta.url);

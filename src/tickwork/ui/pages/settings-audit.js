@@ -1,17 +1,17 @@
-// The audit log: who changed what, when and from where, and how it was before and after.
+// The audit log with filters, and the values before and after each change.
 
 import { html, useEffect, useMemo, useState } from "../vendor/core.js";
 import { useList } from "../lib/data.js";
 import { now } from "../lib/time.js";
 import { place, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/settings.js";
-import { Changes } from "../parts/changes.js";
+import { Changes } from "../parts/field-changes.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Facts, Panel } from "../parts/page.js";
+import { Facts, Panel } from "../parts/page-layout.js";
 import { More, Table } from "../parts/table.js";
-import { Moment, When } from "../parts/when.js";
+import { Moment, When } from "../parts/relative-time.js";
 
 const WAIT_MS = 300;
 const SPANS = {

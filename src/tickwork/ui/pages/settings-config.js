@@ -1,9 +1,9 @@
-// The configuration as it holds: every setting, what it is, and who said so.
+// The configuration in force: every setting, its value and its source.
 
 import { html } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 
 const columns = [

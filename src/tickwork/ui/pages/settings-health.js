@@ -1,4 +1,4 @@
-// Health: how this server and its database are, first what needs attention, then every figure.
+// The health of the server and its database: problems first, then all facts.
 
 import { html } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
@@ -7,10 +7,10 @@ import { duration } from "../lib/time.js";
 import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Facts, Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Facts, Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";
-import { Moment } from "../parts/when.js";
+import { Moment } from "../parts/relative-time.js";
 
 const LOOK_S = 10;
 const CLOCK_S = 1; // clocks further apart than this are worth a look

@@ -1,19 +1,19 @@
-// API keys: which there are, making one (its token is shown once), and revoking one.
+// API keys: list, create (the token is shown once) and revoke.
 
 import { html, useState } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { TEXTS } from "../texts/settings.js";
-import { CopyButton, curl } from "../parts/copy.js";
+import { CopyButton, curl } from "../parts/copy-button.js";
 import { ask, Dialog, FormDialog } from "../parts/dialog.js";
-import { Code } from "../parts/code.js";
+import { Code } from "../parts/highlighted-code.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 import { SCOPES } from "./settings-scopes.js";
 
 const CODE = `tickwork keys create deploy --scope read --scope enqueue --expires 90d`;

@@ -1,4 +1,4 @@
-// What scopes and roles allow, in the words of docs/server.md.
+// Descriptions of scopes and roles, as in docs/server.md.
 
 import { TEXTS } from "../texts/settings.js";
 

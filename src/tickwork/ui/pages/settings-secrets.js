@@ -1,17 +1,17 @@
-// Secrets: their names, who set them and when. No page and no route shows a value.
+// Secrets: names, authors and times. No page and no route shows a value.
 
 import { html, useState } from "../vendor/core.js";
 import { part, put, remove } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { TEXTS } from "../texts/settings.js";
-import { CopyButton } from "../parts/copy.js";
+import { CopyButton } from "../parts/copy-button.js";
 import { ask, FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 
 const CODE = "tickwork secrets set SMTP_PASSWORD < password.txt";
 

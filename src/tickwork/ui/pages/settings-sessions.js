@@ -1,5 +1,4 @@
-// Sessions: where a user is logged in, and the end of a session from elsewhere. Admins may look at those of
-// everybody.
+// Sessions of the user, or of all users for admins, and a button to end each.
 
 import { html, useState } from "../vendor/core.js";
 import { part, remove } from "../lib/api.js";
@@ -9,10 +8,10 @@ import { TEXTS } from "../texts/settings.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 
 const BROWSERS = {
   Edg: "Edge",

@@ -1,4 +1,4 @@
-// Users: people who log in with a name and a password.
+// Users who log in with a name and a password.
 
 import { html, useState } from "../vendor/core.js";
 import { part, patch, post, remove } from "../lib/api.js";
@@ -9,10 +9,10 @@ import { ask, FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
-import { Panel } from "../parts/page.js";
+import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";
-import { When } from "../parts/when.js";
+import { When } from "../parts/relative-time.js";
 import { ROLES } from "./settings-scopes.js";
 
 const CODE = "tickwork users add ada --role operator";

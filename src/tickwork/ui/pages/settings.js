@@ -1,5 +1,4 @@
-// Settings: a list of parts at the side, and the one that the address names. Parts that take another role are not
-// listed.
+// The settings page: a list of parts, of which the URL selects one. Parts that need a higher role are hidden.
 
 import { html, useEffect, useState } from "../vendor/core.js";
 import { href, place } from "../lib/router.js";
@@ -7,14 +6,14 @@ import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Trouble } from "../parts/notices.js";
-import { Page } from "../parts/page.js";
+import { Page } from "../parts/page-layout.js";
 
 /** @type {{id: string, title: string, icon: string, takes?: "admin", load: () => Promise<{default: any}>}[]} */
 const PARTS = [
-  { id: "you", title: "You", icon: "user", load: () => import("./settings-you.js") },
+  { id: "you", title: "You", icon: "user", load: () => import("./settings-account.js") },
   { id: "keys", title: "API keys", icon: "key-round", takes: "admin", load: () => import("./settings-keys.js") },
   { id: "users", title: "Users", icon: "users", takes: "admin", load: () => import("./settings-users.js") },
-  { id: "notifications", title: "Notifications", icon: "bell", load: () => import("./settings-notify.js") },
+  { id: "notifications", title: "Notifications", icon: "bell", load: () => import("./settings-notifications.js") },
   { id: "secrets", title: "Secrets", icon: "lock", takes: "admin", load: () => import("./settings-secrets.js") },
   { id: "audit", title: "Audit log", icon: "scroll-text", takes: "admin", load: () => import("./settings-audit.js") },
   {

@@ -1,4 +1,4 @@
-// One worker: what it runs now, what it can do, and what it has done lately.
+// The page of a worker: running jobs, capabilities and recent jobs.
 
 import { html } from "../vendor/core.js";
 import { part } from "../lib/api.js";
@@ -9,13 +9,13 @@ import { word } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/workers.js";
-import { CopyButton } from "../parts/copy.js";
+import { CopyButton } from "../parts/copy-button.js";
 import { Icon } from "../parts/icon.js";
 import { Loading, Notice, Trouble } from "../parts/notices.js";
-import { Facts, Page, Panel } from "../parts/page.js";
-import { Sign, State } from "../parts/state.js";
+import { Facts, Page, Panel } from "../parts/page-layout.js";
+import { Sign, State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";
-import { Took, When } from "../parts/when.js";
+import { Took, When } from "../parts/relative-time.js";
 import { askWorker, Lease, nameOf } from "./workers.js";
 
 const SHOWN = 100;

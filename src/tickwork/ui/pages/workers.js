@@ -1,4 +1,4 @@
-// Workers: who works, how busy each is, and to have one pause or stop; and how the server and the store are.
+// The workers page: load, queues and lease of each worker, quiet and stop; and facts about server and store.
 
 import { html } from "../vendor/core.js";
 import { part, post } from "../lib/api.js";
@@ -13,11 +13,11 @@ import { ask } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
 import { Meter } from "../parts/meter.js";
 import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
-import { Facts, Page, Panel } from "../parts/page.js";
-import { State } from "../parts/state.js";
+import { Facts, Page, Panel } from "../parts/page-layout.js";
+import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";
 import { attempt } from "../parts/toast.js";
-import { Took, When } from "../parts/when.js";
+import { Took, When } from "../parts/relative-time.js";
 
 const CODE = `# shop.py
 from tickwork import Tickwork

@@ -1,11 +1,9 @@
-// Charts over time: stacked bars, and lines. Drawn as plain SVG at the size that there is.
-// A crosshair follows the mouse, or the arrow keys; charts that are given the same `pointer` show the same instant.
-// Screen readers read each point as the user moves to it, and find all points in a table.
+// Time series charts as SVG: stacked bars and lines, with keyboard access and a table for screen readers.
 
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/core.js";
-import { durations, durationTick, instants, linear } from "../lib/scale.js";
+import { durations, durationTick, instants, linear } from "../lib/chart-scale.js";
 import { dateOf, dayOf, minuteOf } from "../lib/time.js";
-import { zone } from "../lib/prefs.js";
+import { zone } from "../lib/browser-prefs.js";
 
 /**
  * @typedef {{id: string, label: string, tone: string, values: (number | null)[], look?: "thin"|"dotted"|"plain",

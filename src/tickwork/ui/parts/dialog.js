@@ -1,4 +1,4 @@
-// Dialogs: the browser's own, so that focus and Escape work as people expect.
+// Dialogs, questions and form dialogs, on the browser's own dialog element.
 
 import { html, signal, useEffect, useRef, useState } from "../vendor/core.js";
 import { Icon } from "./icon.js";

@@ -1,9 +1,9 @@
-// When the steps of a run waited and ran, one below the other on one scale of time. Only the rows in view are drawn.
+// A Gantt chart of the steps of a run. Only visible rows are drawn.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/core.js";
 import { duration } from "../lib/time.js";
 import { Icon } from "./icon.js";
-import { quietToneOf, Sign, wordOf } from "./state.js";
+import { quietToneOf, Sign, wordOf } from "./state-badge.js";
 
 /**
  * @typedef {{name: string, state: string, ready: number | null, start: number | null, end: number | null, attempts:

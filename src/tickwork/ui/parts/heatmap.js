@@ -1,4 +1,4 @@
-// Half a year of days, a column for each week: what the occurrences of a schedule came to on each of them.
+// A heat map of days, a column per week: the outcomes of a schedule's occurrences on each day.
 
 import { html } from "../vendor/core.js";
 import { count } from "../lib/format.js";

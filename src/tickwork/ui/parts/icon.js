@@ -1,4 +1,4 @@
-// Icons of the sprite. They say nothing by themselves: words stand beside them, or a label is given.
+// An icon of the sprite. It is hidden from screen readers unless it has a label.
 
 import { html } from "../vendor/core.js";
 

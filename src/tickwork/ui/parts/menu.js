@@ -1,4 +1,4 @@
-// A button that opens a list of things to do.
+// A button that opens a menu of actions.
 
 import { html, useEffect, useId, useRef, useState } from "../vendor/core.js";
 import { Icon } from "./icon.js";

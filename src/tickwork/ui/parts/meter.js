@@ -1,4 +1,4 @@
-// How much of something is taken: a bar, and the numbers beside it.
+// A bar that shows a used share, with its numbers.
 
 import { html } from "../vendor/core.js";
 import { brief } from "../lib/format.js";

@@ -1,8 +1,8 @@
-// What a page says when there is nothing to show: not yet, nothing at all, or nothing because something went wrong.
+// Notices in place of content: loading, empty and error states.
 
 import { html } from "../vendor/core.js";
 import { TEXTS } from "../texts/common.js";
-import { Code } from "./code.js";
+import { Code } from "./highlighted-code.js";
 import { Icon } from "./icon.js";
 
 export function Loading() {

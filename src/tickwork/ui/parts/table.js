@@ -1,7 +1,7 @@
-// Tables: rows that open, can be chosen one by one or from one to another, and are walked with j and k.
+// Tables: rows that open and can be selected, also as a range, and keyboard navigation with j and k.
 
 import { html, useEffect, useRef, useState } from "../vendor/core.js";
-import { useKeys } from "../lib/keys.js";
+import { useKeys } from "../lib/keyboard.js";
 
 /**
  * @typedef {{id: string, title: any, cell: (row: any) => any, align?: "right", width?: string, from?:
@@ -44,7 +44,7 @@ function kept(chosen, shown) {
 /**
  * @param {{columns: Column[], rows: any[], idOf?: (row: any) => string, hrefOf?: (row: any) => string | null,
  *   onOpen?: (row: any) => void, selection?: ReturnType<typeof useSelection>, label: string, keys?:
- *   import("../lib/keys.js").Binding[], onKey?: (name: string, row: any) => void, rowKeys?: {keys: string, does:
+ *   import("../lib/keyboard.js").Binding[], onKey?: (name: string, row: any) => void, rowKeys?: {keys: string, does:
  *   string, run: (row: any) => void}[], toneOf?: (row: any) => string | undefined, children?: any}} props
  */
 export function Table({

@@ -1,4 +1,4 @@
-// Tabs whose choice stands in the address.
+// Tabs whose selection is part of the URL.
 
 import { html } from "../vendor/core.js";
 import { place, setQuery } from "../lib/router.js";

@@ -1,4 +1,4 @@
-// Short words about what was just done, at the edge of the page, read out to those who do not see them.
+// Toasts: short messages about completed actions, also announced to screen readers.
 
 import { html, signal } from "../vendor/core.js";
 import { Icon } from "./icon.js";

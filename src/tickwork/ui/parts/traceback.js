@@ -1,10 +1,10 @@
-// A traceback as people read it: what happened first, then one's own code, and the rest where it is asked for.
+// A Python traceback with the user's own frames first and library frames collapsed.
 
 import { html, useState } from "../vendor/core.js";
 import { many } from "../lib/format.js";
 import { grouped, readTraceback, shortPath } from "../lib/traceback.js";
-import { Code } from "./code.js";
-import { CopyButton } from "./copy.js";
+import { Code } from "./highlighted-code.js";
+import { CopyButton } from "./copy-button.js";
 
 /** @param {{text: string}} props */
 export function Traceback({ text }) {

@@ -34,14 +34,14 @@ export const TEXTS = {
   badAge: (value) => `age:${value} is not an age. Write age:<24h for the last day, or age:>1h for older than an hour.`,
   badTime: (field, value, example) => `${field}:${value} is not a time. Write ${example}:2026-11-01T12:00:00Z.`,
 
-  // parts/changes.js
+  // parts/field-changes.js
   noChange: "Nothing changed.",
   noChangeDetails: "No details are recorded.",
 
-  // parts/cron.js
+  // parts/rule-input.js
   delayHint: "this long after the last run has ended",
 
-  // parts/frame.js
+  // parts/page-frame.js
   liveOff: "Updates are paused. Click to resume.",
   liveOn: "Changes appear automatically. Click to pause.",
 
@@ -61,9 +61,9 @@ export const TEXTS = {
   failedTitle: "Something went wrong",
   failedText: "Try again. The log of the server has details.",
 
-  // parts/operation.js
+  // parts/operation-progress.js
   operationStopping: "Stopping after the current page. Changes so far are kept.",
 
-  // parts/params.js
+  // parts/params-form.js
   notJson: (name, problem) => `${name} is not valid JSON: ${problem}. Strings need double quotes.`,
 };

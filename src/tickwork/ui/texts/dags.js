@@ -1,7 +1,7 @@
 // The sentences of the pages of dags and runs, in the order of the modules that show them.
 
 export const TEXTS = {
-  // pages/dag-start.js
+  // pages/dag-start-dialog.js
   runStarted: (dag) => `Started a run of ${dag}.`,
 
   // pages/dag-versions.js
@@ -42,7 +42,7 @@ export const TEXTS = {
   // pages/run-graph.js
   graphLabel: "Graph of the steps. Arrow keys follow the edges; the Steps tab lists them.",
 
-  // pages/run-step.js
+  // pages/run-step-details.js
   noInstancesIn: (state) => `No instances in state ${state}.`,
   noInstancesYet: "No instances yet: they are known when the list that it maps over is.",
 

@@ -7,7 +7,7 @@ export const TEXTS = {
     "It is listed here for 30 days after its end.",
   operationStopping: "Stopping after the current page. Changes so far are kept.",
 
-  // pages/dead-redrive.js
+  // pages/dead-redrive-dialog.js
   redriveStarted: (count, rate) => `Redriving ${count}${rate}. The operation continues if you close this page.`,
   redriveText:
     "The jobs are queued again with their original arguments and a full set of attempts. Has the cause been fixed?",

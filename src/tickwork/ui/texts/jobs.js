@@ -36,7 +36,7 @@ export const TEXTS = {
   // pages/job.js
   stillRunning: "Asked to stop; still running.",
 
-  // pages/jobs-bulk.js
+  // pages/jobs-bulk-actions.js
   bulkRetry: "The jobs are queued again with a full set of attempts.",
   bulkNoRetry: "None of these jobs can be retried: only jobs that ended without success can.",
   bulkCancel: "Waiting jobs do not start. Running jobs are asked to stop.",
@@ -47,7 +47,7 @@ export const TEXTS = {
   bulkNoDiscard: "None of these jobs is a dead letter.",
   bulkRateHint: "Jobs that become due per period. Empty: no limit.",
 
-  // pages/jobs-views.js
+  // pages/jobs-saved-views.js
   viewDeleted: (name) => `Deleted view ${name}.`,
 
   // pages/jobs.js

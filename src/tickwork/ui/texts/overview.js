@@ -10,7 +10,7 @@ export const TEXTS = {
     `${count} of ${task} failed with this error. If the cause is not fixed, the retry fails again.`,
   retryGroupGone: "These jobs are no longer dead letters: they were redriven or discarded meanwhile.",
 
-  // pages/overview-figures.js
+  // pages/overview-metrics.js
   enqueuedHelp: (period) => `Enqueued jobs per minute over ${period}; below, the total. Opens the latest jobs.`,
   succeededHelp: (period) =>
     `Succeeded jobs per minute over ${period}. If fewer succeed than are enqueued, queues grow. Opens these jobs.`,

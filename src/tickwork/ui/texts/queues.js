@@ -1,7 +1,7 @@
 // The sentences of the pages of queues, limits, gates and tenants, in the order of the modules that show them.
 
 export const TEXTS = {
-  // pages/queues-gate.js
+  // pages/queues-gate-form.js
   pauseShort: "Start no matching jobs.",
   pauseEffect: "do not start. Running jobs continue; new jobs wait.",
   slowShort: "Limit the rate of starts.",
@@ -37,7 +37,7 @@ export const TEXTS = {
   limitReset: "The limit is reset.",
   changeLimitText: "Applies immediately, also to waiting jobs, and overrides the code until it is reset.",
 
-  // pages/queues-list.js
+  // pages/queues-table.js
   noQueuesText: "A queue exists as soon as it contains a job.",
   heldHelp: "Held by limits and gates: show which",
   wantedWorkers: (workers) => `${workers} would start all due jobs within 30 s.`,

@@ -8,13 +8,13 @@ export const TEXTS = {
   backfillZone: (browser, rule) => `In this browser's time zone (${browser}). The rule uses ${rule}.`,
   noOccurrences: "No occurrences in this period.",
 
-  // pages/schedule-calendars.js
+  // pages/schedules-calendars.js
   deleteCalendarText: "A calendar that a schedule uses cannot be deleted.",
   calendarDeleted: (name) => `Deleted calendar ${name}.`,
   noCalendarsText: "A calendar is a set of days on which schedules that use it do not fire.",
   calendarHint: "Affects the next occurrences of all schedules that use it.",
 
-  // pages/schedule-density.js
+  // pages/schedules-busiest-minutes.js
   moreSchedules: "Not all schedules are counted here.",
   densityLabel: (most) => `Occurrences per minute of the next 24 hours; at most ${most} in one minute`,
 

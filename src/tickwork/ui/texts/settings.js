@@ -8,7 +8,7 @@ export const TEXTS = {
   auditNames: "Enter complete names: user:ada, not ada.",
   noAuditText: "Changes by users and programs are recorded here.",
 
-  // pages/settings-channel.js
+  // pages/settings-channel-form.js
   channelQueue: "Queue of its messages. A worker must serve it.",
   channelUrl: "A URL, or a reference to a secret.",
   channelSecret: "A reference to a secret. Without it, messages are not signed.",
@@ -32,7 +32,7 @@ export const TEXTS = {
   keyNameHint: "The audit log shows this name.",
   tokenOnce: "The token is shown only once. Copy it now and store it securely.",
 
-  // pages/settings-notification.js
+  // pages/settings-notification-form.js
   aboutFailed: "A job failed and has no attempts left.",
   aboutDead: "A dead letter was neither redriven nor discarded for this time.",
   aboutLate: "A job started this much later than it was due.",
@@ -43,7 +43,7 @@ export const TEXTS = {
   aboutMissing: "No job succeeded within this time: a dead man's switch.",
   noChannelYet: "No channels yet. An administrator must create one first.",
 
-  // pages/settings-notify.js
+  // pages/settings-notifications.js
   deleteTitle: (kind, name) => `Delete ${kind} ${name}?`,
   deletedNamed: (kind, name) => `Deleted ${kind} ${name}.`,
   savedNamed: (kind, name) => `Saved ${kind} ${name}.`,
@@ -91,7 +91,7 @@ export const TEXTS = {
   passwordSet: (name) => `Changed the password of ${name}. Sessions with the old password have ended.`,
   noUsersText: "People log in with a name and a password; programs use keys.",
 
-  // pages/settings-you.js
+  // pages/settings-account.js
   passwordChanged: "Password changed. Your other sessions have ended.",
 
   // pages/settings.js
