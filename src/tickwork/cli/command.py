@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tickwork.core.text.terminal_escape import clean, clean_lines
-from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable
+from tickwork.errors import InvalidInput, JobNotFound, StoreUnreachable, TickworkError
 
 if TYPE_CHECKING:
     from tickwork.api.client import Job
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from tickwork.app import Tickwork
     from tickwork.core.ids import JobId
     from tickwork.core.job import JobFilter
+
+
+class NotFound(TickworkError):
+    """A key, user or secret that a command names does not exist. The exit code is 3."""
+
 
 OK, FAILURE, USAGE, NOT_FOUND, UNREACHABLE = range(5)
 STATES = ("waiting", "queued", "running", "succeeded", "failed", "cancelled", "dropped", "expired")

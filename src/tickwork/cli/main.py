@@ -18,7 +18,17 @@ from typing import Any
 
 import click
 
-from tickwork.cli.command import FAILURE, NOT_FOUND, UNREACHABLE, USAGE, Group, Invocation, log_to_stderr, url_option
+from tickwork.cli.command import (
+    FAILURE,
+    NOT_FOUND,
+    UNREACHABLE,
+    USAGE,
+    Group,
+    Invocation,
+    NotFound,
+    log_to_stderr,
+    url_option,
+)
 from tickwork.core.text.terminal_escape import clean_lines
 from tickwork.errors import (
     DagNotFound,
@@ -227,7 +237,7 @@ def _code(error: Exception) -> int:
     match error:
         case click.UsageError() | InvalidInput():
             return USAGE
-        case JobNotFound() | ScheduleNotFound() | DagNotFound() | HookNotFound() | NotificationNotFound():
+        case NotFound() | JobNotFound() | ScheduleNotFound() | DagNotFound() | HookNotFound() | NotificationNotFound():
             return NOT_FOUND
         case StoreUnreachable():
             return UNREACHABLE

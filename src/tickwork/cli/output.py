@@ -10,26 +10,28 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from tickwork.core.stats.error_groups import last_line
 from tickwork.core.text.duration import format_duration
-from tickwork.core.text.terminal_escape import clean
+from tickwork.core.text.terminal_escape import SHARED, clean, clean_lines, clean_log
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from tickwork.core.job import JobView
+    from tickwork.core.job import JobView, LogChunk
 
     Row = Sequence[str | Text]
 
+T = TypeVar("T")
 _ID_WIDTH = 36
+_FACTS_WIDTH = 12
 _MODULE = re.compile(r"^(?:\w+\.)+(?=[A-Za-z_]\w*(?:$|: ))")
 UNBOUNDED = 100_000  # columns, when the output is not a terminal
 STATE_STYLES = {
@@ -59,6 +61,39 @@ STATE_STYLES = {
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def print_result(as_json: bool, value: Any, text: str) -> None:
+    """Print a value as JSON, or else a text about it."""
+    print_json(value) if as_json else click.echo(text)
+
+
+def print_items(
+    as_json: bool,
+    items: Sequence[T],
+    *,
+    none: str,
+    titles: Sequence[str],
+    row: Callable[[T], Row],
+    to_json: Callable[[T], Any] | None = None,
+) -> None:
+    """Print items as JSON or as a table; without items and JSON, print the text `none`."""
+    if as_json:
+        print_json({"items": items if to_json is None else [to_json(one) for one in items]})
+    elif items:
+        print_table(titles, [row(one) for one in items])
+    else:
+        click.echo(none)
+
+
+def print_log(chunk: LogChunk, heading: str | None) -> None:
+    """Print a part of a log, under a heading if there is one."""
+    if heading is not None:
+        click.secho(f"--- {clean(heading)} ---", dim=True)
+    if chunk.shared:
+        click.secho(SHARED, dim=True)
+    click.echo(clean_log(chunk.text, colours=sys.stdout.isatty()), nl=False)
+    sys.stdout.flush()
 
 
 def print_json_line(value: Any) -> None:
@@ -164,6 +199,43 @@ def print_table(titles: Sequence[str], rows: Iterable[Row], out: Console | None 
     print_trimmed(table, out)
 
 
+def print_head(out: Console, name: str, state: Text | str, id: str, sentence: str) -> None:
+    """Print the head of a details page: a name with its state and id, and a sentence about it."""
+    from rich.text import Text
+
+    out.print(Text.assemble((clean(name), "bold"), "  ", state, "  ", (id, "dim")))
+    if sentence:
+        out.print(Text(clean(sentence)), soft_wrap=not out.is_terminal)
+    click.echo()
+
+
+def print_facts(out: Console, facts: Iterable[tuple[str, str | None]]) -> None:
+    """Print names and values in two columns, without empty values; a value is wrapped on a terminal."""
+    from rich.text import Text
+
+    for name, value in facts:
+        if value:
+            text = Text(clean(value.strip()))
+            lines = text.wrap(out, max(20, out.width - _FACTS_WIDTH)) if out.is_terminal else [text]
+            for at, line in enumerate(lines):
+                out.print(Text.assemble((f"{name if at == 0 else '':<{_FACTS_WIDTH}}", "dim"), line), soft_wrap=True)
+
+
+def print_error(out: Console, error: str | None) -> None:
+    """Print the error of a job or run, if there is one."""
+    from rich.text import Text
+
+    if error:
+        click.echo()
+        out.print(Text("Error", style="bold"))
+        out.print(Text(clean_lines(error), style="red"), soft_wrap=True)
+
+
+def instant_and_age(instant: datetime | None, now: datetime) -> str | None:
+    """Return an instant and how long ago it was, or how far away it is; None if there is none."""
+    return None if instant is None else f"{utc(instant)}, {ago(instant, now)}"
+
+
 def print_trimmed(what: Any, out: Console) -> None:
     """Print a renderable without the trailing spaces of its lines."""
     with out.capture() as captured:
@@ -210,6 +282,13 @@ def utc(instant: datetime) -> str:
 def short_error(text: str | None) -> str:
     """Return the last line of an error, without the module of the exception."""
     return _MODULE.sub("", last_line(text))
+
+
+def shown_value(value: Any) -> str:
+    """Return a JSON value as text: strings as they are, null as "none"."""
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def count_of(count: int, what: str) -> str:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from tickwork.cli.command import Command, json_option
-from tickwork.cli.output import print_json
+from tickwork.cli.output import print_result
 from tickwork.version import VERSION
 
 
@@ -16,7 +16,5 @@ from tickwork.version import VERSION
 @json_option
 def version(as_json: bool) -> None:
     """Print the versions of Tickwork and Python."""
-    if as_json:
-        print_json({"tickwork": VERSION, "python": platform.python_version(), "executable": sys.executable})
-    else:
-        click.echo(f"tickwork {VERSION} (Python {platform.python_version()})")
+    found = {"tickwork": VERSION, "python": platform.python_version(), "executable": sys.executable}
+    print_result(as_json, found, f"tickwork {VERSION} (Python {platform.python_version()})")

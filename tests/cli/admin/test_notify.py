@@ -5,7 +5,7 @@ from tests.cli.conftest import Cli, Shop
 
 def test_channels_and_notifications_are_made_listed_tried_and_removed(cli: Cli, shop: Shop) -> None:
     assert cli.ok("notify", "list").startswith("No notifications yet")
-    assert cli.ok("notify", "channel", "ops", "--slack", "${secret.SLACK_URL}") == "Stored the channel ops.\n"
+    assert cli.ok("notify", "channel", "ops", "--slack", "${secret.SLACK_URL}") == "Stored channel ops.\n"
     mail = ("--smtp", "mx.example", "--sender", "a@b.example", "--to", "c@d.example", "--to", "e@f.example")
     assert cli.json("notify", "channel", "mail", *mail)["to"] == ["c@d.example", "e@f.example"]
     made = cli.ok(

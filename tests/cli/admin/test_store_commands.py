@@ -73,7 +73,7 @@ def test_workers_show_who_works(cli: Cli, shop: Shop) -> None:
         shop.add.enqueue(1).wait(timeout=10)
         lines = cli.ok("workers").splitlines()
         (item,) = cli.json("workers")["items"]
-    assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "HAS", "TASKS"]
+    assert lines[0].split() == ["WORKER", "STATE", "BUSY", "STARTED", "VERSION", "QUEUES", "LABELS", "TASKS"]
     assert "  running  0 of 3  " in lines[1]
     assert "  gpu, region:eu, cpu=0.5, mem=8000000000  " in lines[1]
     assert item["offer"] == ["gpu", "region:eu", "cpu=0.5", "mem=8000000000"]

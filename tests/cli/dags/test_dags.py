@@ -43,7 +43,7 @@ class TestList:
     def test_each_dag_is_listed_by_its_newest_version(self, cli: Cli, shop: DagShop) -> None:
         change(shop)
         lines = cli.ok("dags", "list").splitlines()
-        assert lines[0].split() == ["NAME", "VERSION", "STEPS", "STORED", "ABOUT"]
+        assert lines[0].split() == ["NAME", "VERSION", "STEPS", "STORED", "DESCRIPTION"]
         assert [line.split()[:3] for line in lines[1:]] == [["asking", "1", "2"], ["etl", "2", "3"]]
         items = {item["name"]: item for item in cli.json("dags", "list")["items"]}
         assert set(items["etl"]) == {"name", "version", "steps", "description", "params", "created_at"}

@@ -132,7 +132,7 @@ def test_the_times_are_on_the_clock_of_this_machine_unless_said(
     result = cli("import", "crontab", "-", "--dry-run", input="0 1 * * * true\n")
     assert result.exit_code == 0
     assert "At 01:00 every day, America/New_York" in result.stdout
-    assert "stdin: times are on the clock of this machine, America/New_York; --tz says another." in result.stderr
+    assert "<stdin>: times are on the clock of this machine, America/New_York; --tz says another." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -197,5 +197,5 @@ def test_a_traced_workflow_is_printed_as_a_dag_that_can_be_checked(cli: Cli, tmp
 def test_what_had_to_be_guessed_of_a_trace_is_told_beside_it(cli: Cli) -> None:
     result = cli("import", "wfformat", "-", input='{"workflow": {"tasks": [{"name": "a"}]}}')
     assert result.exit_code == 0
-    assert "stdin: 1 of 1 have no run time" in result.stderr
+    assert "<stdin>: 1 of 1 have no run time" in result.stderr
     assert cli("import", "wfformat", "-", input="{}").exit_code == 2

@@ -81,4 +81,4 @@ def test_a_named_job_that_is_no_dead_letter_is_told_with_exit_code_1(cli: Cli, s
     result = cli("dead", verb, dead_one.id, shop.succeeded().id)
     assert result.exit_code == 1
     assert "1 dead letter" in result.stdout
-    assert result.stderr == "error: 1 job of those named did not stand among the dead letters.\n"
+    assert result.stderr == "error: 1 job of those named: not a dead letter.\n"

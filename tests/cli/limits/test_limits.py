@@ -68,12 +68,12 @@ class TestLimits:
 
 class TestGates:
     def test_an_empty_list_says_how_to_begin(self, cli: Cli, shop: Shop) -> None:
-        assert cli.ok("gates", "list").startswith("No gate is in force.")
+        assert cli.ok("gates", "list").startswith("No gates.")
         assert cli.json("gates", "list") == {"items": []}
 
     def test_pause_list_and_resume(self, cli: Cli, shop: Shop) -> None:
         assert cli.ok("gates", "pause", "--task", "send", "--reason", "is down") == (
-            "In force: pause task=send. Lift it: tickwork gates resume --task send\n"
+            "In force: pause task=send. Remove it: tickwork gates resume --task send\n"
         )
         job = shop.send.enqueue("x")
         with shop.app.worker():
@@ -95,7 +95,7 @@ class TestGates:
     def test_each_kind_says_what_it_does(self, cli: Cli, shop: Shop) -> None:
         slow = cli.ok("gates", "slow", "--tenant", "acme", "--rate", "5/s", "--until", "2h")
         assert slow.startswith("In force until ")
-        assert ": slow tenant=acme to 5/s. Lift it:" in slow
+        assert ": slow tenant=acme to 5/s. Remove it:" in slow
         assert ": divert label=bulk to spare." in cli.ok("gates", "divert", "--label", "bulk", "--to", "spare")
         until = ("--until", "2099-01-01T12:00+01:00")
         drop = cli.json("gates", "drop", "--collection", "campaign-7", "--queue", "mail", *until)
@@ -160,8 +160,8 @@ def test_a_job_shows_its_limits_tenant_and_needs(cli: Cli, shop: Shop) -> None:
 
 class TestTenants:
     def test_set_and_list(self, cli: Cli, shop: Shop) -> None:
-        assert cli.ok("tenants", "list").startswith("All tenants have the weight 1.")
-        assert cli.ok("tenants", "set", "acme", "3") == "acme has the weight 3.\n"
+        assert cli.ok("tenants", "list").startswith("All tenants have weight 1.")
+        assert cli.ok("tenants", "set", "acme", "3") == "acme has weight 3.\n"
         assert cli.ok("tenants", "list").split() == ["WEIGHT", "TENANT", "3", "acme"]
         assert cli.json("tenants", "list") == {"items": [{"name": "acme", "weight": 3}]}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import count_of, print_json, print_table, utc
+from tickwork.cli.output import count_of, print_items, print_json, utc
 from tickwork.cli.parse_time import instant
 from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput
@@ -51,13 +51,8 @@ def audit(
     app = session.app()
     begin = None if since is None else instant(since, app.store.now(), "--since")
     found = app.store.audit.list_changes(AuditFilter(who, action, target, begin), limit)
-    if as_json:
-        print_json({"items": [_json(one) for one in found]})
-    elif not found:
-        click.echo("Nothing was changed.")
-    else:
-        titles = ["AT", "WHO", "ACTION", "TARGET", "FROM", "AFTER"]
-        print_table(titles, [_row(one) for one in found])
+    titles = ["AT", "WHO", "ACTION", "TARGET", "FROM", "AFTER"]
+    print_items(as_json, found, none="No changes.", titles=titles, row=_row, to_json=_json)
 
 
 @audit.command("verify", example="tickwork audit verify\ntickwork audit verify --head 1234:9f86d0...")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, shown_url, url_option
-from tickwork.cli.output import count_of, print_json, print_table
+from tickwork.cli.command import Group, Invocation, json_option, pass_session, shown_url, url_option
+from tickwork.cli.output import count_of, print_json, print_result, print_table
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,34 +29,27 @@ def upgrade(session: Invocation, adopt: bool, as_json: bool) -> None:
     app = session.app(create=True, adopt=adopt)
     applied = app.store.upgrade()
     version = app.store.schema_status().applied[-1].number
-    if as_json:
-        print_json({"applied": [_plain(one, "applied") for one in applied], "version": version})
-        return
-    for one in applied:
-        click.echo(f"Applied {one.number} ({one.name}).")
-    click.echo(f"{shown_url(app.url)} is up to date, at version {version}.")
+    lines = [f"Applied {one.number} ({one.name})." for one in applied]
+    said = "\n".join([*lines, f"{shown_url(app.url)} is up to date, at version {version}."])
+    print_result(as_json, {"applied": [_plain(one, "applied") for one in applied], "version": version}, said)
 
 
 @db.command("status", example="tickwork db status --json")
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def status(ctx: click.Context, session: Invocation, as_json: bool) -> None:
+def status(session: Invocation, as_json: bool) -> None:
     """List the migrations of the store. Changes nothing; exits with 1 if an upgrade is needed."""
     app = session.app()
     found = app.store.schema_status()
+    steps = [*(_plain(one, "applied") for one in found.applied), *(_plain(one, "pending") for one in found.pending)]
     if as_json:
-        steps = [*(_plain(one, "applied") for one in found.applied), *(_plain(one, "pending") for one in found.pending)]
         print_json({"url": shown_url(app.url), "up_to_date": not found.pending, "migrations": steps})
     else:
-        rows = [[str(one.number), one.name, "applied"] for one in found.applied]
-        rows += [[str(one.number), one.name, "pending"] for one in found.pending]
-        print_table([">VERSION", "NAME", "STATE"], rows)
+        print_table([">VERSION", "NAME", "STATE"], [list(map(str, one.values())) for one in steps])
     if found.pending:
         missing = count_of(len(found.pending), "migration")
-        click.echo(f"error: {shown_url(app.url)} lacks {missing}. Apply: tickwork db upgrade", err=True)
-        ctx.exit(FAILURE)
+        raise click.ClickException(f"{shown_url(app.url)} lacks {missing}. Apply: tickwork db upgrade")
 
 
 @db.command("sql", example="tickwork db sql --url postgresql:// | psql database")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.audit_rows import AuditedChange, by, recorded
-from tickwork.cli.command import NOT_FOUND, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import ago, print_json, print_table, utc
+from tickwork.cli.command import Group, Invocation, NotFound, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_items, print_json, print_result, utc
 
 if TYPE_CHECKING:
     from tickwork.store.admin.access import ApiKeyView
@@ -69,13 +69,14 @@ def list_keys(session: Invocation, /, as_json: bool) -> None:
     """List keys, including those that have expired or were revoked."""
     app = session.app()
     found, now = app.store.access.list_api_keys(), app.store.now()
-    if as_json:
-        print_json({"items": [key_json(key) for key in found]})
-    elif not found:
-        click.echo("No keys yet. Make one: tickwork keys create NAME --scope read")
-    else:
-        titles = ["NAME", "PREFIX", "STATE", "SCOPES", "CREATED", "USED", "EXPIRES"]
-        print_table(titles, [_row(key, now) for key in found])
+    print_items(
+        as_json,
+        found,
+        none="No keys yet. Create one: tickwork keys create NAME --scope read",
+        titles=["NAME", "PREFIX", "STATE", "SCOPES", "CREATED", "USED", "EXPIRES"],
+        row=lambda key: _row(key, now),
+        to_json=key_json,
+    )
 
 
 @keys.command("revoke", example="tickwork keys revoke deploy")
@@ -83,16 +84,14 @@ def list_keys(session: Invocation, /, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def revoke(ctx: click.Context, session: Invocation, /, which: str, as_json: bool) -> None:
+def revoke(session: Invocation, /, which: str, as_json: bool) -> None:
     """Revoke a key: the server refuses it from now on."""
     from tickwork.security.credentials import find_key
 
     app = session.app()
     key = find_key(app.store, which)
     if key is None:
-        click.echo(f"error: there is no key {which!r}. See which there are: tickwork keys list", err=True)
-        ctx.exit(NOT_FOUND)
+        raise NotFound(f"there is no key {which!r}. List the keys: tickwork keys list")
     before = key_json(key)
 
     def told(_: bool) -> list[AuditedChange]:
@@ -100,10 +99,8 @@ def revoke(ctx: click.Context, session: Invocation, /, which: str, as_json: bool
         return [AuditedChange(f"key:{key.name}", before, None if revoked is None else key_json(revoked))]
 
     revoked = recorded(app, "revoke_api_key", lambda: app.store.access.revoke_api_key(key.id), told)
-    if as_json:
-        print_json({"id": key.id, "name": key.name, "revoked": revoked})
-    else:
-        click.echo(f"{key.name} ({key.prefix}) {'is revoked' if revoked else 'was revoked before'}.")
+    said = f"{key.name} ({key.prefix}) {'is revoked' if revoked else 'was revoked before'}."
+    print_result(as_json, {"id": key.id, "name": key.name, "revoked": revoked}, said)
 
 
 def key_json(key: ApiKeyView) -> dict[str, Any]:
@@ -127,14 +124,12 @@ def _state(key: ApiKeyView) -> str:
 
 
 def _row(key: ApiKeyView, now: datetime) -> list[str]:
-    expires = "" if key.expires_at is None else utc(key.expires_at)
-    used = ago(key.used_at, now)
     return [
         key.name,
         key.prefix,
         _state(key),
         ", ".join(key.scopes),
         ago(key.created_at, now),
-        used or "never",
-        expires,
+        ago(key.used_at, now) or "never",
+        "" if key.expires_at is None else utc(key.expires_at),
     ]

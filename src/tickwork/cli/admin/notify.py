@@ -8,7 +8,7 @@ import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import count_of, print_json, print_table
+from tickwork.cli.output import count_of, print_json, print_result, print_table
 from tickwork.errors import InvalidInput, NotificationNotFound
 
 if TYPE_CHECKING:
@@ -74,10 +74,8 @@ def add(session: Invocation, /, name: str, on: str, to: tuple[str, ...], as_json
         lambda: calls.put(name, on, list(to), **given),
         lambda made: [AuditedChange(f"notification:{name}", before, _json(calls[made.name]))],
     )
-    if as_json:
-        print_json(_json(calls[made.name]))
-    else:
-        click.echo(f"{', '.join(made.to)} will be told: {made.name}. Try it out: tickwork notify test {made.name}")
+    said = f"Added {made.name}, sent to {', '.join(made.to)}. Test it: tickwork notify test {made.name}"
+    print_result(as_json, _json(calls[made.name]), said)
 
 
 @notify.command("remove", example="tickwork notify remove night")
@@ -91,11 +89,8 @@ def remove(session: Invocation, /, name: str, as_json: bool) -> None:
     before = {view.notification.name: _json(view) for view in app.notifications.all()}.get(name)
     told = AuditedChange(f"notification:{name}", before)
     if not recorded(app, "delete_notification", lambda: app.notifications.delete(name), told):
-        raise NotificationNotFound(f"there is no notification {name!r}. See which there are: tickwork notify list")
-    if as_json:
-        print_json({"removed": name})
-    else:
-        click.echo(f"Removed {name}.")
+        raise NotificationNotFound(f"there is no notification {name!r}. List them: tickwork notify list")
+    print_result(as_json, {"removed": name}, f"Removed {name}.")
 
 
 @notify.command("test", example="tickwork notify test night")
@@ -112,12 +107,8 @@ def test(session: Invocation, /, name: str, as_json: bool) -> None:
         lambda: app.notifications.test(name),
         lambda jobs: [AuditedChange(f"notification:{name}", after={"test": [job.id for job in jobs]})],
     )
-    if as_json:
-        print_json({"jobs": [job.id for job in jobs]})
-        return
-    click.echo(f"Enqueued {count_of(len(jobs), 'message')}:")
-    for job in jobs:
-        click.echo(f"  tickwork jobs show {job.id}")
+    lines = [f"Enqueued {count_of(len(jobs), 'message')}:", *(f"  tickwork jobs show {job.id}" for job in jobs)]
+    print_result(as_json, {"jobs": [job.id for job in jobs]}, "\n".join(lines))
 
 
 @notify.command(
@@ -162,10 +153,7 @@ def channel(session: Invocation, /, name: str, as_json: bool, **given: Any) -> N
             AuditedChange(f"channel:{name}", None if old is None else _channel_json(old), _channel_json(made))
         ],
     )
-    if as_json:
-        print_json(_channel_json(made))
-    else:
-        click.echo(f"Stored the channel {made.name}.")
+    print_result(as_json, _channel_json(made), f"Stored channel {made.name}.")
 
 
 @notify.command("remove-channel", example="tickwork notify remove-channel ops")
@@ -179,11 +167,8 @@ def remove_channel(session: Invocation, /, name: str, as_json: bool) -> None:
     old = app.notifications.channels().get(name)
     told = AuditedChange(f"channel:{name}", before=None if old is None else _channel_json(old))
     if not recorded(app, "delete_channel", lambda: app.notifications.delete_channel(name), told):
-        raise NotificationNotFound(f"there is no channel {name!r}. See which there are: tickwork notify list")
-    if as_json:
-        print_json({"removed": name})
-    else:
-        click.echo(f"Removed {name}.")
+        raise NotificationNotFound(f"there is no channel {name!r}. List them: tickwork notify list")
+    print_result(as_json, {"removed": name}, f"Removed {name}.")
 
 
 def _row(view: NotificationView) -> Row:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.audit_rows import AuditedChange, by, recorded
-from tickwork.cli.command import NOT_FOUND, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import ago, plain, print_json, print_table
+from tickwork.cli.command import Group, Invocation, NotFound, json_option, pass_session, url_option
+from tickwork.cli.output import ago, plain, print_items, print_result
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork
@@ -56,7 +56,7 @@ def set_secret(session: Invocation, /, name: str, uses: tuple[str, ...], for_all
         lambda: app.vault.put(name, value, by(), uses=kept),
         lambda _: [AuditedChange(f"secret:{name}", before, _about(app, name))],
     )
-    print_json({"name": name, "set": True}) if as_json else click.echo(f"{name} is set.")
+    print_result(as_json, {"name": name, "set": True}, f"Set {name}.")
 
 
 @secrets.command("list", example="tickwork secrets list --json")
@@ -67,13 +67,13 @@ def list_secrets(session: Invocation, /, as_json: bool) -> None:
     """List secrets by name: when each was set, and by whom."""
     app = session.app()
     found, now = app.store.access.list_secrets(), app.store.now()
-    if as_json:
-        print_json({"items": found})
-    elif not found:
-        click.echo("No secrets yet. Set one: tickwork secrets set NAME < FILE")
-    else:
-        rows = [[one.name, ", ".join(one.uses) or "every job", ago(one.set_at, now), one.set_by] for one in found]
-        print_table(["NAME", "FOR", "SET", "BY"], rows)
+    print_items(
+        as_json,
+        found,
+        none="No secrets yet. Set one: tickwork secrets set NAME < FILE",
+        titles=["NAME", "FOR", "SET", "BY"],
+        row=lambda one: [one.name, ", ".join(one.uses) or "all jobs", ago(one.set_at, now), one.set_by],
+    )
 
 
 @secrets.command("delete", example="tickwork secrets delete SMTP_PASSWORD")
@@ -81,15 +81,13 @@ def list_secrets(session: Invocation, /, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def delete(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
+def delete(session: Invocation, /, name: str, as_json: bool) -> None:
     """Delete a secret."""
     app = session.app()
     told = AuditedChange(f"secret:{name}", before=_about(app, name))
     if not recorded(app, "delete_secret", lambda: app.store.access.delete_secret(name), told):
-        click.echo(f"error: there is no secret {name!r}. See which there are: tickwork secrets list", err=True)
-        ctx.exit(NOT_FOUND)
-    print_json({"name": name, "deleted": True}) if as_json else click.echo(f"{name} is deleted.")
+        raise NotFound(f"there is no secret {name!r}. List the secrets: tickwork secrets list")
+    print_result(as_json, {"name": name, "deleted": True}, f"Deleted {name}.")
 
 
 def _about(app: Tickwork, name: str) -> dict[str, Any] | None:

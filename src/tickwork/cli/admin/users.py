@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
-from tickwork.cli.command import NOT_FOUND, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import ago, print_json, print_table
+from tickwork.cli.command import Group, Invocation, NotFound, json_option, pass_session, url_option
+from tickwork.cli.output import ago, print_items, print_result
 
 if TYPE_CHECKING:
     from tickwork.store.admin.access import UserView
@@ -44,7 +44,7 @@ def add(session: Invocation, /, name: str, role: str, password_stdin: bool, as_j
     said, password = read_name("a user", name), _password(password_stdin)
     told = AuditedChange(f"user:{name}", after={"name": name, "role": role})
     recorded(app, "create_user", lambda: add_user(app.store, said, role, password), told)
-    print_json({"name": name, "role": role}) if as_json else click.echo(f"{name} is {_an(role)} now.")
+    print_result(as_json, {"name": name, "role": role}, f"Added {name} with role {role}.")
 
 
 @users.command("list", example="tickwork users list --json")
@@ -55,13 +55,14 @@ def list_users(session: Invocation, /, as_json: bool) -> None:
     """List users."""
     app = session.app()
     found, now = app.store.access.list_users(), app.store.now()
-    if as_json:
-        print_json({"items": [_json(user) for user in found]})
-    elif not found:
-        click.echo("No users yet. Add one: tickwork users add NAME --role admin")
-    else:
-        rows = [[user.name, user.role, ago(user.created_at, now), ago(user.changed_at, now)] for user in found]
-        print_table(["NAME", "ROLE", "ADDED", "CHANGED"], rows)
+    print_items(
+        as_json,
+        found,
+        none="No users yet. Add one: tickwork users add NAME --role admin",
+        titles=["NAME", "ROLE", "ADDED", "CHANGED"],
+        row=lambda user: [user.name, user.role, ago(user.created_at, now), ago(user.changed_at, now)],
+        to_json=_json,
+    )
 
 
 @users.command("passwd", example="tickwork users passwd ada")
@@ -70,20 +71,19 @@ def list_users(session: Invocation, /, as_json: bool) -> None:
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def passwd(ctx: click.Context, session: Invocation, /, name: str, password_stdin: bool, as_json: bool) -> None:
+def passwd(session: Invocation, /, name: str, password_stdin: bool, as_json: bool) -> None:
     """Change the password of a user, and end all sessions of that user."""
     from tickwork.security.credentials import hash_password
 
     app = session.app()
-    user = next((user for user in app.store.access.list_users() if user.name == name), None)
+    user = app.store.access.get_user(name)
     if user is None:
-        _not_there(ctx, name)
+        raise _missing(name)
     password = hash_password(_password(password_stdin))
     told = AuditedChange(f"user:{name}", before=_json(user), after={"password": "changed"})
     if not recorded(app, "change_user", lambda: app.store.access.change_user(name, password=password), told):
-        _not_there(ctx, name)
-    print_json({"name": name, "changed": True}) if as_json else click.echo(f"{name} has another password now.")
+        raise _missing(name)
+    print_result(as_json, {"name": name, "changed": True}, f"Changed the password of {name}.")
 
 
 @users.command("remove", example="tickwork users remove ada")
@@ -91,15 +91,14 @@ def passwd(ctx: click.Context, session: Invocation, /, name: str, password_stdin
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def remove(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
+def remove(session: Invocation, /, name: str, as_json: bool) -> None:
     """Remove a user, and end all sessions of that user at once."""
     app = session.app()
     user = app.store.access.get_user(name)
     told = AuditedChange(f"user:{name}", before=None if user is None else _json(user))
     if not recorded(app, "remove_user", lambda: app.store.access.remove_user(name), told):
-        _not_there(ctx, name)
-    print_json({"name": name, "removed": True}) if as_json else click.echo(f"{name} is not let in any more.")
+        raise _missing(name)
+    print_result(as_json, {"name": name, "removed": True}, f"Removed {name}.")
 
 
 def _password(from_stdin: bool) -> str:
@@ -110,14 +109,9 @@ def _password(from_stdin: bool) -> str:
     return typed
 
 
-def _not_there(ctx: click.Context, name: str) -> NoReturn:
-    click.echo(f"error: there is no user {name!r}. See which there are: tickwork users list", err=True)
-    ctx.exit(NOT_FOUND)
+def _missing(name: str) -> NotFound:
+    return NotFound(f"there is no user {name!r}. List the users: tickwork users list")
 
 
 def _json(user: UserView) -> dict[str, Any]:
     return {"name": user.name, "role": user.role, "created_at": user.created_at, "changed_at": user.changed_at}
-
-
-def _an(role: str) -> str:
-    return f"{'an' if role[0] in 'ao' else 'a'} {role}"

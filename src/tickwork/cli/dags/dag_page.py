@@ -8,14 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
-from tickwork.cli.jobs.job_page import print_fact
-from tickwork.cli.output import ago, console, count_of, print_table, utc
+from tickwork.cli.output import console, count_of, instant_and_age, print_facts, print_head, print_table
 from tickwork.core.arguments.stored_signature import told
 from tickwork.core.dag.diff import dag_facts, step_facts
 from tickwork.core.dag.graph import Graph, Step
-from tickwork.core.text.terminal_escape import clean
 from tickwork.store.dags import DagView
 
 if TYPE_CHECKING:
@@ -32,34 +29,26 @@ def print_dag(view: DagView, newest: int, now: datetime) -> None:
     graph, out = view.graph, console()
     of = "" if view.version == newest else f" (the newest is {newest})"
     steps = count_of(len(graph.steps), "step")
-    out.print(Text.assemble((clean(view.name), "bold"), f"  version {view.version}{of}  ", (steps, "dim")))
-    if graph.description:
-        out.print(Text(clean(graph.description)), soft_wrap=not out.is_terminal)
-    click.echo()
-    for name, value in _facts(view, now):
-        print_fact(out, name, value)
+    print_head(out, view.name, f"version {view.version}{of}", steps, graph.description)
+    print_facts(out, _facts(view, now))
     click.echo()
     print_table(["STEP", "RUNS", "AFTER", "HOW"], [_row(step) for step in graph.steps[:_STEPS_SHOWN]], out)
     if len(graph.steps) > _STEPS_SHOWN:
         click.echo(f"... and {len(graph.steps) - _STEPS_SHOWN:,} more; all with --json")
 
 
-def _facts(view: DagView, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a dag that are shown above its steps."""
-    yield "stored", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
-    yield "parameters", _params(view.graph)
-    facts = dag_facts(view.graph)
-    if "result" in facts:
-        yield "result", json.dumps(facts["result"], ensure_ascii=False)
-    if view.graph.on:
-        yield "runs on", " or ".join(" and ".join(one) for one in view.graph.on)
-    if view.graph.produce:
-        yield "produces", ", ".join(view.graph.produce)
-    if facts.get("retries"):
-        yield "retries", str(facts["retries"])
-    for name in _RUN_FACTS:
-        if name in facts:
-            yield name, _said(facts[name])
+def _facts(view: DagView, now: datetime) -> list[tuple[str, str | None]]:
+    """Return the facts about a dag that are shown above its steps."""
+    graph, facts = view.graph, dag_facts(view.graph)
+    return [
+        ("stored", instant_and_age(view.created_at, now)),
+        ("parameters", _params(graph)),
+        ("result", json.dumps(facts["result"], ensure_ascii=False) if "result" in facts else None),
+        ("runs on", " or ".join(" and ".join(one) for one in graph.on or ())),
+        ("produces", ", ".join(graph.produce or ())),
+        ("retries", str(facts["retries"]) if facts.get("retries") else None),
+        *((name, _said(facts[name])) for name in _RUN_FACTS if name in facts),
+    ]
 
 
 def _params(graph: Graph) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import ago, print_json, print_table
+from tickwork.cli.output import ago, console, print_items, print_json, shown_value
 from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import DagNotFound, InvalidInput
 
@@ -40,12 +39,14 @@ def list_dags(session: Invocation, /, as_json: bool) -> None:
     """List the dags in the store, each by its newest version."""
     app = session.app()
     views, now = app.dag_versions(), app.store.now()
-    if as_json:
-        print_json({"items": [_summary(view) for view in views]})
-    elif not views:
-        click.echo("No dags yet. Code declares them with @app.dag, files with: tickwork apply FILE")
-    else:
-        print_table(["NAME", ">VERSION", ">STEPS", "STORED", "ABOUT"], [_row(view, now) for view in views])
+    print_items(
+        as_json,
+        views,
+        none="No dags yet. Declare one in code with @app.dag, or in a file: tickwork apply FILE",
+        titles=["NAME", ">VERSION", ">STEPS", "STORED", "DESCRIPTION"],
+        row=lambda view: _row(view, now),
+        to_json=_summary,
+    )
 
 
 def _summary(view: DagView) -> dict[str, Any]:
@@ -119,35 +120,25 @@ def diff(session: Invocation, /, name: str, old: int | None, new: int | None, as
 
 def _print_changes(found: list[DagChange]) -> None:
     """Print changes, grouped by step."""
-    from tickwork.cli.output import console
-
     if not found:
-        click.echo("Nothing that a step runs with differs.")
-        return
-    out = console()
-    width = max(len(one.step or "") for one in found) + 2
-    shown: str | None = ""
+        click.echo("No step changed.")
+    out, shown = console(), ""
+    width = max((len(one.step or "") for one in found), default=0) + 2
     for one in found:
-        line = _change_text(one, width, one.step == shown)
-        out.print(line, soft_wrap=not out.is_terminal)
-        shown = one.step
+        name = one.step or "(dag)"
+        out.print(_change_text(one, "" if name == shown else name, width), soft_wrap=not out.is_terminal)
+        shown = name
 
 
-def _change_text(one: DagChange, width: int, again: bool) -> Text:
+def _change_text(one: DagChange, name: str, width: int) -> Text:
     from rich.text import Text
 
     sign, style = _SIGNS[one.what]
-    name = "" if again else clean(one.step or "(dag)")
-    text = Text(no_wrap=True, overflow="ellipsis").append(f"{' ' if again else sign} {name:<{width}}", style=style)
+    start = f"{sign if name else ' '} {clean(name):<{width}}"
+    text = Text(no_wrap=True, overflow="ellipsis").append(start, style=style)
     if one.field is not None:
-        text.append(f"{one.field}: {_value(one.old)} -> {_value(one.new)}")
+        text.append(f"{one.field}: {clean(shown_value(one.old))} -> {clean(shown_value(one.new))}")
     return text
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "none"
-    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def versions_of(app: Tickwork, name: str) -> list[DagView]:

@@ -9,7 +9,7 @@ import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, found_jobs, found_run, json_option, pass_session, url_option
-from tickwork.cli.output import print_json, stored_json
+from tickwork.cli.output import print_result, stored_json
 from tickwork.errors import InvalidInput
 
 
@@ -89,11 +89,9 @@ def _rerun(session: Invocation, id: str, steps: tuple[str, ...], as_json: bool, 
     before = {"state": run.seen.state.value, "params": stored_json(run.seen.args)}
     told = AuditedChange(f"run {run.id}", before, {"from": steps, **how})
     recorded(app, "rerun_run", lambda: run.rerun(*steps, **how), told)
-    if as_json:
-        print_json({"id": run.id, "state": run.state, "from": steps})
-    else:
-        started = f" from {', '.join(steps)}" if steps else ""
-        click.echo(f"Run {run.id} runs again{started}. Follow it: tickwork runs watch {run.id}")
+    started = f" from {', '.join(steps)}" if steps else ""
+    said = f"Run {run.id} runs again{started}. Follow it: tickwork runs watch {run.id}"
+    print_result(as_json, {"id": run.id, "state": run.state, "from": steps}, said)
 
 
 @click.command("approve", cls=Command, example='tickwork runs approve ID confirm --note "looks right"')
@@ -130,7 +128,5 @@ def _answer(session: Invocation, id: str, step: str, approved: bool, note: str |
     told = AuditedChange(f"run {run.id}", after={"step": step, "approved": approved, "note": note})
     recorded(app, "approve_step", lambda: answer(step, by=by, note=note), told)
     verb = "approved" if approved else "rejected"
-    if as_json:
-        print_json({"id": run.id, "step": step, "answer": verb, "by": by, "note": note})
-    else:
-        click.echo(f"{verb.capitalize()} {step} of run {run.id} as {by}.")
+    value = {"id": run.id, "step": step, "answer": verb, "by": by, "note": note}
+    print_result(as_json, value, f"{verb.capitalize()} {step} of run {run.id} as {by}.")

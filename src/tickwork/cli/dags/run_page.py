@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
 from tickwork.api.runs import Run
-from tickwork.cli.jobs.job_page import print_fact, shown_json
-from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, utc
+from tickwork.cli.jobs.job_page import shown_json, shown_occurrence
+from tickwork.cli.output import (
+    about,
+    console,
+    instant_and_age,
+    print_error,
+    print_facts,
+    print_head,
+    print_table,
+    short_error,
+    state_text,
+)
 from tickwork.core.dag.overview import StepLine
 from tickwork.core.job import JobState, JobView
-from tickwork.core.text.terminal_escape import clean, clean_lines
 
 if TYPE_CHECKING:
     from tickwork.cli.output import Row
@@ -101,42 +109,33 @@ def choose(lines: Sequence[StepLine], room: int) -> tuple[list[StepLine], str]:
 def print_run(picture: RunSnapshotView) -> None:
     """Print the page."""
     view, out = picture.view, console()
-    out.print(Text.assemble((clean(view.task), "bold"), "  ", state_text(view.state), "  ", (view.id, "dim")))
-    out.print(Text(f"{clean(picture.why[:1].upper() + picture.why[1:]).rstrip('.')}."), soft_wrap=not out.is_terminal)
-    click.echo()
-    for name, value in _facts(picture):
-        print_fact(out, name, value)
+    why = f"{picture.why[:1].upper()}{picture.why[1:]}".rstrip(".")
+    print_head(out, view.task, state_text(view.state), view.id, f"{why}.")
+    print_facts(out, _facts(picture))
     click.echo()
     lines, rest = choose(picture.lines, _STEPS_SHOWN)
     print_table(STEP_TITLES, [picture.row(line) for line in lines], out)
     if rest:
         click.echo(f"{rest}; all with --json")
-    if view.error:
-        click.echo()
-        out.print(Text("Error", style="bold"))
-        out.print(Text(clean_lines(view.error), style="red"), soft_wrap=True)
+    print_error(out, view.error)
 
 
-def _facts(picture: RunSnapshotView) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a run that are shown above its steps."""
+def _facts(picture: RunSnapshotView) -> list[tuple[str, str | None]]:
+    """Return the facts about a run that are shown above its steps."""
     view, now = picture.view, picture.now
-    yield "version", f"{view.version}, generation {view.attempt}" if view.attempt > 1 else str(view.version)
-    yield "parameters", shown_json(view.args)
-    if view.result is not None:
-        yield "result", shown_json(view.result)
-    if view.occurrence is not None:
-        what = ", missed and caught up with" if view.occurrence.is_catchup else ""
-        yield "schedule", f"{view.occurrence.schedule}, for {utc(view.occurrence.scheduled_for)}{what}"
-    yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
-    if view.creator is not None:
-        yield "created by", view.creator
-    if view.started_at is not None:
-        yield "began", f"{utc(view.started_at)}, {ago(view.started_at, now)}"
-        yield "took", about(picture.took) + ("" if view.state.ended else " so far")
-    else:
-        yield "due", f"{utc(view.run_at)}, {ago(view.run_at, now)}"
-    for name, value in (("key", view.key), ("collection", view.collection), ("labels", ", ".join(view.labels))):
-        if value:
-            yield name, value
-    if view.job_limits is not None and view.job_limits.tenant:
-        yield "tenant", view.job_limits.tenant
+    has_started = view.started_at is not None
+    return [
+        ("version", f"{view.version}{f', generation {view.attempt}' if view.attempt > 1 else ''}"),
+        ("parameters", shown_json(view.args)),
+        ("result", None if view.result is None else shown_json(view.result)),
+        ("schedule", shown_occurrence(view)),
+        ("created", instant_and_age(view.created_at, now)),
+        ("created by", view.creator),
+        ("started", instant_and_age(view.started_at, now)),
+        ("took", f"{about(picture.took)}{'' if view.state.ended else ' so far'}" if has_started else None),
+        ("due", None if has_started else instant_and_age(view.run_at, now)),
+        ("key", view.key),
+        ("collection", view.collection),
+        ("labels", ", ".join(view.labels)),
+        ("tenant", None if view.job_limits is None else view.job_limits.tenant),
+    ]

@@ -5,7 +5,6 @@ Commands that change runs are in run_actions.py.
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -20,12 +19,14 @@ from tickwork.cli.output import (
     plain,
     print_json,
     print_json_line,
+    print_log,
+    print_result,
     print_table,
     short_error,
     state_text,
     utc,
 )
-from tickwork.core.text.terminal_escape import SHARED, clean, clean_log
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import JobNotFound
 
 if TYPE_CHECKING:
@@ -175,11 +176,8 @@ def why(session: Invocation, /, id: str, step: str | None, as_json: bool) -> Non
     """Say what a run or step waits for, where it runs, or how it ended."""
     run = found_run(session.app(), id)
     sentence = run.why() if step is None else found_step(run, step).why()
-    if as_json:
-        state = run.state if step is None else run.steps[step].state
-        print_json({"id": run.id, "step": step, "state": state, "why": sentence})
-    else:
-        click.echo(clean(sentence))
+    state = run.state if step is None else run.steps[step].state
+    print_result(as_json, {"id": run.id, "step": step, "state": state, "why": sentence}, clean(sentence))
 
 
 @runs.command("logs", example="tickwork runs logs ID\ntickwork runs logs ID 'transform[3]'")
@@ -194,19 +192,20 @@ def logs(session: Invocation, /, id: str, step: str | None, as_json: bool) -> No
     The logs are in the order in which the steps started. With --json, print one object for each chunk.
     """
     app = session.app()
-    run, found = found_run(app, id), []
+    run = found_run(app, id)
     wanted = None if step is None else found_step(run, step)
-    for one in run.instances():
-        if wanted is None or (one.step == wanted.base and wanted.idx in (None, one.idx)):
-            found.append(one)
+    found = [
+        one for one in run.instances() if wanted is None or (one.step == wanted.base and wanted.idx in (None, one.idx))
+    ]
     for one in sorted(found, key=lambda one: (one.started_at is None, one.started_at, one.step, one.idx)):
         name = run.instance_name(one) if len(found) > 1 else None
         attempt = 0
         for chunk in _chunks(app, one.job_id):
+            heading = f"{name}, attempt {chunk.attempt}" if name and chunk.attempt > 1 else name
             if as_json:
                 print_json_line({"step": one.step, "idx": one.idx, **plain(chunk)})
             else:
-                _print_chunk(chunk, name if chunk.attempt != attempt else None)
+                print_log(chunk, heading if chunk.attempt != attempt else None)
             attempt = chunk.attempt
 
 
@@ -217,17 +216,7 @@ def _chunks(app: Tickwork, job_id: JobId) -> Iterator[LogChunk]:
         after = (chunks[-1].attempt, chunks[-1].seq)
 
 
-def _print_chunk(chunk: LogChunk, name: str | None) -> None:
-    """Print a chunk; if there are several steps, print the name of its step before the first chunk of an attempt."""
-    if name is not None:
-        attempt = f", attempt {chunk.attempt}" if chunk.attempt > 1 else ""
-        click.secho(f"--- {clean(name)}{attempt} ---", dim=True)
-    if chunk.shared:
-        click.secho(SHARED, dim=True)
-    click.echo(clean_log(chunk.text, colours=sys.stdout.isatty()), nl=False)
-
-
-def found_step(run: Run, name: str) -> RunStep:
+def found_step(run: Run, name: str) -> Step:
     """Return a step of a run, or an instance of a step. Raises JobNotFound."""
     try:
         return run.steps[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import click
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.declare.read_files import print_remarks, read_files, remarks_on, shown_file
-from tickwork.cli.output import count_of, print_json, print_table
+from tickwork.cli.output import console, count_of, print_json, print_table, shown_value
 from tickwork.core.text.terminal_escape import clean
 
 if TYPE_CHECKING:
@@ -77,8 +76,6 @@ def _plain(change: PlannedChange) -> dict[str, Any]:
 
 
 def _tell(changes: Iterable[PlannedChange], dry_run: bool) -> None:
-    from tickwork.cli.output import console
-
     out = console()
     print_table(["KIND", "NAME", "CHANGE"], [[one.kind, one.name, _told(one)] for one in changes], out)
     lines = list(_lines(changes))
@@ -107,10 +104,4 @@ def _lines(changes: Iterable[PlannedChange]) -> Iterator[Text]:
         for one in change.fields:
             text = Text(no_wrap=True, overflow="ellipsis")
             text.append(clean(f"~ {change.kind} {change.name}  "), style="yellow")
-            yield text.append(clean(f"{one.field}: {_value(one.old)} -> {_value(one.new)}"))
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield text.append(clean(f"{one.field}: {shown_value(one.old)} -> {shown_value(one.new)}"))

@@ -17,6 +17,7 @@ import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
+from tickwork.cli.declare.read_files import shown_file
 from tickwork.cli.output import console, count_of, print_json, print_table
 from tickwork.core.schedule.spec import spec_json
 from tickwork.core.text.terminal_escape import clean
@@ -73,9 +74,9 @@ def crontab(
     from tickwork.importers.crontab import read_crontab
 
     zone = tz or _local_zone()
-    imported = read_crontab(_read(file), file=_shown(file), system=system, tz=zone, prefix=prefix)
+    imported = read_crontab(_read(file), file=shown_file(file), system=system, tz=zone, prefix=prefix)
     if tz is None:
-        imported.note(_shown(file), f"times are on the clock of this machine, {zone}; --tz says another.")
+        imported.note(shown_file(file), f"times are on the clock of this machine, {zone}; --tz says another.")
     _finish(ctx, session, imported, **how)
 
 
@@ -100,7 +101,7 @@ def k8s_cronjob(
 
     imported = ImportResult(prefix=prefix)
     for file in files:
-        read_cronjobs(_read(file), file=_shown(file), imported=imported)
+        read_cronjobs(_read(file), file=shown_file(file), imported=imported)
     _finish(ctx, session, imported, **how)
 
 
@@ -129,7 +130,7 @@ def wfformat(file: str, scale: float, name: str | None, as_json: bool) -> None:
     from tickwork.core.text.yaml_loader import write_yaml
     from tickwork.importers.wfformat import FILE_LIMIT, read_wfformat
 
-    trace = read_wfformat(_read(file, FILE_LIMIT), file=_shown(file), scale=scale, name=name)
+    trace = read_wfformat(_read(file, FILE_LIMIT), file=shown_file(file), scale=scale, name=name)
     if as_json:
         print_json(trace.declared())
     else:
@@ -236,10 +237,6 @@ def _read(file: str, limit: int | None = None) -> bytes:
             return opened.read(limit + 1)
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}.") from None
-
-
-def _shown(file: str) -> str:
-    return "stdin" if file == "-" else file
 
 
 def _local_zone() -> str:

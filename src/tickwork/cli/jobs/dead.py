@@ -8,7 +8,6 @@ import click
 
 from tickwork.cli.audit_rows import page_recorder
 from tickwork.cli.command import (
-    FAILURE,
     Decorated,
     Group,
     Invocation,
@@ -19,7 +18,7 @@ from tickwork.cli.command import (
     pass_session,
     url_option,
 )
-from tickwork.cli.output import ago, console, count_of, print_json, print_table, short_error
+from tickwork.cli.output import ago, console, count_of, print_json, print_result, print_table, short_error
 from tickwork.cli.parse_time import instant
 from tickwork.errors import InvalidInput
 
@@ -86,9 +85,7 @@ def list_dead(session: Invocation, /, as_json: bool, **which: str | None) -> Non
 @json_option
 @url_option
 @pass_session
-@click.pass_context
 def redrive(
-    ctx: click.Context,
     session: Invocation,
     /,
     ids: tuple[str, ...],
@@ -104,18 +101,14 @@ def redrive(
     named, wanted = found_jobs(app, ids), _dead_filter(app, which, ids)
     if dry_run:
         count = app.client.dead(wanted)
-        if as_json:
-            print_json({"dry_run": True, "dead": count})
-        else:
-            click.echo(f"{count_of(count, 'dead letter')} would be queued again. This was a dry run: none was queued.")
+        said = f"{count_of(count, 'dead letter')} would be queued again. This was a dry run: none was queued."
+        print_result(as_json, {"dry_run": True, "dead": count}, said)
         return
-    said = {name: value for name, value in which.items() if value is not None}
-    count = app.client.redrive(wanted, rate, page_recorder(app, "redrive_dead", {**said, "ids": ids, "rate": rate}))
-    if as_json:
-        print_json({"redriven": count})
-    else:
-        click.echo(f"Queued {count_of(count, 'dead letter')} again{f', at {rate}' if rate else ''}.")
-    _check_all(ctx, len(named), count)
+    perform = page_recorder(app, "redrive_dead", {**_given(which), "ids": ids, "rate": rate})
+    count = app.client.redrive(wanted, rate, perform)
+    said = f"Queued {count_of(count, 'dead letter')} again{f', at {rate}' if rate else ''}."
+    print_result(as_json, {"redriven": count}, said)
+    _check_all(len(named), count)
 
 
 @dead.command("discard", example="tickwork dead discard --task send_email\ntickwork dead discard --all")
@@ -126,9 +119,7 @@ def redrive(
 @json_option
 @url_option
 @pass_session
-@click.pass_context
 def discard(
-    ctx: click.Context,
     session: Invocation,
     /,
     ids: tuple[str, ...],
@@ -140,14 +131,14 @@ def discard(
     _check_said(ids, which, everything)
     app = session.app()
     named = found_jobs(app, ids)
-    said = {name: value for name, value in which.items() if value is not None}
-    perform = page_recorder(app, "discard_dead", {**said, "ids": ids})
+    perform = page_recorder(app, "discard_dead", {**_given(which), "ids": ids})
     count = app.client.discard(_dead_filter(app, which, ids), perform)
-    if as_json:
-        print_json({"discarded": count})
-    else:
-        click.echo(f"Discarded {count_of(count, 'dead letter')}.")
-    _check_all(ctx, len(named), count)
+    print_result(as_json, {"discarded": count}, f"Discarded {count_of(count, 'dead letter')}.")
+    _check_all(len(named), count)
+
+
+def _given(which: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in which.items() if value is not None}
 
 
 def _check_said(ids: tuple[str, ...], which: dict[str, str | None], everything: bool) -> None:
@@ -165,10 +156,7 @@ def _dead_filter(app: Tickwork, which: dict[str, str | None], ids: tuple[str, ..
     return replace(job_filter(given, ids, dead=True), since=since, until=until)
 
 
-def _check_all(ctx: click.Context, named: int, done: int) -> None:
-    """Exit with 1 if some of the named jobs are not dead letters."""
+def _check_all(named: int, done: int) -> None:
+    """Fail if some of the named jobs are not dead letters."""
     if done < named:
-        click.echo(
-            f"error: {count_of(named - done, 'job')} of those named did not stand among the dead letters.", err=True
-        )
-        ctx.exit(FAILURE)
+        raise click.ClickException(f"{count_of(named - done, 'job')} of those named: not a dead letter.")

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.text import Text
 
-from tickwork.cli.output import about, ago, console, print_table, short_error, state_text, step_name, stored_json, utc
+from tickwork.cli.output import (
+    about,
+    ago,
+    console,
+    instant_and_age,
+    print_error,
+    print_facts,
+    print_head,
+    print_table,
+    short_error,
+    state_text,
+    step_name,
+    stored_json,
+    utc,
+)
 from tickwork.core.blob_ref import reference_in
 from tickwork.core.job import AttemptView, JobView, WorkerView
-from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.text.duration import format_duration
-from tickwork.core.text.terminal_escape import clean, clean_lines
 
 if TYPE_CHECKING:
     from tickwork.cli.output import Row
 
-_FACTS_WIDTH = 12
 _VALUE_LIMIT = 2000  # the most characters of arguments or a result that are shown
 
 
@@ -30,72 +41,53 @@ def print_job(
 ) -> None:
     """Print the page."""
     out = console()
-    out.print(Text.assemble((clean(view.task), "bold"), "  ", state_text(view.state), "  ", (view.id, "dim")))
-    out.print(Text(f"{clean(why[:1].upper() + why[1:])}."), soft_wrap=not out.is_terminal)
-    click.echo()
-    for name, value in _facts(view, now):
-        print_fact(out, name, value)
+    print_head(out, view.task, state_text(view.state), view.id, f"{why[:1].upper()}{why[1:]}.")
+    print_facts(out, _facts(view, now))
     if attempts:
         click.echo()
         _print_attempts(attempts, {worker.id: worker.name for worker in workers}, now, out)
-    if view.error:
-        click.echo()
-        out.print(Text("Error", style="bold"))
-        out.print(Text(clean_lines(view.error), style="red"), soft_wrap=True)
+    print_error(out, view.error)
 
 
-def _facts(view: JobView, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a job that are shown above its attempts."""
-    yield "arguments", shown_json(view.args)
-    if view.result is not None:
-        yield "result", shown_json(view.result)
-    yield from _place(view)
-    yield "queue", f"{view.queue}, priority {view.priority}"
-    yield "created", f"{utc(view.created_at)}, {ago(view.created_at, now)}"
-    if view.creator is not None:
-        yield "created by", view.creator
-    yield "due", f"{utc(view.run_at)}, {ago(view.run_at, now)}"
-    if view.occurrence is not None:
-        what = ", missed and caught up with" if view.occurrence.is_catchup else ""
-        yield "schedule", f"{view.occurrence.schedule}, for {utc(view.occurrence.scheduled_for)}{what}"
-    if view.expires_at is not None:
-        yield "expires", f"{utc(view.expires_at)}, {ago(view.expires_at, now)}"
-    if view.ended_at is not None:
-        yield "ended", f"{utc(view.ended_at)}, {ago(view.ended_at, now)}"
-    if view.progress is not None:
-        yield "progress", f"{view.progress:.0%} {view.progress_note or ''}"
-    yield "retries", _retries(view)
-    if view.policy.timeout is not None:
-        yield "timeout", format_duration(view.policy.timeout)
-    for name, value in (("key", view.key), ("collection", view.collection), ("parent", view.parent)):
-        if value:
-            yield name, value
-    if view.labels:
-        yield "labels", ", ".join(view.labels)
-    if view.job_limits is not None:
-        yield from _flow(view.job_limits)
-    if view.discarded:
-        yield "discarded", "yes: it is not among the dead letters any more"
-
-
-def _place(view: JobView) -> Iterator[tuple[str, str]]:
-    """Yield the run that a job is a step of, or the version of the dag that it is a run of."""
-    if view.run is not None:
-        yield "step", f"{step_name(view)} of run {view.run}"
-    if view.version is not None:
-        yield "dag", f"a run of version {view.version}; its steps: tickwork runs show {view.id}"
-
-
-def _flow(job_limits: JobLimits) -> Iterator[tuple[str, str]]:
-    for name, value in (("tenant", job_limits.tenant), ("needs", job_limits.needs)):
-        if value:
-            yield name, value
-    limits = [
-        f"{limit}{f' for {key}' if key else ''}{f', weight {weight:,}' if weight > 1 else ''}"
-        for limit, key, weight in job_limits.uses
+def _facts(view: JobView, now: datetime) -> list[tuple[str, str | None]]:
+    """Return the facts about a job that are shown above its attempts."""
+    limits = view.job_limits
+    return [
+        ("arguments", shown_json(view.args)),
+        ("result", None if view.result is None else shown_json(view.result)),
+        ("step", None if view.run is None else f"{step_name(view)} of run {view.run}"),
+        ("dag", f"version {view.version}; steps of this run: tickwork runs show {view.id}" if view.version else None),
+        ("queue", f"{view.queue}, priority {view.priority}"),
+        ("created", instant_and_age(view.created_at, now)),
+        ("created by", view.creator),
+        ("due", instant_and_age(view.run_at, now)),
+        ("schedule", shown_occurrence(view)),
+        ("expires", instant_and_age(view.expires_at, now)),
+        ("ended", instant_and_age(view.ended_at, now)),
+        ("progress", None if view.progress is None else f"{view.progress:.0%} {view.progress_note or ''}"),
+        ("retries", _retries(view)),
+        ("timeout", None if view.policy.timeout is None else format_duration(view.policy.timeout)),
+        ("key", view.key),
+        ("collection", view.collection),
+        ("parent", view.parent),
+        ("labels", ", ".join(view.labels)),
+        ("tenant", None if limits is None else limits.tenant),
+        ("needs", None if limits is None else limits.needs),
+        ("limits", "; ".join(itertools.starmap(_shown_limit, () if limits is None else limits.uses))),
+        ("discarded", "yes: it is no longer a dead letter" if view.discarded else None),
     ]
-    if limits:
-        yield "limits", "; ".join(limits)
+
+
+def shown_occurrence(view: JobView) -> str | None:
+    """Return the schedule and the occurrence that a job or run is for; None if no schedule made it."""
+    if view.occurrence is None:
+        return None
+    what = ", missed and caught up with" if view.occurrence.is_catchup else ""
+    return f"{view.occurrence.schedule}, for {utc(view.occurrence.scheduled_for)}{what}"
+
+
+def _shown_limit(limit: str, key: str, weight: int) -> str:
+    return f"{limit}{f' for {key}' if key else ''}{f', weight {weight:,}' if weight > 1 else ''}"
 
 
 def _retries(view: JobView) -> str:
@@ -105,14 +97,6 @@ def _retries(view: JobView) -> str:
     if view.losses:
         told.append(f"{view.losses} lost in a row{', so it runs alone in its worker' if view.is_exclusive else ''}")
     return ", ".join(told)
-
-
-def print_fact(out: Console, name: str, value: str) -> None:
-    """Print a name and its value in two columns, the value wrapped on a terminal."""
-    text = Text(clean(value.strip()))
-    lines = text.wrap(out, max(20, out.width - _FACTS_WIDTH)) if out.is_terminal else [text]
-    for at, line in enumerate(lines):
-        out.print(Text.assemble((f"{name if at == 0 else '':<{_FACTS_WIDTH}}", "dim"), line), soft_wrap=True)
 
 
 def _print_attempts(attempts: Sequence[AttemptView], known: dict[str, str], now: datetime, out: Console) -> None:

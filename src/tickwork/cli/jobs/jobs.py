@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,6 +29,8 @@ from tickwork.cli.output import (
     job_json,
     print_json,
     print_json_line,
+    print_log,
+    print_result,
     print_table,
     short_error,
     state_text,
@@ -37,7 +39,7 @@ from tickwork.cli.output import (
 )
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
-from tickwork.core.text.terminal_escape import SHARED, clean, clean_log
+from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput, JobNotFound
 
 if TYPE_CHECKING:
@@ -94,10 +96,8 @@ def dag_names(app: Tickwork, views: list[JobView]) -> dict[str, str]:
 
 def _print_list(views: list[JobView], dags: dict[str, str], now: datetime) -> None:
     out = console()
-    if out.width >= _WIDE:
-        print_table(_WIDE_TITLES, [_wide_row(view, dags, now) for view in views], out)
-    else:
-        print_table(_NARROW_TITLES, [_narrow_row(view, dags, now) for view in views], out)
+    titles, row = (_WIDE_TITLES, _wide_row) if out.width >= _WIDE else (_NARROW_TITLES, _narrow_row)
+    print_table(titles, [row(view, dags, now) for view in views], out)
 
 
 def _wide_row(view: JobView, dags: dict[str, str], now: datetime) -> Row:
@@ -164,10 +164,7 @@ def why(session: Invocation, /, id: str, as_json: bool) -> None:
     """Say what a job waits for, where it runs, or how it ended."""
     job = found_jobs(session.app(), (id,))[0]
     sentence = job.why()
-    if as_json:
-        print_json({"id": job.id, "state": job.state, "why": sentence})
-    else:
-        click.echo(clean(sentence))
+    print_result(as_json, {"id": job.id, "state": job.state, "why": sentence}, clean(sentence))
 
 
 @jobs.command("logs", example="tickwork jobs logs -f 019a8f3e-1c2d-7abc-8def-0123456789ab")
@@ -180,30 +177,21 @@ def why(session: Invocation, /, id: str, as_json: bool) -> None:
 def logs(session: Invocation, /, id: str, follow: bool, attempt: int | None, as_json: bool) -> None:
     """Print a job's logs, also while it runs. With --json, print one object for each chunk."""
     job = found_jobs(session.app(), (id,))[0]
-    after, terminal = (0, -1), sys.stdout.isatty()
+    after = (0, -1)
     while True:
         ended = job.view.state.ended  # read first: logs written before the end can then be read
         while chunks := job.logs(after):
             for chunk in chunks:
-                if attempt in {None, chunk.attempt}:
-                    _print_chunk(chunk, chunk.attempt != after[0] and chunk.attempt > 1, terminal, as_json)
+                if attempt in {None, chunk.attempt} and as_json:
+                    about = {"attempt": chunk.attempt, "seq": chunk.seq, "at": chunk.at}
+                    print_json_line({**about, "text": chunk.text, "shared": chunk.shared})
+                elif attempt in {None, chunk.attempt}:
+                    is_retry = chunk.attempt != after[0] and chunk.attempt > 1 and sys.stdout.isatty()
+                    print_log(chunk, f"attempt {chunk.attempt}" if is_retry else None)
                 after = (chunk.attempt, chunk.seq)
         if ended or not follow:
             return
         threading.Event().wait(_FOLLOW_S)
-
-
-def _print_chunk(chunk: Any, is_retry: bool, terminal: bool, as_json: bool) -> None:
-    if as_json:
-        about = {"attempt": chunk.attempt, "seq": chunk.seq, "at": chunk.at}
-        print_json_line({**about, "text": chunk.text, "shared": chunk.shared})
-        return
-    if terminal and is_retry:
-        click.secho(f"--- attempt {chunk.attempt} ---", dim=True)
-    if chunk.shared:
-        click.secho(SHARED, dim=True)
-    click.echo(clean_log(chunk.text, colours=terminal), nl=False)
-    sys.stdout.flush()
 
 
 @jobs.command("cancel", example="tickwork jobs cancel ID\ntickwork jobs cancel --task send_email --state queued")
@@ -224,11 +212,10 @@ def cancel(
     if given:
         said = {name: value for name, value in which.items() if value is not None}
         count = app.client.cancel(job_filter(which), page_recorder(app, "cancel_jobs", said))
-        print_json({"cancelled": count}) if as_json else click.echo(f"Cancelled {count_of(count, 'job')}.")
+        print_result(as_json, {"cancelled": count}, f"Cancelled {count_of(count, 'job')}.")
         return
     jobs = found_jobs(app, ids)
-    done = change_jobs(app, "cancel_job", app.store.cancel_jobs, jobs)
-    tell(ctx, jobs, done, "cancelled", as_json)
+    tell(ctx, jobs, change_jobs(app, "cancel_job", app.store.cancel_jobs, jobs), "cancelled", as_json)
 
 
 @jobs.command("retry", example="tickwork jobs retry 019a8f3e-1c2d-7abc-8def-0123456789ab")
@@ -245,8 +232,7 @@ def retry(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_j
     """
     app = session.app()
     jobs = found_jobs(app, ids)
-    done = change_jobs(app, "retry_job", app.store.retry_jobs, jobs)
-    tell(ctx, jobs, done, "retried", as_json)
+    tell(ctx, jobs, change_jobs(app, "retry_job", app.store.retry_jobs, jobs), "retried", as_json)
 
 
 def change_jobs(

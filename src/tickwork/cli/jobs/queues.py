@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.limits.gates import lift_gates, put_gate, tell, when_and_why
+from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
+from tickwork.cli.limits.gates import put_gate, remove_gates, when_and_why
 from tickwork.cli.limits.limits import change_limit, read_rule, rule_options
-from tickwork.cli.output import about, count_of, plain, print_json, print_table
-from tickwork.core.limits.gates import read_until
+from tickwork.cli.output import about, plain, print_items
 from tickwork.core.workers.autoscale import QueueLoad
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tickwork.app import Tickwork
+    from tickwork.cli.output import Row
     from tickwork.core.job import QueueView
 
 
@@ -50,23 +52,24 @@ def list_queues(session: Invocation, /, as_json: bool) -> None:
 
 def _print_queues(app: Tickwork, as_json: bool) -> None:
     now, loads = app.store.now(), app.queue_loads()
-    if as_json:
-        print_json({"items": [_json(one) for one in loads]})
-        return
-    if not loads:
-        click.echo("No jobs in any queue.")
-        return
-    rows = [
-        [
-            one.queue.name,
-            *(_counted(one.queue, name) for name in ("due", "later", "running", "held")),
-            str(one.workers),
-            str(one.wanted),
-            "" if one.queue.oldest_due_at is None else about(now - one.queue.oldest_due_at),
-        ]
-        for one in loads
+    print_items(
+        as_json,
+        loads,
+        none="No jobs in any queue.",
+        titles=["QUEUE", ">DUE", ">LATER", ">RUNNING", ">HELD", ">WORKERS", ">WANTED", "OLDEST DUE FOR"],
+        row=lambda one: _row(one, now),
+        to_json=_json,
+    )
+
+
+def _row(one: QueueLoad, now: datetime) -> Row:
+    return [
+        one.queue.name,
+        *(_counted(one.queue, name) for name in ("due", "later", "running", "held")),
+        str(one.workers),
+        str(one.wanted),
+        "" if one.queue.oldest_due_at is None else about(now - one.queue.oldest_due_at),
     ]
-    print_table(["QUEUE", ">DUE", ">LATER", ">RUNNING", ">HELD", ">WORKERS", ">WANTED", "OLDEST DUE FOR"], rows)
 
 
 def _json(one: QueueLoad) -> dict[str, Any]:
@@ -86,9 +89,7 @@ def _counted(queue: QueueView, name: str) -> str:
 @pass_session
 def pause(session: Invocation, /, name: str, until: str | None, reason: str | None, as_json: bool) -> None:
     """Start no more jobs of a queue. Running jobs go on; enqueued jobs wait."""
-    app = session.app()
-    gate = put_gate(app, "pause_queue", lambda: app.pause(queue=name, until=read_until(until), reason=reason))
-    tell(gate, as_json)
+    put_gate(session.app(), "pause", "pause_queue", as_json, until, queue=name, reason=reason)
 
 
 @queues.command("resume", example="tickwork queues resume mail")
@@ -96,17 +97,9 @@ def pause(session: Invocation, /, name: str, until: str | None, reason: str | No
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def resume(ctx: click.Context, session: Invocation, /, name: str, as_json: bool) -> None:
-    """Lift the gates on a whole queue."""
-    lifted = lift_gates(session.app(), "resume_queue", queue=name)
-    if as_json:
-        print_json({"lifted": lifted})
-    elif lifted:
-        click.echo(f"Lifted {count_of(lifted, 'gate')}.")
-    if not lifted:
-        click.echo(f"error: no gate is for all of queue {name}. See: tickwork gates list", err=True)
-        ctx.exit(FAILURE)
+def resume(session: Invocation, /, name: str, as_json: bool) -> None:
+    """Remove the gates on a whole queue."""
+    remove_gates(session.app(), "resume_queue", as_json, queue=name)
 
 
 @queues.command("limit", example="tickwork queues limit mail --concurrency 5\ntickwork queues limit mail --reset")
@@ -115,8 +108,7 @@ def resume(ctx: click.Context, session: Invocation, /, name: str, as_json: bool)
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def limit(ctx: click.Context, session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
+def limit(session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
     """Change the limit that code declares for a queue. The change applies at once, also to waiting jobs."""
     app, rule = session.app(), read_rule(**said)
-    change_limit(ctx, app, app.limit_of(name), rule, as_json)
+    change_limit(app, app.limit_of(name), rule, as_json)

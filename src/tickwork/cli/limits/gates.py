@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
-from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import ago, count_of, print_json, print_table, utc
+from tickwork.cli.command import Decorated, Group, Invocation, json_option, pass_session, url_option
+from tickwork.cli.output import ago, count_of, print_items, print_result, utc
 from tickwork.core.limits.gates import read_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
     from tickwork.core.limits.gates import Gate
@@ -54,13 +52,14 @@ def list_gates(session: Invocation, /, as_json: bool) -> None:
     """
     app = session.app()
     found, now = app.gates(), app.store.now()
-    if as_json:
-        print_json({"items": [_view_json(view) for view in found]})
-    elif not found:
-        click.echo("No gate is in force. Set one: tickwork gates pause --task NAME")
-    else:
-        titles = ["GATE", "SINCE", "UNTIL", ">HELD", ">PASSED ON", "BY", "REASON"]
-        print_table(titles, [_row(view, now) for view in found])
+    print_items(
+        as_json,
+        found,
+        none="No gates. Create one: tickwork gates pause --task NAME",
+        titles=["GATE", "SINCE", "UNTIL", ">HELD", ">PASSED ON", "BY", "REASON"],
+        row=lambda view: _row(view, now),
+        to_json=_view_json,
+    )
 
 
 def _row(view: GateView, now: datetime) -> Row:
@@ -110,8 +109,7 @@ def _view_json(view: GateView) -> dict[str, Any]:
 @pass_session
 def pause(session: Invocation, /, as_json: bool, until: str | None, **given: Any) -> None:
     """Start no more of these jobs. Running jobs go on; enqueued jobs wait."""
-    app = session.app()
-    tell(put_gate(app, "pause_jobs", lambda: app.pause(until=read_until(until), **given)), as_json)
+    put_gate(session.app(), "pause", "pause_jobs", as_json, until, **given)
 
 
 @gates.command("drop", example="tickwork gates drop --collection campaign-7 --until 1d")
@@ -122,8 +120,7 @@ def pause(session: Invocation, /, as_json: bool, until: str | None, **given: Any
 @pass_session
 def drop(session: Invocation, /, as_json: bool, until: str | None, **given: Any) -> None:
     """End these jobs as dropped instead of starting them."""
-    app = session.app()
-    tell(put_gate(app, "drop_jobs", lambda: app.drop(until=read_until(until), **given)), as_json)
+    put_gate(session.app(), "drop", "drop_jobs", as_json, until, **given)
 
 
 @gates.command("slow", example="tickwork gates slow --tenant acme --rate 5/s")
@@ -135,8 +132,7 @@ def drop(session: Invocation, /, as_json: bool, until: str | None, **given: Any)
 @pass_session
 def slow(session: Invocation, /, rate: str, as_json: bool, until: str | None, **given: Any) -> None:
     """Start these jobs at most at this rate."""
-    app = session.app()
-    tell(put_gate(app, "slow_jobs", lambda: app.slow(rate=rate, until=read_until(until), **given)), as_json)
+    put_gate(session.app(), "slow", "slow_jobs", as_json, until, rate=rate, **given)
 
 
 @gates.command("divert", example="tickwork gates divert --label bulk --to spare")
@@ -148,8 +144,7 @@ def slow(session: Invocation, /, rate: str, as_json: bool, until: str | None, **
 @pass_session
 def divert(session: Invocation, /, to: str, as_json: bool, until: str | None, **given: Any) -> None:
     """Move these jobs to another queue when they would start."""
-    app = session.app()
-    tell(put_gate(app, "divert_jobs", lambda: app.divert(to=to, until=read_until(until), **given)), as_json)
+    put_gate(session.app(), "divert", "divert_jobs", as_json, until, to=to, **given)
 
 
 @gates.command("resume", example="tickwork gates resume --task mail")
@@ -157,42 +152,34 @@ def divert(session: Invocation, /, to: str, as_json: bool, until: str | None, **
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def resume(ctx: click.Context, session: Invocation, /, as_json: bool, **given: Any) -> None:
-    """Lift the gates with exactly these selectors, of every kind. Held jobs may then start."""
-    lifted = lift_gates(session.app(), "resume_jobs", **given)
-    if as_json:
-        print_json({"lifted": lifted})
-    elif lifted:
-        click.echo(f"Lifted {count_of(lifted, 'gate')}.")
-    if not lifted:
-        click.echo("error: no gate is for exactly this. See which there are: tickwork gates list", err=True)
-        ctx.exit(FAILURE)
+def resume(session: Invocation, /, as_json: bool, **given: Any) -> None:
+    """Remove the gates with exactly these selectors, of every kind. Held jobs may then start."""
+    remove_gates(session.app(), "resume_jobs", as_json, **given)
 
 
-def put_gate(app: Tickwork, action: str, put: Callable[[], Gate]) -> Gate:
-    """Put a gate in force, and record it and the gate that it replaces in the audit log."""
+def put_gate(app: Tickwork, kind: str, action: str, as_json: bool, until: str | None, **given: Any) -> None:
+    """Put a gate in force, record it and the gate that it replaces in the audit log, and print it."""
     before = {view.gate.name: gate_json(view.gate) for view in app.store.limits.list_gates()}
-    return recorded(
-        app, action, put, lambda gate: [AuditedChange(f"gate {gate.name}", before.get(gate.name), gate_json(gate))]
+    gate: Gate = recorded(
+        app,
+        action,
+        lambda: getattr(app, kind)(until=read_until(until), **given),
+        lambda gate: [AuditedChange(f"gate {gate.name}", before.get(gate.name), gate_json(gate))],
     )
+    lasts = "" if gate.until is None else f" until {utc(gate.until)}"
+    selects = " ".join(f"--{name} {value}" for name, value in gate.selects.items())
+    said = f"In force{lasts}: {gate.name}{_more(gate)}. Remove it: tickwork gates resume {selects}"
+    print_result(as_json, gate_json(gate), said)
 
 
-def lift_gates(app: Tickwork, action: str, **selects: Any) -> int:
-    """Lift gates, record them in the audit log, and return their number."""
+def remove_gates(app: Tickwork, action: str, as_json: bool, **selects: Any) -> None:
+    """Remove gates, record that in the audit log, and print their number; fail if there are none."""
     said = {name: value for name, value in selects.items() if value is not None}
     what = " ".join(f"{name}={value}" for name, value in said.items())
     before = [gate_json(view.gate) for view in app.store.limits.list_gates() if view.gate.selects == said]
     told = AuditedChange(f"gate {what}", before={"gates": before}, after={"gates": []})
-    return recorded(app, action, lambda: app.resume(**selects), told)
-
-
-def tell(gate: Gate, as_json: bool) -> None:
-    """Print a gate that is now in force, and how to lift it."""
-    if as_json:
-        print_json(gate_json(gate))
-        return
-    until = gate.until
-    lasts = "" if until is None else f" until {utc(until)}"
-    selects = " ".join(f"--{name} {value}" for name, value in gate.selects.items())
-    click.echo(f"In force{lasts}: {gate.name}{_more(gate)}. Lift it: tickwork gates resume {selects}")
+    removed = recorded(app, action, lambda: app.resume(**selects), told)
+    if removed or as_json:
+        print_result(as_json, {"lifted": removed}, f"Removed {count_of(removed, 'gate')}.")
+    if not removed:
+        raise click.ClickException("no gate has exactly these selectors. List the gates: tickwork gates list")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
-from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import plain, print_json, print_table
+from tickwork.cli.command import Decorated, Group, Invocation, json_option, pass_session, url_option
+from tickwork.cli.output import plain, print_items, print_json
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,27 +29,24 @@ def limits() -> None:
 @pass_session
 def list_limits(session: Invocation, /, as_json: bool) -> None:
     """List all limits, their live weight, and the jobs that they hold."""
-    found = session.app().limits()
-    if as_json:
-        print_json({"items": [limit_json(view) for view in found]})
-    elif not found:
-        click.echo("No limits yet. Code declares them: @app.task(limits=[concurrency(2)]), and a worker stores that.")
-    else:
-        print_table(["LIMIT", "IS", "KEY", ">LIVE", ">HELD", "DECLARED"], [_row(view) for view in found])
+    print_items(
+        as_json,
+        session.app().limits(),
+        none="No limits yet. Code declares them: @app.task(limits=[concurrency(2)]), and workers store them.",
+        titles=["LIMIT", "IS", "KEY", ">LIVE", ">HELD", "DECLARED"],
+        row=_row,
+        to_json=limit_json,
+    )
 
 
 def _row(view: LimitView) -> Row:
+    from tickwork.core.limits.breaker import Breaker
+
     rule, code = view.rule, view.declared
     said = "" if view.override is None else "nothing" if code is None else code.said
     key = None if code is None else code.key
-    live = "" if is_breaker(view) else f"{view.live:,}"
+    live = "" if isinstance(view.rule, Breaker) else f"{view.live:,}"
     return [view.name, "nothing" if rule is None else rule.said, key or "", live, f"{view.held:,}", said]
-
-
-def is_breaker(view: LimitView) -> bool:
-    from tickwork.core.limits.breaker import Breaker
-
-    return isinstance(view.rule, Breaker)
 
 
 def limit_json(view: LimitView) -> dict[str, Any]:
@@ -103,22 +100,20 @@ def read_rule(concurrency: int | None, rate: str | None, burst: int | None, rese
 @json_option
 @url_option
 @pass_session
-@click.pass_context
-def set_limit(ctx: click.Context, session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
+def set_limit(session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
     """Override a limit from now on, whatever code declares.
 
     The change also applies to waiting jobs.
     """
-    change_limit(ctx, session.app(), name, read_rule(**said), as_json)
+    change_limit(session.app(), name, read_rule(**said), as_json)
 
 
-def change_limit(ctx: click.Context, app: Tickwork, name: str, rule: Concurrency | Rate | None, as_json: bool) -> None:
+def change_limit(app: Tickwork, name: str, rule: Concurrency | Rate | None, as_json: bool) -> None:
     """Set a limit and print it; exit with 1 if there is no limit to reset."""
     known = {view.name: view.rule for view in app.limits()}
     told = AuditedChange(f"limit {name}", before=_said(known.get(name)), after=_said(rule))
     if not recorded(app, "reset_limit" if rule is None else "set_limit", lambda: app.set_limit(name, rule), told):
-        click.echo(f"error: there is no limit {name!r} to reset. See which there are: tickwork limits list", err=True)
-        ctx.exit(FAILURE)
+        raise click.ClickException(f"there is no limit {name!r} to reset. List the limits: tickwork limits list")
     view = next((one for one in app.limits() if one.name == name), None)
     if as_json:
         print_json(None if view is None else limit_json(view))

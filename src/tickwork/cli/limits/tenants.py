@@ -6,7 +6,7 @@ import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import print_json, print_table
+from tickwork.cli.output import print_items, print_result
 
 
 @click.group(cls=Group, example="tickwork tenants list\ntickwork tenants set acme 3")
@@ -20,13 +20,13 @@ def tenants() -> None:
 @pass_session
 def list_tenants(session: Invocation, /, as_json: bool) -> None:
     """List the tenants whose weight is not 1."""
-    found = session.app().weights()
-    if as_json:
-        print_json({"items": [{"name": name, "weight": weight} for name, weight in found.items()]})
-    elif not found:
-        click.echo("All tenants have the weight 1. Give one more turns: tickwork tenants set NAME WEIGHT")
-    else:
-        print_table([">WEIGHT", "TENANT"], [[str(weight), name] for name, weight in found.items()])
+    print_items(
+        as_json,
+        [{"name": name, "weight": weight} for name, weight in session.app().weights().items()],
+        none="All tenants have weight 1. Set another weight: tickwork tenants set NAME WEIGHT",
+        titles=[">WEIGHT", "TENANT"],
+        row=lambda one: [str(one["weight"]), str(one["name"])],
+    )
 
 
 @tenants.command("set", example="tickwork tenants set acme 3")
@@ -43,4 +43,4 @@ def set_weight(session: Invocation, /, name: str, weight: int, as_json: bool) ->
     app = session.app()
     told = AuditedChange(f"tenant {name}", before={"weight": app.weights().get(name, 1)}, after={"weight": weight})
     recorded(app, "set_tenant", lambda: app.set_weight(name, weight), told)
-    print_json({"name": name, "weight": weight}) if as_json else click.echo(f"{name} has the weight {weight}.")
+    print_result(as_json, {"name": name, "weight": weight}, f"{name} has weight {weight}.")

@@ -8,7 +8,7 @@ import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import ago, print_json, print_table
+from tickwork.cli.output import ago, print_items, print_json, print_result, print_table
 from tickwork.errors import HookNotFound
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ def hooks() -> None:
 def list_hooks(session: Invocation, /, as_json: bool) -> None:
     """List all hooks. Their address is /hooks/NAME of a server."""
     app = session.app()
-    views = list(_views(app))
-    if as_json:
-        print_json({"items": [_plain(view) for view in views]})
-    elif not views:
-        click.echo("No hooks yet. Add one: tickwork hooks add NAME --style github --secret NAME --task NAME")
-    else:
-        print_table(["NAME", "STYLE", "SECRET", "STARTS", "EVENTS"], [_row(view) for view in views])
+    print_items(
+        as_json,
+        list(_views(app)),
+        none="No hooks yet. Add one: tickwork hooks add NAME --style github --secret NAME --task NAME",
+        titles=["NAME", "STYLE", "SECRET", "STARTS", "EVENTS"],
+        row=_row,
+        to_json=_plain,
+    )
 
 
 def _views(app: Tickwork) -> Iterator[HookView]:
@@ -132,11 +133,9 @@ def add(session: Invocation, /, name: str, arguments: tuple[str, ...], as_json: 
     print_remarks([warning for warning in (unknown(hook.target),) if warning is not None])
     told = AuditedChange(f"hook {name}", before=None if old is None else _plain(old), after=fields)
     recorded(app, "put_hook", lambda: app.store.hooks.put_hooks([hook]), told)
-    if as_json:
-        view = app.store.hooks.get_hook(name)
-        print_json(None if view is None else _plain(view))
-    else:
-        click.echo(f"Messages that come in at /hooks/{name} of a server, signed with {given['secret']}, are taken now.")
+    view = app.store.hooks.get_hook(name)
+    said = f"Added {name}. Servers accept messages at /hooks/{name} that are signed with {given['secret']}."
+    print_result(as_json, None if view is None else _plain(view), said)
 
 
 @hooks.command("remove", example="tickwork hooks remove pushed")
@@ -151,7 +150,7 @@ def remove(session: Invocation, /, name: str, as_json: bool) -> None:
     told = AuditedChange(f"hook {name}", before=None if old is None else _plain(old))
     if not recorded(app, "delete_hook", lambda: app.store.hooks.delete_hooks([name]), told):
         raise _missing(name)
-    print_json({"removed": name}) if as_json else click.echo(f"Removed {name}.")
+    print_result(as_json, {"removed": name}, f"Removed {name}.")
 
 
 def _missing(name: str) -> HookNotFound:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import click
-from rich.text import Text
 
-from tickwork.cli.jobs.job_page import print_fact, shown_json
-from tickwork.cli.output import ago, console, print_table, state_text, utc
+from tickwork.cli.jobs.job_page import shown_json
+from tickwork.cli.output import ago, console, print_facts, print_head, print_table, state_text, utc
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.spec import spec_json
 from tickwork.core.text.duration import format_duration
-from tickwork.core.text.terminal_escape import clean
 from tickwork.store.schedules import FireView, ScheduleView
 
 if TYPE_CHECKING:
@@ -27,49 +25,46 @@ def print_schedule(
 ) -> None:
     """Print the page."""
     out = console()
-    out.print(Text.assemble((clean(view.name), "bold"), "  ", state_text(state), "  ", (view.spec.target, "dim")))
-    out.print(Text(f"{clean(view.spec.rule.explain())}."), soft_wrap=not out.is_terminal)
-    click.echo()
-    for name, value in _facts(view, dues, now):
-        print_fact(out, name, value)
+    print_head(out, view.name, state_text(state), view.spec.target, f"{view.spec.rule.explain()}.")
+    print_facts(out, _facts(view, dues, now))
     if fires:
         click.echo()
         print_table(["DUE", "ACTION", "FIRED", "JOB", "REASON"], [_fire_row(fire) for fire in fires], out)
 
 
-def _facts(view: ScheduleView, dues: Sequence[datetime], now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a schedule that are shown above its fires."""
-    spec, policies = view.spec, view.spec.policies
-    if spec.description:
-        yield "about", spec.description
-    if view.paused_at is not None:
-        by = f" by {view.paused_by}" if view.paused_by else ""
-        ends = "" if view.paused_until is None else f", until {utc(view.paused_until)}"
-        yield "paused", f"{ago(view.paused_at, now)}{by}{ends}{f': {view.paused_why}' if view.paused_why else ''}"
-    for at, due in enumerate(dues):
-        local = due.astimezone(ZoneInfo(spec.rule.zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
-        yield "next" if at == 0 else "", f"{local}, {ago(due, now)}"
-    yield "arguments", shown_json(spec.args.encode())
-    yield "catch-up", _catchup(policies)
-    yield "overlap", policies.overlap
-    for name, value in (("jitter", policies.jitter), ("window", policies.window), ("deadline", policies.deadline)):
-        if value:
-            yield name, format_duration(value)
-    for name, instant in (("start", policies.start), ("end", policies.end)):
-        if instant is not None:
-            yield name, utc(instant)
-    if policies.wait_for_previous:
-        yield "starts", "when the run before has succeeded"
-    if spec.calendar_names:
-        yield "calendars", ", ".join(spec.calendar_names)
-    for name, said in spec_json(spec)["options"].items():
-        yield name, str(said)
+def _facts(view: ScheduleView, dues: Sequence[datetime], now: datetime) -> list[tuple[str, str | None]]:
+    """Return the facts about a schedule that are shown above its fires."""
+    spec, policies, standing = view.spec, view.spec.policies, view.standing
+    zone = ZoneInfo(spec.rule.zone)
+    local = [f"{due.astimezone(zone).strftime('%a %Y-%m-%d %H:%M:%S %Z')}, {ago(due, now)}" for due in dues]
+    spans = (("jitter", policies.jitter), ("window", policies.window), ("deadline", policies.deadline))
     most = f" of {policies.max_runs:,}" if policies.max_runs is not None else ""
-    waits = f", {len(view.standing.waiting)} waiting" if view.standing.waiting else ""
-    yield "runs", f"{view.standing.run_count:,}{most}, {view.standing.live_count} live{waits}"
-    yield "made", f"{ago(view.created_at, now)}{', declared by code' if view.is_declared else ''}"
-    if view.edited_at != view.created_at:
-        yield "edited", ago(view.edited_at, now)
+    waits = f", {len(standing.waiting)} waiting" if standing.waiting else ""
+    return [
+        ("about", spec.description),
+        ("paused", _paused(view, now)),
+        *(("next" if at == 0 else "", due) for at, due in enumerate(local)),
+        ("arguments", shown_json(spec.args.encode())),
+        ("catch-up", _catchup(policies)),
+        ("overlap", policies.overlap),
+        *((name, format_duration(value)) for name, value in spans if value),
+        ("start", None if policies.start is None else utc(policies.start)),
+        ("end", None if policies.end is None else utc(policies.end)),
+        ("starts", "when the previous run has succeeded" if policies.wait_for_previous else None),
+        ("calendars", ", ".join(spec.calendar_names)),
+        *((name, str(said)) for name, said in spec_json(spec)["options"].items()),
+        ("runs", f"{standing.run_count:,}{most}, {standing.live_count} live{waits}"),
+        ("created", f"{ago(view.created_at, now)}{', declared by code' if view.is_declared else ''}"),
+        ("edited", ago(view.edited_at, now) if view.edited_at != view.created_at else None),
+    ]
+
+
+def _paused(view: ScheduleView, now: datetime) -> str | None:
+    if view.paused_at is None:
+        return None
+    by = f" by {view.paused_by}" if view.paused_by else ""
+    ends = "" if view.paused_until is None else f", until {utc(view.paused_until)}"
+    return f"{ago(view.paused_at, now)}{by}{ends}{f': {view.paused_why}' if view.paused_why else ''}"
 
 
 def _catchup(policies: SchedulePolicies) -> str:

@@ -12,7 +12,17 @@ import click
 
 from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
-from tickwork.cli.output import ago, console, count_of, print_json, print_table, state_text, utc
+from tickwork.cli.output import (
+    ago,
+    console,
+    count_of,
+    print_items,
+    print_json,
+    print_result,
+    print_table,
+    state_text,
+    utc,
+)
 from tickwork.core.schedule.spec import spec_json
 from tickwork.errors import InvalidInput, ScheduleNotFound
 
@@ -48,14 +58,15 @@ def list_schedules(session: Invocation, /, as_json: bool) -> None:
     app = session.app()
     views, now, calendars = list(app.schedules.views()), app.store.now(), app.calendars()
     undeclared = set(app.schedules.undeclared())
-    if as_json:
-        print_json({"items": [_schedule_json(view, now, calendars, undeclared) for view in views]})
-        return
-    if not views:
-        click.echo("No schedules yet. Code declares them with @app.task(schedule=...), files with: tickwork apply FILE")
-        return
-    print_table(["NAME", "STATE", "NEXT", "TARGET", "WHEN"], [_row(view, now, calendars, undeclared) for view in views])
-    if undeclared:
+    print_items(
+        as_json,
+        views,
+        none="No schedules yet. Declare one with @app.task(schedule=...), or in a file: tickwork apply FILE",
+        titles=["NAME", "STATE", "NEXT", "TARGET", "WHEN"],
+        row=lambda view: _row(view, now, calendars, undeclared),
+        to_json=lambda view: _schedule_json(view, now, calendars, undeclared),
+    )
+    if undeclared and not as_json:
         click.echo(f"\n{_undeclared_note(sorted(undeclared))}", err=True)
 
 
@@ -139,7 +150,11 @@ def next_dues(session: Invocation, /, name: str, count: int, as_json: bool) -> N
         click.echo(f"Nothing more of {name} is due{_because(schedule)}.")
     else:
         rows = [
-            [due.astimezone(ZoneInfo(zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z"), ago(due, now), _change(zone, due)]
+            [
+                due.astimezone(ZoneInfo(zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z"),
+                ago(due, now),
+                clock_change(zone, due) or "",
+            ]
             for due in dues
         ]
         print_table(["DUE", "", "CLOCKS"], rows)
@@ -147,12 +162,6 @@ def next_dues(session: Invocation, /, name: str, count: int, as_json: bool) -> N
 
 def _because(schedule: Schedule) -> str:
     return " as long as a run of it lives" if schedule.view.standing.live_count else ""
-
-
-def _change(zone: str, due: datetime) -> str:
-    from tickwork.core.schedule.upcoming import clock_change
-
-    return clock_change(zone, due) or ""
 
 
 @schedules.command("run", example="tickwork schedules run report")
@@ -170,7 +179,7 @@ def run(session: Invocation, /, name: str, as_json: bool) -> None:
         schedule.run,
         lambda job: [AuditedChange(f"schedule {name}", after={"started": job.id})],
     )
-    print_json({"id": job.id}) if as_json else click.echo(job.id)
+    print_result(as_json, {"id": job.id}, job.id)
 
 
 @schedules.command("pause", example='tickwork schedules pause report --until 2h --reason "the provider is down"')
@@ -350,12 +359,9 @@ def _stopped(outcomes: Sequence[BackfillOutcome], left: int) -> str:
 
 
 def _print_dues(dues: Sequence[datetime], as_json: bool) -> None:
-    if as_json:
-        print_json({"items": dues})
-        return
-    for due in dues:
-        click.echo(utc(due))
-    click.echo(f"{count_of(len(dues), 'occurrence')}; nothing was started.", err=True)
+    print_result(as_json, {"items": dues}, "\n".join(map(utc, dues)))
+    if not as_json:
+        click.echo(f"{count_of(len(dues), 'occurrence')}; nothing was started.", err=True)
 
 
 def _run_backfill(backfill: Backfill, name: str, total: int) -> list[BackfillOutcome]:
