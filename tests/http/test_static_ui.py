@@ -163,3 +163,45 @@ def test_no_module_of_ours_can_turn_text_into_code(ui: UiFiles, sink: str) -> No
     users = [name for name, file in ui.files.items() if not name.startswith("vendor/") and sink in file.data.decode()]
 
     assert users == []
+
+
+# ---- the source, which is served as it is -------------------------------------------------------------------------
+
+
+def test_no_line_of_the_source_is_longer_than_120_columns(ui: UiFiles) -> None:
+    long = [
+        f"{name}:{number}"
+        for name, text in _source(ui, (".js", ".css")).items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if len(line) > 120
+    ]
+
+    assert long == []
+
+
+def test_each_module_begins_with_a_sentence_about_it(ui: UiFiles) -> None:
+    heads = {name: re.match(r"(?:// .*\n)+", text) for name, text in _source(ui, (".js",)).items()}
+
+    assert [name for name, head in heads.items() if head is None or not re.search(r"[.)]\n", head[0])] == []
+
+
+def test_every_text_is_used_in_a_module_of_its_area(ui: UiFiles) -> None:
+    source = _source(ui, (".js",))
+    used: dict[str, set[str]] = {}
+    for text in source.values():
+        for area in re.findall(r'from "\.\.?/texts/(\w+)\.js"', text):
+            used.setdefault(f"texts/{area}.js", set()).update(re.findall(r"\bTEXTS\.(\w+)", text))
+    texts = {
+        name: set(re.findall(r"^  (\w+):", text, re.MULTILINE)) for name, text in source.items() if "texts/" in name
+    }
+
+    assert len(texts) > 5
+    assert {name: keys - used.get(name, set()) for name, keys in texts.items() if keys - used.get(name, set())} == {}
+
+
+def _source(ui: UiFiles, endings: tuple[str, ...]) -> dict[str, str]:
+    return {
+        name: file.data.decode()
+        for name, file in ui.files.items()
+        if name.endswith(endings) and not name.startswith("vendor/")
+    }

@@ -159,7 +159,7 @@ def refuse_other_store(url: str | None, named: str) -> None:
     """Raise InvalidInput if --url and the code name different stores."""
     if url is not None and named != url:
         raise InvalidInput(
-            f"--url says {shown_url(url)}, and the code names another store itself: {shown_url(named)}. "
+            f"--url is {shown_url(url)}, but the code names another store: {shown_url(named)}. "
             f"Leave out --url, or write Tickwork() without a URL."
         )
 
@@ -180,8 +180,8 @@ def _check_there(url: str) -> None:
     path = sqlite_path(url)
     if path is not None and path != ":memory:" and not Path(path).exists():
         raise StoreUnreachable(
-            f"there is no store in {Path(path).absolute()}. A worker or `tickwork enqueue` makes it; if it is "
-            f"elsewhere, say where: --url sqlite:///PATH, or TICKWORK_URL."
+            f"there is no store in {Path(path).absolute()}. A worker or `tickwork enqueue` creates it; if it is "
+            f"elsewhere, give --url sqlite:///PATH or set TICKWORK_URL."
         )
 
 
@@ -196,7 +196,7 @@ url_option = click.option(
     metavar="URL",
     expose_value=False,
     callback=_remember_url,
-    help="Where the store is. Else TICKWORK_URL, else ./tickwork.db.",
+    help="URL of the store. Default: TICKWORK_URL, else ./tickwork.db.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -207,7 +207,7 @@ _FILTERS = (
     click.option("--key", metavar="KEY", help="Jobs with this key."),
     click.option("--collection", metavar="NAME", help="Jobs of this collection."),
     click.option("--label", metavar="LABEL", help="Jobs with this label."),
-    click.option("--creator", metavar="WHO", help="Jobs that this one made: user:ada, key:deploy, schedule:nightly."),
+    click.option("--creator", metavar="WHO", help="Jobs of this creator: user:ada, key:deploy, schedule:nightly."),
 )
 
 

@@ -63,7 +63,7 @@ Run:
 Inspect and act:
   jobs      list, show, why, logs, cancel, retry.
               tickwork jobs list --state failed
-  dead      The jobs that failed for good: list, redrive, discard.
+  dead      Failed jobs without attempts left: list, redrive, discard.
               tickwork dead redrive --task send_email --rate 50/s
   queues    Jobs in each queue, and how long they wait: list, pause, resume,
             limit.
@@ -72,7 +72,7 @@ Inspect and act:
   notify    Alerts on failures, delays and silence: list, add, remove, test.
               tickwork notify add night --on failed --to ops
 
-Hold back:
+Control load:
   gates     pause, drop, slow, divert and resume work by task, queue, tenant...
               tickwork gates pause --task mail --until 2h --reason "is down"
   limits    Concurrency and rate limits, and what they hold: list, set.
@@ -80,7 +80,7 @@ Hold back:
   tenants   Weights of tenants that share workers: list, set.
 
 Dags:
-  run       Start a run of a dag, and wait for it or watch it if you like.
+  run       Start a run of a dag; optionally wait for it or watch it.
               tickwork run etl day=2026-11-15 --watch
   runs      list, show, watch, why, logs, cancel, rerun, clear, approve, reject.
               tickwork runs rerun ID --from load
@@ -95,7 +95,7 @@ Schedules:
   hooks     URLs at which messages of other services start jobs: list, show,
             add, remove.
               tickwork hooks add pushed --style github --secret GH --task build
-  check     Find what is wrong with dags and schedules; opens no store.
+  check     Find problems in dags and schedules; opens no store.
               tickwork check pipeline.yaml tasks.py
   cron      Explain a cron expression, and list its next times.
               tickwork cron explain "30 2 * * MON-FRI" --tz Europe/Berlin
@@ -108,22 +108,22 @@ Access:
   users     Users who log in: add, list, passwd, remove.
               tickwork users add ada --role admin
   secrets   Encrypted values that jobs use by name: set, list, delete.
-  audit     Changes: who made them, when, over the server or by command.
+  audit     Changes with author, time and source.
 
-Look after the store:
+Maintain the store:
   config    The settings in force, and the source of each.
   db        upgrade, status, sql.
               tickwork db upgrade --url postgresql://user@host/database
-  doctor    Check the installation, and say how to mend what is wrong.
-  version   Which Tickwork this is.
+  doctor    Check the installation, and suggest remedies.
+  version   The version of Tickwork.
 
 Options:
-  --url URL  Where the store is. Else TICKWORK_URL, else tickwork.toml,
+  --url URL  URL of the store. Default: TICKWORK_URL, else tickwork.toml,
              else the file tickwork.db in this folder.
   --help     This tour. Every command has its own, with an example.
 
-Commands that print data take --json. Exit codes: 0 it worked, 1 it failed,
-2 wrong usage, 3 not found, 4 the store does not answer.
+Commands that print data take --json. Exit codes: 0 success, 1 failure,
+2 wrong usage, 3 not found, 4 store unreachable.
 """
 
 _COMMANDS = {

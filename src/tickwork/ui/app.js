@@ -9,7 +9,7 @@ import { Frame } from "./parts/page-frame.js";
 import { Loading, Trouble } from "./parts/notices.js";
 import { ROUTES } from "./routes.js";
 
-/** Files of a page that do not come: the server has others by now, or is away. */
+/** The files of a page could not be loaded: the server was updated or does not answer. */
 const UNLOADED = {
   status: -1,
   message: TEXTS.pageFilesGone,
@@ -34,7 +34,7 @@ function Shown() {
   });
   useEffect(() => {
     if (!at) return undefined;
-    let isLeft = false; // a page that comes after it was left is not shown
+    let isLeft = false; // ignore a page that arrives after the user has left it
     at.route.load().then(
       (module) => isLeft || setLoaded({ route: at.route, page: module.default, problem: null }),
       () => isLeft || setLoaded({ route: at.route, page: null, problem: UNLOADED }),
@@ -47,7 +47,7 @@ function Shown() {
   return html`<${Guarded} key=${place.value.path}><${loaded.page} params=${at.params} /></${Guarded}>`;
 }
 
-/** A page, or what went wrong in it: a fault in one leaves the way to the others. @this {any} */
+/** A page, or its error: an error in one page leaves the navigation usable. @this {any} */
 function Guarded({ children }) {
   const [fault, setFault] = useState(/** @type {any} */ (null));
   this.componentDidCatch = (error) => {
@@ -93,7 +93,7 @@ function Login() {
 effect(() => (session.value ? listen() : stop()));
 effect(() => void (state.value === "off" && session.peek() && recheck()));
 
-// The tab shows how many jobs failed while the page was hidden.
+// Show failures on the tab's icon while the page is in the background.
 effect(() => {
   const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
   const wanted = failedUnseen.value ? "icon-failing.svg" : "icon.svg";

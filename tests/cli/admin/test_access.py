@@ -121,7 +121,7 @@ class TestSecrets:
         listed = cli.ok("secrets", "list") + cli.ok("secrets", "list", "--json") + cli.ok("audit", "--json")
         assert "TOKEN" in listed
         assert CANARY not in listed
-        assert cli.ok("secrets", "delete", "TOKEN") == "TOKEN is deleted.\n"
+        assert cli.ok("secrets", "delete", "TOKEN") == "Deleted TOKEN.\n"
         assert cli("secrets", "delete", "TOKEN").exit_code == 3
 
     def test_without_a_key_it_says_how_to_get_one(self, cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ def test_channels_and_notifications_are_made_listed_tried_and_removed(cli: Cli, 
     made = cli.ok(
         "notify", "add", "night", "--on", "late", "--task", "add", "--after", "1h", "--to", "ops", "--to", "mail"
     )
-    assert made == "ops, mail will be told: night. Try it out: tickwork notify test night\n"
+    assert made == "Added night, sent to ops, mail. Test it: tickwork notify test night\n"
     lines = cli.ok("notify", "list").splitlines()
     assert lines[1].split() == ["night", "late", "task", "add", "1h", "ops,", "mail"]
     assert lines[-1].split() == ["ops", "slack", "${secret.SLACK_URL}"]

@@ -101,7 +101,7 @@ class TestDiff:
         assert {one["field"] for one in of_the_dag} == {"description", "params"}
 
     def test_a_version_does_not_differ_from_itself(self, cli: Cli, shop: DagShop) -> None:
-        assert "Nothing" in cli.ok("dags", "diff", "etl", "1", "1")
+        assert "No step changed." in cli.ok("dags", "diff", "etl", "1", "1")
         assert cli("dags", "diff", "etl").exit_code == 2
 
 

@@ -51,7 +51,7 @@ class TestRun:
             (("etl",), 2, "needs 'day'"),
             (("etl", "day=x", "factor=many"), 2, "is of type integer"),
             (("etl", "day=x", "--wait", "--watch"), 2, "give one of them"),
-            (("etl", "day=x", "--timeout", "1s"), 2, "give both"),
+            (("etl", "day=x", "--timeout", "1s"), 2, "requires --wait"),
         ):
             result = cli("run", *arguments)
             assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
@@ -86,7 +86,7 @@ class TestLooking:
         assert [one["id"] for one in cli.json("runs", "list", "--state", "queued")["items"]] == [waiting.id]
         first = cli.json("runs", "list", "--limit", "1")
         assert [one["id"] for one in cli.json("runs", "list", "--cursor", first["next_cursor"])["items"]] == [failed.id]
-        assert cli.ok("runs", "list", "--dag", "nobody's") == "No such runs.\n"
+        assert cli.ok("runs", "list", "--dag", "nobody's") == "No matching runs.\n"
 
     def test_a_list_shows_the_occurrence_of_each_run(self, cli: Cli, shop: DagShop) -> None:
         schedule = shop.app.schedule("hourly", shop.asking, every("1h"), paused=True)

@@ -88,7 +88,7 @@ def test_the_schema_for_editors(cli: Cli) -> None:
 
 
 def test_something_is_to_be_checked(cli: Cli) -> None:
-    assert "say which files to check" in cli("check").stderr
+    assert "give files to check" in cli("check").stderr
 
 
 def test_a_policy_for_clocks_that_has_no_effect_is_a_warning(cli: Cli) -> None:

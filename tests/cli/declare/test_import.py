@@ -51,8 +51,8 @@ def test_a_dry_run_says_what_would_be_imported_and_stores_nothing(cli: Cli, file
     assert (
         "\nrotate      Every 15th minute of every hour, Europe/Berlin  /usr/local/bin/rotate --all\n" in result.stdout
     )
-    assert "\nNot quite as it was:\n  crontab:1: mail to ops@example.org is not sent yet;" in result.stderr
-    assert "\nLeft out (1):\n  crontab:4: cron '61 * * * *': the minute '61' is not one; " in result.stderr
+    assert "\nDifferences from the original:\n  crontab:1: mail to ops@example.org is not sent yet;" in result.stderr
+    assert "\nNot imported (1):\n  crontab:4: cron '61 * * * *': the minute '61' is not one; " in result.stderr
     assert not Path("tickwork.db").exists()
 
 
@@ -122,7 +122,7 @@ def test_yaml_goes_to_stdout_and_remarks_do_not(cli: Cli, crontab: Path) -> None
             },
         }
     }
-    assert "Left out (1):" in result.stderr
+    assert "Not imported (1):" in result.stderr
 
 
 def test_the_times_are_on_the_clock_of_this_machine_unless_said(
@@ -153,14 +153,14 @@ def test_what_cannot_be_read_at_all_is_wrong_usage(cli: Cli, crontab: Path, argu
 
 
 def test_nothing_to_import_is_said(cli: Cli, file_url: str) -> None:
-    assert cli.ok("import", "crontab", "-", "--tz", "UTC", input="# nothing\n") == "There is nothing to import.\n"
+    assert cli.ok("import", "crontab", "-", "--tz", "UTC", input="# nothing\n") == "Nothing to import.\n"
     assert cli("import", "crontab", "-", "--yaml", input="").stdout == "schedules: {}\n"
     assert not Path("tickwork.db").exists()
 
 
 def test_what_was_imported_runs(cli: Cli, app: Tickwork, crontab: Path, tmp_path: Path) -> None:
     (tmp_path / "cronjobs.yaml").write_text(CRONJOB)
-    assert "Left out" in cli("import", "crontab", "crontab", "--tz", "UTC", "--url", app.url).stderr
+    assert "Not imported" in cli("import", "crontab", "crontab", "--tz", "UTC", "--url", app.url).stderr
     result = cli("import", "k8s-cronjob", "cronjobs.yaml", "--url", app.url)
     assert result.exit_code == 1
     assert "cronjobs.yaml:10: document 2, spec.jobTemplate.spec.template.spec.containers" in result.stderr

@@ -35,7 +35,7 @@ def test_filters_choose_jobs_and_a_cursor_goes_on(cli: Cli, shop: Shop) -> None:
     assert len(cli.json("jobs", "list", "--queue", "mail")["items"]) == 1
     assert len(cli.json("jobs", "list", "--key", "k", "--state", "queued")["items"]) == 1
     assert len(cli.json("jobs", "list", "--collection", "night", "--label", "red")["items"]) == 3
-    assert cli.ok("jobs", "list", "--label", "blue") == "No such jobs.\n"
+    assert cli.ok("jobs", "list", "--label", "blue") == "No matching jobs.\n"
     first = cli.json("jobs", "list", "--task", "add", "--limit", "2")
     rest = cli.json("jobs", "list", "--task", "add", "--limit", "2", "--cursor", first["next_cursor"])
     assert [one["id"] for one in first["items"] + rest["items"]] == [job.id for job in reversed(jobs)]
@@ -191,4 +191,4 @@ def test_a_command_names_who_ran_it_and_jobs_are_listed_by_that(cli: Cli, shop: 
     assert creator.startswith("cli:")
     assert f"created by  {creator}" in cli.ok("jobs", "show", id)
     assert [one["id"] for one in cli.json("jobs", "list", "--creator", creator)["items"]] == [id]
-    assert cli.ok("jobs", "list", "--creator", "user:ada") == "No such jobs.\n"
+    assert cli.ok("jobs", "list", "--creator", "user:ada") == "No matching jobs.\n"

@@ -63,7 +63,7 @@ class TestLimits:
     def test_one_thing_at_a_time(self, cli: Cli, shop: Shop, options: tuple[str, ...]) -> None:
         result = cli("limits", "set", "stripe", *options)
         assert result.exit_code == 2
-        assert "say what it is set to, one of: --concurrency N, --rate 10/s [--burst N], --reset" in result.stderr
+        assert "give one of: --concurrency N, --rate 10/s [--burst N], --reset" in result.stderr
 
 
 class TestGates:
@@ -87,7 +87,7 @@ class TestGates:
         assert "the gate 'pause task=send'" in cli.ok("jobs", "why", job.id)
         (queue,) = cli.json("queues")["items"]
         assert (queue["name"], queue["due"], queue["held"]) == ("mail", 0, 1)
-        assert cli.ok("gates", "resume", "--task", "send") == "Lifted 1 gate.\n"
+        assert cli.ok("gates", "resume", "--task", "send") == "Removed 1 gate.\n"
         result = cli("gates", "resume", "--task", "send", "--json")
         assert (result.exit_code, result.stdout) == (1, '{\n  "lifted": 0\n}\n')
         assert "no gate is for exactly this" in result.stderr

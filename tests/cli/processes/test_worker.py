@@ -73,7 +73,7 @@ def test_a_url_that_the_code_overrules_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP.replace("Tickwork()", "Tickwork('sqlite:///mine.db')"))
     with program(tmp_path, "worker", "shop.py", "--processes", "1", "--url", "sqlite:///yours.db") as worker:
         assert worker.process.wait(20) == 2
-        assert "--url says sqlite:///yours.db, and the code names another store itself" in worker.said
+        assert "--url is sqlite:///yours.db, but the code names another store" in worker.said
         assert not (tmp_path / "yours.db").exists()
 
 

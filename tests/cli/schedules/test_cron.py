@@ -63,7 +63,7 @@ def test_quartz_and_spread_times(cli: Cli) -> None:
 
 
 def test_one_that_is_over_says_so(cli: Cli) -> None:
-    assert cli.ok("cron", "explain", "0 0 12 1 1 ? 2020", "--dialect", "quartz").endswith("\nIt is not due any more.\n")
+    assert cli.ok("cron", "explain", "0 0 12 1 1 ? 2020", "--dialect", "quartz").endswith("\nNo further occurrences.\n")
 
 
 @pytest.mark.parametrize(

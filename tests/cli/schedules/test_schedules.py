@@ -58,7 +58,7 @@ class TestLooking:
 
     def test_next_of_nothing(self, cli: Cli, shop: Shop) -> None:
         shop.app.schedule("once", shop.add, every("R1/2026-01-01T00:00:00Z/PT1H"), kwargs={"a": 1})
-        assert cli.ok("schedules", "next", "once") == "Nothing more of once is due.\n"
+        assert cli.ok("schedules", "next", "once") == "No more occurrences of once.\n"
 
     @pytest.mark.parametrize("verb", ["show", "next", "run", "pause", "resume", "delete"])
     def test_one_that_is_not_there_is_exit_code_3(self, cli: Cli, shop: Shop, verb: str) -> None:

@@ -214,7 +214,7 @@ def test_a_task_of_that_name_is_not_replaced(app: Tickwork, tmp_path: Path) -> N
 def test_a_worker_needs_tasks_or_commands(tmp_path: Path) -> None:
     with program(tmp_path, "worker") as worker:
         assert worker.process.wait(20) == 2
-        assert "say whose tasks to run: MODULE_OR_FILE, or --allow-shell for commands alone." in worker.said
+        assert "give MODULE_OR_FILE, or --allow-shell to run only commands." in worker.said
 
 
 def parent_of(pid: int) -> int:

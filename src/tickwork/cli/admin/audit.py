@@ -56,7 +56,7 @@ def audit(
 
 
 @audit.command("verify", example="tickwork audit verify\ntickwork audit verify --head 1234:9f86d0...")
-@click.option("--head", metavar="N:HASH", help="A head that an earlier check printed: it must still be in the chain.")
+@click.option("--head", metavar="N:HASH", help="A head that an earlier check printed; it must be in the chain.")
 @json_option
 @url_option
 @pass_session

@@ -20,7 +20,7 @@ def db() -> None:
 
 
 @db.command("upgrade", example="tickwork db upgrade --url postgresql://user@host/database")
-@click.option("--adopt", is_flag=True, help="Also in a SQLite file that has tables of another program.")
+@click.option("--adopt", is_flag=True, help="Allow a SQLite file that has tables of other programs.")
 @json_option
 @url_option
 @pass_session
@@ -71,7 +71,7 @@ def sql(session: Invocation) -> None:
             raise InvalidInput('PostgreSQL needs its driver: pip install "tickwork[postgres]"') from error
         click.echo(schema_script(settings.home))
     else:
-        raise InvalidInput("say for which store: --url sqlite:///tickwork.db, or --url postgresql://host/database")
+        raise InvalidInput("give the store: --url sqlite:///tickwork.db, or --url postgresql://host/database")
 
 
 def _plain(one: Migration, state: str) -> dict[str, str | int]:

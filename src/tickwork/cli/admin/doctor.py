@@ -48,7 +48,7 @@ def doctor(session: Invocation, as_json: bool) -> None:
     click.echo()
     for warning in warnings:
         _print_beside(out, "warning", warning, "bold yellow")
-    click.echo(f"{count_of(len(warnings), 'warning')}." if warnings else "Nothing is wrong.")
+    click.echo(f"{count_of(len(warnings), 'warning')}." if warnings else "No problems found.")
 
 
 def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
@@ -88,8 +88,8 @@ def _large_results(app: Tickwork) -> str:
 def _key_trouble(app: Tickwork) -> Iterator[str]:
     if (path := app.vault.exposed_file()) is not None:
         yield (
-            f"Other users of this machine may read {path}, a key to the secrets, which is refused as long as they may. "
-            f"Make it yours alone: chmod 600 {path}"
+            f"Other users of this machine may read {path}, a key to the secrets, so it is not used. "
+            f"Restrict it: chmod 600 {path}"
         )
 
 
@@ -103,13 +103,13 @@ def _blob_trouble(app: Tickwork) -> Iterator[str]:
     if isinstance(app.blobs, LocalBlobs) and app.blobs.exposed():
         folder = app.blobs.folder
         said = f"Other users of this machine may read or replace large results in {folder}."
-        yield f"{said} Take that away: chmod -R go= {folder}"
+        yield f"{said} Restrict it: chmod -R go= {folder}"
 
 
 def _workers(live: list[WorkerView], lost: int) -> str:
     slots, busy = sum(worker.slots for worker in live), sum(worker.running for worker in live)
     text = f"{len(live)} live, {busy} of {slots} slots busy" if live else "none"
-    return f"{text}; {lost} lost lately" if lost else text
+    return f"{text}; {lost} lost recently" if lost else text
 
 
 def _oldest(queues: list[QueueView], now: datetime) -> str:
@@ -143,13 +143,13 @@ def _warnings(
             yield f"{waited}, though slots are free. See what one of them waits for: tickwork jobs why ID"
     others = sorted({worker.version for worker in live} - {VERSION})
     if others:
-        yield f"Workers run Tickwork {', '.join(others)}, and this is {VERSION}. Bring them to one version."
+        yield f"Workers run Tickwork {', '.join(others)}, and this is {VERSION}. Use one version."
 
 
 def _undeclared(name: str) -> str:
     return (
-        f"Schedule {name} was declared by code, and no live worker's code declares it any more. It goes on. "
-        f"If that is not meant: tickwork schedules delete {name}"
+        f"Schedule {name} was declared by code, and no live worker's code declares it any more. It still fires. "
+        f"Delete it: tickwork schedules delete {name}"
     )
 
 
@@ -168,7 +168,7 @@ def _expiring(app: Tickwork, now: datetime) -> Iterator[str]:
     for key in app.store.access.list_api_keys():
         if key.is_live and key.expires_at is not None and key.expires_at - now < EXPIRING:
             yield (
-                f"The API key {key.name} expires in {about(key.expires_at - now)}. Make another one for its user: "
+                f"The API key {key.name} expires in {about(key.expires_at - now)}. Create a replacement: "
                 f"tickwork keys create NAME {' '.join(f'--scope {scope}' for scope in key.scopes)}"
             )
 

@@ -32,8 +32,8 @@ def keys() -> None:
     type=click.Choice(SCOPES),
     help="Scope; may be given several times.",
 )
-@click.option("--expires", metavar="DURATION", help="After how long it ends by itself: 30d, 12h. Default 90d.")
-@click.option("--never", is_flag=True, help="It does not end by itself, but stays until it is revoked.")
+@click.option("--expires", metavar="DURATION", help="Lifetime: 30d, 12h. Default: 90d.")
+@click.option("--never", is_flag=True, help="No expiry: the key lasts until it is revoked.")
 @json_option
 @url_option
 @pass_session
@@ -44,7 +44,7 @@ def create(
     from tickwork.security.credentials import LASTS, NEVER, create_key, read_lasts
 
     if never and expires is not None:
-        raise click.UsageError("--expires and --never contradict each other: give one of them.")
+        raise click.UsageError("--expires and --never exclude each other: give one of them.")
     app = session.app(create=True)
     lasts = read_lasts(NEVER if never else expires or LASTS)
     token, made = recorded(

@@ -49,21 +49,23 @@ def list_notifications(session: Invocation, /, as_json: bool) -> None:
 @notify.command("add", example="tickwork notify add night --on failed --dag nightly --to ops")
 @click.argument("name")
 @click.option("--on", metavar="WHAT", required=True, help="failed, dead, late, never_started, sla_missed, ...")
-@click.option("--to", metavar="CHANNEL", multiple=True, required=True, help="Where it is told. May be repeated.")
-@click.option("--task", metavar="NAME", help="Of jobs of this task alone.")
-@click.option("--dag", metavar="NAME", help="Of runs of this dag alone.")
-@click.option("--queue", metavar="NAME", help="Of this queue alone.")
-@click.option("--schedule", metavar="NAME", help="Of this schedule alone.")
-@click.option("--after", metavar="DURATION", help="How long something may take, as in 1h.")
-@click.option("--window", metavar="DURATION", help="All cases of it are one message. Default: 5m.")
+@click.option(
+    "--to", metavar="CHANNEL", multiple=True, required=True, help="Channel for its messages. May be repeated."
+)
+@click.option("--task", metavar="NAME", help="Only jobs of this task.")
+@click.option("--dag", metavar="NAME", help="Only runs of this dag.")
+@click.option("--queue", metavar="NAME", help="Only this queue.")
+@click.option("--schedule", metavar="NAME", help="Only this schedule.")
+@click.option("--after", metavar="DURATION", help="Threshold, such as 1h.")
+@click.option("--window", metavar="DURATION", help="Period whose events form one message. Default: 5m.")
 @json_option
 @url_option
 @pass_session
 def add(session: Invocation, /, name: str, on: str, to: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Add a notification. An existing one of the same name is replaced.
 
-    WHAT is one of failed, dead (not dealt with yet), late, never_started, sla_missed, schedule_missed, worker_lost,
-    queue_older_than and silent (a success is missing).
+    WHAT is one of failed, dead (neither redriven nor discarded), late, never_started, sla_missed, schedule_missed,
+    worker_lost, queue_older_than and silent (a success is missing).
     """
     app = session.app(create=True)
     calls = app.notifications
@@ -118,16 +120,16 @@ def test(session: Invocation, /, name: str, as_json: bool) -> None:
 )
 @click.argument("name")
 @click.option("--webhook", metavar="URL", help="POST each message there as JSON.")
-@click.option("--secret", metavar="REF", help="With --webhook: what signs it, as in '${secret.NAME}'.")
-@click.option("--slack", metavar="URL", help="POST each message there as Slack takes it.")
+@click.option("--secret", metavar="REF", help="With --webhook: signing secret, such as '${secret.NAME}'.")
+@click.option("--slack", metavar="URL", help="POST each message there in the format of Slack.")
 @click.option("--smtp", "host", metavar="HOST", help="Send each message as mail, through this server.")
 @click.option("--port", metavar="N", type=int, help="With --smtp. Default: 587, or 465 with --tls tls.")
 @click.option("--tls", type=click.Choice(["starttls", "tls", "none"]), help="With --smtp. Default: starttls.")
-@click.option("--sender", metavar="ADDRESS", help="With --smtp: who it is from.")
-@click.option("--to", metavar="ADDRESS", multiple=True, help="With --smtp: who gets it. May be repeated.")
-@click.option("--user", metavar="NAME", help="With --smtp: who logs in.")
-@click.option("--password", metavar="REF", help="With --smtp: a reference, as in '${secret.NAME}'.")
-@click.option("--queue", metavar="NAME", help="Where its jobs wait. Default: default.")
+@click.option("--sender", metavar="ADDRESS", help="With --smtp: sender.")
+@click.option("--to", metavar="ADDRESS", multiple=True, help="With --smtp: recipient. May be repeated.")
+@click.option("--user", metavar="NAME", help="With --smtp: user name.")
+@click.option("--password", metavar="REF", help="With --smtp: a reference such as '${secret.NAME}'.")
+@click.option("--queue", metavar="NAME", help="Queue of its jobs. Default: default.")
 @json_option
 @url_option
 @pass_session
@@ -139,7 +141,7 @@ def channel(session: Invocation, /, name: str, as_json: bool, **given: Any) -> N
     kinds = {"webhook": given.pop("webhook"), "slack": given.pop("slack"), "smtp": given["host"]}
     said = [kind for kind, value in kinds.items() if value is not None]
     if len(said) != 1:
-        raise InvalidInput("say what it is, one of: --webhook URL, --slack URL, --smtp HOST.")
+        raise InvalidInput("give one of: --webhook URL, --slack URL, --smtp HOST.")
     (kind,) = said
     url = None if kind == "smtp" else kinds[kind]
     to = list(given.pop("to")) or None

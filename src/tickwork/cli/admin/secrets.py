@@ -35,9 +35,9 @@ def secrets() -> None:
     "uses",
     metavar="KIND:NAME",
     multiple=True,
-    help="What may use it: task:NAME, dag:NAME or queue:NAME; several if need be. Default: as before, or every job.",
+    help="What may use it: task:NAME, dag:NAME or queue:NAME. May be repeated. Default: unchanged, or all jobs.",
 )
-@click.option("--for-all", is_flag=True, help="Every job may use it.")
+@click.option("--for-all", is_flag=True, help="All jobs may use it.")
 @json_option
 @url_option
 @pass_session
@@ -47,7 +47,7 @@ def set_secret(session: Invocation, /, name: str, uses: tuple[str, ...], for_all
     A final line end is removed. On a terminal, the command asks for the value.
     """
     if uses and for_all:
-        raise click.UsageError("--for and --for-all contradict each other: give one of them.")
+        raise click.UsageError("--for and --for-all exclude each other: give one of them.")
     app = session.app(create=True)
     value, kept, before = _value(), uses if uses or for_all else None, _about(app, name)
     recorded(

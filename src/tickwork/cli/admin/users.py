@@ -20,7 +20,7 @@ _password_option = click.option("--password-stdin", is_flag=True, help="Read the
 
 @click.group(cls=Group, example="tickwork users add ada --role admin\ntickwork users list")
 def users() -> None:
-    """Add, list and remove users: viewers read, operators act, developers also define commands, admins may do all."""
+    """Add, list and remove users: viewers read, operators act, developers also define commands, admins do all."""
 
 
 @users.command("add", example="tickwork users add ada --role admin")
@@ -29,7 +29,7 @@ def users() -> None:
     "--role",
     required=True,
     type=click.Choice(ROLES),
-    help="Role: viewer looks, operator acts, developer also runs commands, admin may do everything.",
+    help="viewer: read; operator: also act on jobs; developer: also define commands; admin: everything.",
 )
 @_password_option
 @json_option

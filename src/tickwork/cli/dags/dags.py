@@ -67,7 +67,7 @@ def _row(view: DagView, now: datetime) -> Row:
 
 @dags.command("show", example="tickwork dags show etl\ntickwork dags show etl --version 2 --mermaid > etl.mmd")
 @click.argument("name")
-@click.option("--version", metavar="N", type=click.IntRange(min=1), help="Another version than the newest.")
+@click.option("--version", metavar="N", type=click.IntRange(min=1), help="Version. Default: the newest.")
 @click.option("--mermaid", is_flag=True, help="Print the graph as a Mermaid flowchart.")
 @json_option
 @url_option
@@ -155,8 +155,8 @@ def unknown_dag(app: Tickwork, name: str) -> DagNotFound:
 
     mean = guess(name, [view.name for view in app.dag_versions()])
     return DagNotFound(
-        f"there is no dag {name!r} in this store{mean}. Dags of code are stored when a worker starts with it, those "
-        f"of files with tickwork apply. See which there are: tickwork dags list"
+        f"there is no dag {name!r} in this store{mean}. Those of code are stored when a worker starts with it, those "
+        f"of files with tickwork apply. List the dags: tickwork dags list"
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("-A", "--app", "target", metavar="MODULE_OR_FILE", help="Run the dag as this code declares it.")
 @click.option("--wait", is_flag=True, help="Print the result; exit with 0 only if the run succeeded.")
 @click.option("--watch", is_flag=True, help="Show its steps until it has ended; exit with 0 only if it succeeded.")
-@click.option("--timeout", metavar="DURATION", help="With --wait: wait no longer than this. The run goes on.")
+@click.option("--timeout", metavar="DURATION", help="With --wait: give up waiting after this time. The run continues.")
 @url_option
 @pass_session
 @click.pass_context
@@ -56,7 +56,7 @@ def run(
     if wait and watch:
         raise click.UsageError("--wait prints the result and --watch the steps: give one of them.")
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout says how long to --wait: give both.")
+        raise click.UsageError("--timeout requires --wait.")
     longest = None if timeout is None else parse_duration(timeout, what="--timeout")
     app = session.app() if target is None else session.declared(target)
     schema = _schema(app, name, target)

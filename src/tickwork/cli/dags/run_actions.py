@@ -37,13 +37,13 @@ def cancel(ctx: click.Context, session: Invocation, /, ids: tuple[str, ...], as_
 @click.command(
     "rerun",
     cls=Command,
-    example="tickwork runs rerun ID                      # what failed, and what depends on it\n"
+    example="tickwork runs rerun ID                      # failed steps and their dependents\n"
     "tickwork runs rerun ID --from load --from 'transform[3]'\n"
-    "tickwork runs rerun ID --with day=2026-11-16  # everything, with another parameter",
+    "tickwork runs rerun ID --with day=2026-11-16  # all steps, with another parameter",
 )
 @click.argument("id")
 @click.option("--from", "steps", metavar="STEP", multiple=True, help="Start with this step, or instance; repeatable.")
-@click.option("--only-failed", is_flag=True, help="Start with what failed, also where --with changes a parameter.")
+@click.option("--only-failed", is_flag=True, help="Start with failed steps, even if --with changes a parameter.")
 @click.option("--with", "changed", metavar="KEY=VALUE", multiple=True, help="Change a parameter; repeatable.")
 @json_option
 @url_option
@@ -64,7 +64,7 @@ def rerun(
     from tickwork.cli.jobs.enqueue import read_arguments
 
     if steps and only_failed:
-        raise InvalidInput("--from and --only-failed both say what starts again: give one of them.")
+        raise InvalidInput("--from and --only-failed exclude each other: give one of them.")
     params = read_arguments(changed, None)[1]
     _rerun(session, id, steps, as_json, params=params or None, only_failed=only_failed)
 
@@ -97,7 +97,7 @@ def _rerun(session: Invocation, id: str, steps: tuple[str, ...], as_json: bool, 
 @click.command("approve", cls=Command, example='tickwork runs approve ID confirm --note "looks right"')
 @click.argument("id")
 @click.argument("step")
-@click.option("--note", metavar="TEXT", help="Kept with the answer.")
+@click.option("--note", metavar="TEXT", help="A note that is stored with the answer.")
 @json_option
 @url_option
 @pass_session
@@ -109,7 +109,7 @@ def approve(session: Invocation, /, id: str, step: str, note: str | None, as_jso
 @click.command("reject", cls=Command, example='tickwork runs reject ID confirm --note "too many rows"')
 @click.argument("id")
 @click.argument("step")
-@click.option("--note", metavar="TEXT", help="Kept with the answer.")
+@click.option("--note", metavar="TEXT", help="A note that is stored with the answer.")
 @json_option
 @url_option
 @pass_session

@@ -58,11 +58,11 @@ for command in (cancel, rerun, clear, approve, reject):
 @runs.command("list", example="tickwork runs list --dag etl --state failed --limit 50")
 @click.option("--dag", metavar="NAME", help="Runs of this dag.")
 @click.option("--state", type=click.Choice(STATES), metavar="STATE", help=f"One of {', '.join(STATES)}.")
-@click.option("--creator", metavar="WHO", help="Runs that this one made: user:ada, key:deploy, schedule:nightly.")
+@click.option("--creator", metavar="WHO", help="Runs of this creator: user:ada, key:deploy, schedule:nightly.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many to show."
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="Maximum number of rows."
 )
-@click.option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")
+@click.option("--cursor", metavar="CURSOR", help="Continue an earlier list.")
 @json_option
 @url_option
 @pass_session
@@ -87,7 +87,7 @@ def list_runs(
         print_json({"items": [job_json(view) for view in views], "next_cursor": page.next_cursor})
     elif not views:
         click.echo(
-            "No such runs." if dag or state or creator else "No runs yet. Start one: tickwork run NAME key=value"
+            "No matching runs." if dag or state or creator else "No runs yet. Start one: tickwork run NAME key=value"
         )
     else:
         _print_list(views, app.store.now())
@@ -125,7 +125,7 @@ def _took(view: JobView, now: datetime) -> str:
 )
 @click.argument("id")
 @click.option("--mermaid", is_flag=True, help="Print its graph as a Mermaid flowchart, coloured by states.")
-@click.option("--timeline", is_flag=True, help="Print when its steps ran, and which determined when it ended.")
+@click.option("--timeline", is_flag=True, help="Print when its steps ran, and the critical path.")
 @json_option
 @url_option
 @pass_session

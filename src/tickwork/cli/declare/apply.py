@@ -25,14 +25,20 @@ if TYPE_CHECKING:
 @click.command(
     cls=Command,
     example="tickwork apply nightly.yaml --dry-run\ntickwork apply nightly.yaml\n"
-    "tickwork apply jobs/ --prune   # and delete what is gone from that folder",
+    "tickwork apply jobs/ --prune   # and delete what the folder no longer declares",
 )
 @click.argument("path", metavar="FILE|DIR")
-@click.option("--prune", is_flag=True, help="Delete what an earlier apply of the same source made and is gone from it.")
 @click.option(
-    "--source", metavar="NAME", help="What these files are known by, wherever they are. Default: their full path."
+    "--prune",
+    is_flag=True,
+    help="Delete objects that an earlier apply of this source created and that it no longer declares.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+@click.option(
+    "--source",
+    metavar="NAME",
+    help="Name of this set of files, independent of their location. Default: their full path.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 @json_option
 @url_option
 @pass_session

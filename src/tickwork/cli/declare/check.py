@@ -40,7 +40,7 @@ def check(ctx: click.Context, files: tuple[str, ...], schema: bool, as_json: boo
         print_json(file_schema())
         return
     if not files:
-        raise click.UsageError("say which files to check, or --schema.")
+        raise click.UsageError("give files to check, or --schema.")
     code = {file: _LoadedCode(file) for file in files if not _is_declared(file)}
     known = {name: one for read in code.values() for name, one in read.definitions.items()}
     answers = [code[file].answer if file in code else _checked(file, known) for file in files]

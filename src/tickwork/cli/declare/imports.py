@@ -46,7 +46,7 @@ def _import_options(command: Decorated) -> Decorated:
     """Add the options that all importers share."""
     options: list[Callable[[Decorated], Decorated]] = [
         click.option("--prefix", metavar="NAME", help="Put this before the name of every schedule."),
-        click.option("--dry-run", is_flag=True, help="Say what would be imported, and store nothing."),
+        click.option("--dry-run", is_flag=True, help="Print the schedules without storing them."),
         click.option("--yaml", "as_yaml", is_flag=True, help="Print a file for tickwork apply, and store nothing."),
         json_option,
         url_option,
@@ -62,8 +62,8 @@ def _import_options(command: Decorated) -> Decorated:
     "tickwork import crontab /etc/crontab --system --tz Europe/Berlin --dry-run",
 )
 @click.argument("file")
-@click.option("--system", is_flag=True, help="A user stands before each command, as in /etc/crontab and cron.d.")
-@click.option("--tz", metavar="ZONE", help="Time zone of the times. Default: that of this machine.")
+@click.option("--system", is_flag=True, help="Each command has a user before it, as in /etc/crontab and cron.d.")
+@click.option("--tz", metavar="ZONE", help="Time zone of the times. Default: the zone of this machine.")
 @_import_options
 @pass_session
 @click.pass_context
@@ -194,16 +194,13 @@ def _plain(imported: ImportResult, stored: bool) -> dict[str, Any]:
 
 def _tell(imported: ImportResult, stored: bool) -> None:
     if not imported.specs:
-        click.echo("There is nothing to import.")
+        click.echo("Nothing to import.")
         return
     count = count_of(len(imported.specs), "schedule")
     click.echo(f"{'Imported' if stored else 'Would import'} {count}:\n")
     print_table(["NAME", "DUE", "COMMAND"], [_row(spec) for spec in imported.specs], console())
     if stored:
-        click.echo(
-            "\nSee them: tickwork schedules list. "
-            "Workers run commands when they are told to: tickwork worker --allow-shell"
-        )
+        click.echo("\nSee them: tickwork schedules list. Workers run commands only with: tickwork worker --allow-shell")
 
 
 def _row(spec: ScheduleSpec) -> list[str]:
@@ -216,11 +213,11 @@ def _row(spec: ScheduleSpec) -> list[str]:
 def _remark(imported: ImportResult) -> None:
     """Print notes and errors on stderr, apart from machine-readable output."""
     if imported.notes:
-        click.echo("\nNot quite as it was:", err=True)
+        click.echo("\nDifferences from the original:", err=True)
         for note in imported.notes:
             click.echo(f"  {clean(str(note))}", err=True)
     if imported.errors:
-        click.echo(f"\nLeft out ({len(imported.errors)}):", err=True)
+        click.echo(f"\nNot imported ({len(imported.errors)}):", err=True)
         for error in imported.errors:
             click.secho(f"  {clean(str(error))}", err=True, fg="red")
 

@@ -37,7 +37,7 @@ Show = Callable[["DemoSnapshot", float], None]
 
 
 @click.command(cls=Command, example="tickwork demo\ntickwork demo --no-open")
-@click.option("--no-open", is_flag=True, help="Print the address of the web UI, and leave the browser alone.")
+@click.option("--no-open", is_flag=True, help="Print the URL of the web UI, and open no browser.")
 @click.option("--seconds", type=float, hidden=True, help="End by itself after so long.")
 def demo(no_open: bool, seconds: float | None) -> None:
     """Watch real jobs run, in a browser and here: retries, progress, dags, schedules, limits, dead letters.
@@ -58,7 +58,7 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens
     path = folder / "demo.db"
     url = f"sqlite:///{path}"
     os.environ.update(TICKWORK_URL=url, TICKWORK_DRIVER="apsw")  # before the import of the tasks, whose app reads them
-    click.echo(f"The store is {path}, as long as this runs.")
+    click.echo(f"The store is {path} while the demo runs.")
     with ExitStack() as stack:
         from tickwork.cli.demo.customers import Shop
         from tickwork.cli.demo.server import DemoServer

@@ -35,7 +35,7 @@ def screen(
         "",
         Text("In another terminal:", style="bold"),
         *(Text(f"  {line}", no_wrap=True, overflow="ellipsis", style="cyan") for line in commands),
-        Text("Ctrl-C ends it, and removes everything that it made.", style="dim"),
+        Text("Ctrl-C ends the demo and removes its files.", style="dim"),
     )
 
 

@@ -44,7 +44,7 @@ def cause_options(command: Decorated) -> Decorated:
 
 @click.group(cls=Group, example="tickwork dead list\ntickwork dead redrive --task send_email --rate 50/s")
 def dead() -> None:
-    """List the jobs that failed for good, queue them again, or discard them."""
+    """List failed jobs that have no attempts left, queue them again, or discard them."""
 
 
 @dead.command("list", example="tickwork dead list --queue mail --since 1d")
@@ -81,7 +81,7 @@ def list_dead(session: Invocation, /, as_json: bool, **which: str | None) -> Non
 @cause_options
 @click.option("--all", "everything", is_flag=True, help="Every dead letter.")
 @click.option("--rate", metavar="RATE", help="Maximum rate at which they become due: 50/s, 10/m.")
-@click.option("--dry-run", is_flag=True, help="Say how many would be queued, and queue none.")
+@click.option("--dry-run", is_flag=True, help="Print the number of jobs without queueing them.")
 @json_option
 @url_option
 @pass_session
@@ -143,7 +143,7 @@ def _given(which: dict[str, str | None]) -> dict[str, str]:
 
 def _check_said(ids: tuple[str, ...], which: dict[str, str | None], everything: bool) -> None:
     if not everything and not ids and not any(which.values()):
-        raise InvalidInput("say which dead letters: ids, filters such as --task, --error and --since, or --all.")
+        raise InvalidInput("select dead letters by id, by filters such as --task, --error and --since, or with --all.")
 
 
 def _dead_filter(app: Tickwork, which: dict[str, str | None], ids: tuple[str, ...] = ()) -> JobFilter:

@@ -32,18 +32,18 @@ _PATIENCE_S = 2.0  # after this time, print what the job waits for
 @click.argument("name")
 @click.argument("arguments", metavar="[KEY=VALUE]...", nargs=-1)
 @click.option("--json", "json_text", metavar="ARGS", help="The arguments as a JSON object or array; - reads stdin.")
-@click.option("--in", "delay", metavar="DURATION", help="Not before so long from now: 30m, 1h30m.")
-@click.option("--at", metavar="TIME", help="Not before this instant: 2027-01-01T06:00:00Z.")
-@click.option("--queue", metavar="NAME", help="Another queue than the task's own.")
+@click.option("--in", "delay", metavar="DURATION", help="Delay: 30m, 1h30m.")
+@click.option("--at", metavar="TIME", help="Earliest start: 2027-01-01T06:00:00Z.")
+@click.option("--queue", metavar="NAME", help="Queue, instead of the queue of the task.")
 @click.option("--priority", metavar="P", help="high, normal, low, or 0 (most urgent) to 9.")
-@click.option("--key", metavar="KEY", help="One live job for each key: if there is one, that is the job.")
+@click.option("--key", metavar="KEY", help="Key: at most one live job has it. An existing job is returned.")
 @click.option(
     "--if-exists",
     type=click.Choice(get_args(IfExists)),
     help="With --key, when a job of the task holds it: return that job (the default), replace it, or fail.",
 )
 @click.option("--wait", is_flag=True, help="Print the result; exit with 0 only if the job succeeded.")
-@click.option("--timeout", metavar="DURATION", help="With --wait: wait no longer than this. The job goes on.")
+@click.option("--timeout", metavar="DURATION", help="With --wait: give up waiting after this time. The job continues.")
 @url_option
 @pass_session
 def enqueue(
@@ -67,7 +67,7 @@ def enqueue(
     from tickwork.core.text.duration import parse_duration
 
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout says how long to --wait: give both.")
+        raise click.UsageError("--timeout requires --wait.")
     longest = None if timeout is None else parse_duration(timeout, what="--timeout")
     positional, named = read_arguments(arguments, json_text)
     options: dict[str, Any] = {"queue": queue, "priority": _priority(priority), "key": key, "if_exists": if_exists}
@@ -76,7 +76,7 @@ def enqueue(
     if at is not None:
         options["at"] = _instant(at)
     if delay is not None and at is not None:
-        raise InvalidOption("--in and --at both say when: give one of them.")
+        raise InvalidOption("--in and --at exclude each other: give one of them.")
     app = session.app(create=True)
     given = {option: value for option, value in options.items() if value is not None}
     task = app.named(name).options(**given)

@@ -65,9 +65,9 @@ def jobs() -> None:
 @jobs.command("list", example="tickwork jobs list --state queued --queue mail --limit 50")
 @filter_options()
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many to show."
+    "--limit", metavar="N", type=click.IntRange(1, 1000), default=20, show_default=True, help="Maximum number of rows."
 )
-@click.option("--cursor", metavar="CURSOR", help="Go on where an earlier list ended.")
+@click.option("--cursor", metavar="CURSOR", help="Continue an earlier list.")
 @json_option
 @url_option
 @pass_session
@@ -80,7 +80,7 @@ def list_jobs(session: Invocation, /, limit: int, cursor: str | None, as_json: b
         print_json({"items": [job_json(view) for view in views], "next_cursor": page.next_cursor})
     elif not views:
         click.echo(
-            "No such jobs." if any(which.values()) else "No jobs yet. Ask for one: tickwork enqueue NAME key=value"
+            "No matching jobs." if any(which.values()) else "No jobs yet. Enqueue one: tickwork enqueue NAME key=value"
         )
     else:
         _print_list(views, dag_names(app, views), app.store.now())
@@ -169,8 +169,8 @@ def why(session: Invocation, /, id: str, as_json: bool) -> None:
 
 @jobs.command("logs", example="tickwork jobs logs -f 019a8f3e-1c2d-7abc-8def-0123456789ab")
 @click.argument("id")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Only what this attempt wrote.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the job ends.")
+@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Only the output of this attempt.")
 @json_option
 @url_option
 @pass_session
@@ -207,7 +207,7 @@ def cancel(
     """Cancel jobs, by id or all that match. Running jobs are asked to stop."""
     given = any(value is not None for value in which.values())
     if bool(ids) == given:
-        raise InvalidInput("say which jobs: their ids, or filters such as --task and --queue (not both).")
+        raise InvalidInput("select jobs by id, or by filters such as --task and --queue (not both).")
     app = session.app()
     if given:
         said = {name: value for name, value in which.items() if value is not None}

@@ -88,7 +88,7 @@ def _counted(queue: QueueView, name: str) -> str:
 @url_option
 @pass_session
 def pause(session: Invocation, /, name: str, until: str | None, reason: str | None, as_json: bool) -> None:
-    """Start no more jobs of a queue. Running jobs go on; enqueued jobs wait."""
+    """Start no more jobs of a queue. Running jobs continue; enqueued jobs wait."""
     put_gate(session.app(), "pause", "pause_queue", as_json, until, queue=name, reason=reason)
 
 

@@ -36,7 +36,7 @@ def _selectors(command: Decorated) -> Decorated:
 
 def when_and_why(command: Decorated) -> Decorated:
     """Add the options that every gate has; the command gets each as a keyword."""
-    until = "When it ends by itself: a duration from now, or an instant. Else it stays until resumed."
+    until = "End of the gate: a duration from now, or an instant. Default: until resumed."
     command = click.option("--reason", metavar="TEXT", help="Reason that is shown with held jobs.")(command)
     return click.option("--until", metavar="WHEN", help=until)(command)
 
@@ -108,7 +108,7 @@ def _view_json(view: GateView) -> dict[str, Any]:
 @url_option
 @pass_session
 def pause(session: Invocation, /, as_json: bool, until: str | None, **given: Any) -> None:
-    """Start no more of these jobs. Running jobs go on; enqueued jobs wait."""
+    """Start no more of these jobs. Running jobs continue; enqueued jobs wait."""
     put_gate(session.app(), "pause", "pause_jobs", as_json, until, **given)
 
 

@@ -75,8 +75,10 @@ def rule_options(command: Decorated) -> Decorated:
     options = (
         click.option("--concurrency", metavar="N", type=int, help="Jobs that may run at once."),
         click.option("--rate", metavar="RATE", help="Starts per period: 10/s, 1000/h, 100/15m."),
-        click.option("--burst", metavar="N", type=int, help="With --rate: how many may come ahead of the even pace."),
-        click.option("--reset", is_flag=True, help="What code declares, again."),
+        click.option(
+            "--burst", metavar="N", type=int, help="With --rate: starts that may come ahead of the even rate."
+        ),
+        click.option("--reset", is_flag=True, help="Return to the declared value."),
     )
     for option in reversed(options):
         command = option(command)
@@ -88,7 +90,7 @@ def read_rule(concurrency: int | None, rate: str | None, burst: int | None, rese
     from tickwork.core.limits import limits as core
 
     if (concurrency is not None) + (rate is not None) + reset != 1 or (burst is not None and rate is None):
-        raise InvalidInput("say what it is set to, one of: --concurrency N, --rate 10/s [--burst N], --reset.")
+        raise InvalidInput("give one of: --concurrency N, --rate 10/s [--burst N], --reset.")
     if rate is not None:
         return core.rate(rate, burst=burst)
     return None if concurrency is None else core.concurrency(concurrency)
@@ -101,7 +103,7 @@ def read_rule(concurrency: int | None, rate: str | None, burst: int | None, rese
 @url_option
 @pass_session
 def set_limit(session: Invocation, /, name: str, as_json: bool, **said: Any) -> None:
-    """Override a limit from now on, whatever code declares.
+    """Override the declared value of a limit.
 
     The change also applies to waiting jobs.
     """

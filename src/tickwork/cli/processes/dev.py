@@ -34,7 +34,7 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
     "--processes", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="Child processes."
 )
 @click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True, help="The server's."
+    "--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True, help="Port of the server."
 )
 @url_option
 @pass_session

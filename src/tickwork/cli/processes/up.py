@@ -25,12 +25,12 @@ STOP_S = 10.0  # for the server, after the worker has ended
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where the server listens.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True)
 @click.option("--tls-cert", metavar="FILE", help="Serve https with this certificate (PEM, with its chain).")
-@click.option("--tls-key", metavar="FILE", help="The key of the certificate (PEM, without a password).")
+@click.option("--tls-key", metavar="FILE", help="Key of the certificate (PEM, without a password).")
 @click.option("-c", "--concurrency", metavar="N", type=click.IntRange(min=1), help="Slots of the worker. Default 10.")
 @click.option("--processes", metavar="N|LOW..HIGH", help="Child processes. Default: one for each core.")
 @click.option("--grace", metavar="SECONDS", type=click.IntRange(min=0), default=20, show_default=True)
-@click.option("--allow-shell", is_flag=True, help="Run commands too (the task shell), as this user.")
-@click.option("--run-as", metavar="USER", help="Run commands as this user. Only as root.")
+@click.option("--allow-shell", is_flag=True, help="Run the task shell, too: commands as this user.")
+@click.option("--run-as", metavar="USER", help="Run commands as this user. Requires root.")
 @url_option
 @pass_session
 def up(

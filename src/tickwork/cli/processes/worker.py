@@ -56,60 +56,62 @@ _NAMES_SHOWN = 12
     "queues",
     metavar="QUEUE[:WEIGHT]",
     multiple=True,
-    help="A queue to serve. Default: all that the tasks name.",
+    help="A queue to serve. Default: all queues of the tasks.",
 )
 @click.option(
     "--processes",
     metavar="N|LOW..HIGH",
-    help="Child processes; 1..8 has more of them while jobs wait. Default: one for each processor that this process "
-    "may use (CPU affinity, quota of its control group), and not more than slots.",
+    help="Child processes; with 1..8, more of them while jobs wait. Default: one for each processor that this process "
+    "may use (CPU affinity, quota of its control group), at most one per slot.",
 )
 @click.option(
     "--label",
     "labels",
     metavar="LABEL",
     multiple=True,
-    help="What this worker has for jobs that need it: gpu, region:eu.",
+    help="A label that jobs can require: gpu, region:eu.",
 )
 @click.option(
     "--resource",
     "resources",
     metavar="NAME=AMOUNT,...",
     multiple=True,
-    help="What it has an amount of, which jobs share out: mem=8GB,gpu=1.",
+    help="Resources that running jobs share: mem=8GB,gpu=1.",
 )
 @click.option(
     "--lease",
     metavar="DURATION",
-    help="How long it holds its jobs without a sign of life. Default 30s, or what the settings say.",
+    help="Lease of its jobs without renewal. Default: 30s, or the setting.",
 )
-@click.option("--grace", metavar="DURATION", default="20s", show_default=True, help="For running jobs, after SIGTERM.")
+@click.option(
+    "--grace", metavar="DURATION", default="20s", show_default=True, help="Grace period for running jobs after SIGTERM."
+)
 @click.option("--max-jobs", metavar="N", type=click.IntRange(min=1), help="Replace a child process after N jobs.")
 @click.option(
-    "--recycle-mb", metavar="MB", type=click.IntRange(min=1), help="Replace a child that grew to this, between jobs."
+    "--recycle-mb", metavar="MB", type=click.IntRange(min=1), help="Replace a child process of this size between jobs."
 )
 @click.option(
     "--memory-mb",
     metavar="MB",
     type=click.IntRange(min=1),
-    help="The most that a child may use: beyond it, MemoryError.",
+    help="Memory limit of a child process; beyond it, MemoryError.",
 )
 @click.option(
     "--allow-shell",
     "shell",
     is_flag=True,
-    help="Run commands too (the task shell): any user who can write to the store can run any command as this user.",
+    help="Run the task shell, too: any user who can write to the store can run any command as this user.",
 )
 @click.option(
     "--run-as",
     metavar="USER",
-    help="Run commands as this user, in its own group alone. Only for a worker that runs as root.",
+    help="Run commands as this user and its primary group. Requires root.",
 )
 @click.option(
     "--health-port",
     "health",
     metavar="[ADDRESS:]PORT",
-    help="Answer /healthz, /readyz and /metrics there; without an address, to this machine alone.",
+    help="Serve /healthz, /readyz and /metrics there; without an address, only on this machine.",
 )
 @click.option("--with-parent", type=int, hidden=True, help="The process that started this one, to end with it.")
 @url_option
@@ -141,7 +143,7 @@ def worker(
     from tickwork.worker.tasks.run_as import find_user
 
     if target is None and not shell:
-        raise click.UsageError("say whose tasks to run: MODULE_OR_FILE, or --allow-shell for commands alone.")
+        raise click.UsageError("give MODULE_OR_FILE, or --allow-shell to run only commands.")
     if run_as is not None and not shell:
         raise click.UsageError("--run-as is for commands, which this worker does not run: add --allow-shell.")
     clear_start_environment()

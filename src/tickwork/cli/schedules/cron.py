@@ -49,15 +49,15 @@ def cron() -> None:
     type=click.Choice(["once", "skip", "both", "shift"]),
     default="once",
     show_default=True,
-    help="What to do with times that clocks skip or repeat.",
+    help="Policy for times that clocks skip or repeat.",
 )
 @click.option(
-    "--next", "count", metavar="N", type=click.IntRange(0, 1000), default=20, show_default=True, help="How many."
+    "--next", "count", metavar="N", type=click.IntRange(0, 1000), default=20, show_default=True, help="Number of times."
 )
-@click.option("--name", metavar="NAME", help="The name of the schedule, which H is spread by.")
+@click.option("--name", metavar="NAME", help="Name of the schedule, from which H is computed.")
 @json_option
 def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: str | None, as_json: bool) -> None:
-    """Say in words when EXPRESSION is due, and list the next times. Days on which clocks change are marked."""
+    """Explain EXPRESSION in words, and list its next times. Days with clock changes are marked."""
     from tickwork.clock import SystemClock
     from tickwork.core.recurrence.cron import cron as make
     from tickwork.core.schedule.upcoming import preview
@@ -79,7 +79,7 @@ def explain(expression: str, tz: str, dialect: Any, dst: Any, count: int, name: 
         click.echo()
         _print_occurrences(shown, now, out)
     elif count:
-        click.echo("It is not due any more.")
+        click.echo("No further occurrences.")
 
 
 def _plain(rule: Cron, shown: Sequence[PreviewedOccurrence]) -> dict[str, Any]:

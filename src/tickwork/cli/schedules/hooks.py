@@ -106,15 +106,15 @@ def _delivery_row(one: Delivery, now: datetime) -> Row:
 )
 @click.argument("name")
 @click.option("--style", type=click.Choice(["github", "stripe", "generic"]), required=True, help="Signature scheme.")
-@click.option("--secret", metavar="NAME", required=True, help="The name of the secret that they are made with.")
+@click.option("--secret", metavar="NAME", required=True, help="Name of the secret that signs the messages.")
 @click.option("--task", metavar="NAME", help="The task that a message starts.")
 @click.option("--dag", metavar="NAME", help="The dag that a message starts.")
 @click.option(
-    "--arg", "arguments", metavar="KEY=VALUE", multiple=True, help="An argument; ${body.id} is a part of the message."
+    "--arg", "arguments", metavar="KEY=VALUE", multiple=True, help="An argument; ${body.id} is a field of the message."
 )
 @click.option("--key", metavar="TEXT", help="Idempotency key of a message: ${body.id}.")
-@click.option("--event", "events", metavar="TYPE", multiple=True, help="Take these types alone; repeatable.")
-@click.option("--window", metavar="DURATION", help="How long none is taken twice. Default: a day.")
+@click.option("--event", "events", metavar="TYPE", multiple=True, help="Accept only these event types; repeatable.")
+@click.option("--window", metavar="DURATION", help="Period in which repeated messages are ignored. Default: 1 day.")
 @json_option
 @url_option
 @pass_session
@@ -144,7 +144,7 @@ def add(session: Invocation, /, name: str, arguments: tuple[str, ...], as_json: 
 @url_option
 @pass_session
 def remove(session: Invocation, /, name: str, as_json: bool) -> None:
-    """Remove a hook. Jobs that it has started go on."""
+    """Remove a hook. Jobs that it has started continue."""
     app = session.app()
     old = app.store.hooks.get_hook(name)
     told = AuditedChange(f"hook {name}", before=None if old is None else _plain(old))
@@ -154,4 +154,4 @@ def remove(session: Invocation, /, name: str, as_json: bool) -> None:
 
 
 def _missing(name: str) -> HookNotFound:
-    return HookNotFound(f"there is no hook {name!r}. See which there are: tickwork hooks list")
+    return HookNotFound(f"there is no hook {name!r}. List the hooks: tickwork hooks list")

@@ -82,7 +82,7 @@ def _row(view: ScheduleView, now: datetime, calendars: Calendars, undeclared: se
 
 def _undeclared_note(names: Sequence[str]) -> str:
     return (
-        f"No live worker's code declares {', '.join(names)} any more; it goes on all the same. "
+        f"No live worker's code declares {', '.join(names)} any more; it still fires. "
         f"Delete it: tickwork schedules delete {names[0]}"
     )
 
@@ -131,12 +131,14 @@ def show(session: Invocation, /, name: str, as_json: bool) -> None:
 
 @schedules.command("next", example="tickwork schedules next report -n 10")
 @click.argument("name")
-@click.option("-n", "count", metavar="N", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many.")
+@click.option(
+    "-n", "count", metavar="N", type=click.IntRange(1, 1000), default=5, show_default=True, help="Number of times."
+)
 @json_option
 @url_option
 @pass_session
 def next_dues(session: Invocation, /, name: str, count: int, as_json: bool) -> None:
-    """Say when a schedule is next due. Days on which clocks change are marked."""
+    """List the next due times of a schedule. Days with clock changes are marked."""
     from zoneinfo import ZoneInfo
 
     from tickwork.core.schedule.upcoming import clock_change
@@ -147,7 +149,7 @@ def next_dues(session: Invocation, /, name: str, count: int, as_json: bool) -> N
     if as_json:
         print_json({"items": [{"due_at": due, "clock_change": clock_change(zone, due)} for due in dues]})
     elif not dues:
-        click.echo(f"Nothing more of {name} is due{_because(schedule)}.")
+        click.echo(f"No more occurrences of {name}{_because(schedule)}.")
     else:
         rows = [
             [
@@ -161,7 +163,7 @@ def next_dues(session: Invocation, /, name: str, count: int, as_json: bool) -> N
 
 
 def _because(schedule: Schedule) -> str:
-    return " as long as a run of it lives" if schedule.view.standing.live_count else ""
+    return " until its active run has ended" if schedule.view.standing.live_count else ""
 
 
 @schedules.command("run", example="tickwork schedules run report")
@@ -185,7 +187,7 @@ def run(session: Invocation, /, name: str, as_json: bool) -> None:
 @schedules.command("pause", example='tickwork schedules pause report --until 2h --reason "the provider is down"')
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Reason that is shown with held jobs.")
-@click.option("--until", metavar="WHEN", help="When they go on by themselves: a duration from now, or an instant.")
+@click.option("--until", metavar="WHEN", help="Time to resume: a duration from now, or an instant.")
 @json_option
 @url_option
 @pass_session
@@ -199,7 +201,7 @@ def pause(
     until: str | None,
     as_json: bool,
 ) -> None:
-    """Pause schedules: they start no more jobs. Running jobs go on."""
+    """Pause schedules: they start no more jobs. Running jobs continue."""
     from tickwork.core.limits.gates import read_until
 
     ends = read_until(until)
@@ -228,7 +230,7 @@ def resume(ctx: click.Context, session: Invocation, /, names: tuple[str, ...], a
 @pass_session
 @click.pass_context
 def delete(ctx: click.Context, session: Invocation, /, names: tuple[str, ...], as_json: bool) -> None:
-    """Delete schedules and their fire records. Their jobs go on; code that declares a schedule creates it again."""
+    """Delete schedules and their fire records. Their jobs continue; code that declares a schedule creates it again."""
     _act(ctx, session, names, lambda one: one.delete(), ("delete_schedule", "deleted"), as_json)
 
 
@@ -253,7 +255,7 @@ def _act(
     elif changed:
         click.echo(f"{verb.capitalize()} {', '.join(changed)}.")
     for name in left:
-        click.echo(f"error: {name} was not {verb}: it is so already.", err=True)
+        click.echo(f"error: {name} was not {verb}: already {verb}.", err=True)
     if left:
         ctx.exit(FAILURE)
 
@@ -273,7 +275,7 @@ def _found(app: Tickwork, names: Sequence[str]) -> list[Schedule]:
     views = app.store.schedules.get_schedules(names)
     missing = [name for name in names if name not in views]
     if missing:
-        raise ScheduleNotFound(f"there is no schedule {missing[0]!r}. See which there are: tickwork schedules list")
+        raise ScheduleNotFound(f"there is no schedule {missing[0]!r}. List the schedules: tickwork schedules list")
     return [app.schedules.handle(views[name]) for name in dict.fromkeys(names)]
 
 
@@ -287,8 +289,8 @@ def _found(app: Tickwork, names: Sequence[str]) -> list[Schedule]:
 @click.option(
     "--max-parallel", metavar="N", type=click.IntRange(1, 1000), default=1, show_default=True, help="Jobs at a time."
 )
-@click.option("--force", is_flag=True, help="Also run occurrences again that an earlier backfill ran with success.")
-@click.option("--dry-run", is_flag=True, help="Say for which occurrences it would run, and start nothing.")
+@click.option("--force", is_flag=True, help="Repeat occurrences that an earlier backfill completed, too.")
+@click.option("--dry-run", is_flag=True, help="List the occurrences without starting them.")
 @json_option
 @url_option
 @pass_session

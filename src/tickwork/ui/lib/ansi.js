@@ -2,19 +2,23 @@
 
 /** @typedef {{text: string, class: string}} Piece */
 
-// Everything that begins with an escape: colours, movements of the cursor, titles of windows; and what cannot be seen.
+// All escape sequences (colours, cursor movements, window titles) and control characters.
 const ESCAPES =
   /\x1b\[([0-9;:]*)([ -/]*[@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]/g;
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
-/** Text without its escapes. @param {string} line */
+/** Return a text without escape sequences. @param {string} line */
 export const plainText = (line) => (/[\x00-\x08\x0b-\x1f\x7f]/.test(line) ? line.replace(ESCAPES, "") : line);
 
-/** Whether there is anything in a line but text. @param {string} line */
+/** Whether a line contains escape sequences. @param {string} line */
 export const isStyled = (line) => line.includes("\x1b");
 
-/** A line in pieces, begun in a style, and the style that it ends in.
- * @param {string} line @param {string} [style] @returns {{pieces: Piece[], style: string}} */
+/**
+ * Split a line into styled pieces, starting with a style; also return the style at its end.
+ * @param {string} line
+ * @param {string} [style]
+ * @returns {{pieces: Piece[], style: string}}
+ */
 export function pieces(line, style = "") {
   /** @type {Piece[]} */
   const found = [];
@@ -28,7 +32,7 @@ export function pieces(line, style = "") {
   return { pieces: found, style };
 }
 
-/** A style after some codes. @param {string} style @param {string} said */
+/** Return a style after applying codes. @param {string} style @param {string} said */
 function styled(style, said) {
   const on = new Set(style ? style.split(" ") : []);
   const codes = said.split(/[;:]/).map(Number);
@@ -67,8 +71,12 @@ function colour(on, which, name) {
   on.add(name);
 }
 
-/** Colours by number, or by their parts, as the nearest of the eight. Gives how many codes it took.
- * @param {Set<string>} on @param {number[]} codes @param {number} at */
+/**
+ * Map a colour by number or RGB to the nearest of the eight. Returns the number of codes used.
+ * @param {Set<string>} on
+ * @param {number[]} codes
+ * @param {number} at
+ */
 function paint(on, codes, at) {
   const isBack = codes[at] === 48;
   const isWhole = codes[at + 1] === 2;

@@ -5,7 +5,7 @@ import { TEXTS } from "../texts/common.js";
 
 const ROOT = new URL("../../../api/v1/", import.meta.url);
 
-/** What the server answered when it refused: RFC 9457, `code` for us, `detail` for people. */
+/** An error response (RFC 9457): `code` for programs, `detail` for people. */
 export class Problem extends Error {
   /** @param {number} status @param {{code?: string, detail?: string, errors?: any[], title?: string}} body */
   constructor(status, body) {
@@ -22,11 +22,14 @@ const UNREACHABLE = {
 };
 
 let whenStranger = () => {};
-/** Have this called when the server does not know who we are (any more). @param {() => void} callback */
+/** Set the callback for responses that say the session has ended. @param {() => void} callback */
 export const onStranger = (callback) => (whenStranger = callback);
 
-/** The address of a path of the API, with parameters. Empty ones are left out; lists are said several times.
- * @param {string} path @param {Record<string, any>} [query] */
+/**
+ * Return the URL of an API path with parameters. Empty parameters are omitted; lists are repeated.
+ * @param {string} path
+ * @param {Record<string, any>} [query]
+ */
 export function address(path, query = {}) {
   const url = new URL(path.replace(/^\//, ""), ROOT);
   for (const [name, value] of Object.entries(query)) {
@@ -37,7 +40,7 @@ export function address(path, query = {}) {
   return url;
 }
 
-/** A part of a path, whatever it is made of. @param {string} text */
+/** Encode a text as one part of a path. @param {string} text */
 export const part = (text) => encodeURIComponent(text);
 
 /**

@@ -10,11 +10,11 @@ function stored(name, otherwise) {
     const value = text === null ? otherwise : JSON.parse(text);
     return typeof value === typeof otherwise && Array.isArray(value) === Array.isArray(otherwise) ? value : otherwise;
   } catch {
-    return otherwise; // storage is off, or its value is not valid
+    return otherwise; // storage is disabled, or contains an invalid value
   }
 }
 
-/** A signal whose value is kept in this browser. @template T @param {string} name @param {T} otherwise */
+/** A signal whose value is stored in this browser. @template T @param {string} name @param {T} otherwise */
 export function remembered(name, otherwise) {
   const kept = signal(/** @type {T} */ (stored(name, otherwise)));
   effect(() => {
@@ -22,7 +22,7 @@ export function remembered(name, otherwise) {
     try {
       localStorage.setItem(PREFIX + name, text);
     } catch {
-      // Storage is off or full: it holds until the page is closed.
+      // Storage is disabled or full: the value lasts until the page is closed.
     }
   });
   return kept;
@@ -30,7 +30,7 @@ export function remembered(name, otherwise) {
 
 /** "auto", "light" or "dark". */
 export const theme = remembered("theme", "auto");
-/** "local" or "utc": how instants are written. */
+/** "local" or "utc": the zone of displayed times. */
 export const zone = remembered("zone", "local");
 export const pageSize = remembered("page-size", 50);
 

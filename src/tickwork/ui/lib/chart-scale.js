@@ -25,7 +25,7 @@ const TIMES = [
  */
 
 /**
- * From zero on, in steps that can be counted with; whole ones, for they are jobs.
+ * A linear scale from zero with round steps, which are integers for counts.
  * @param {number} most
  * @param {number} [steps]
  * @returns {Scale}
@@ -43,8 +43,12 @@ const DURATIONS = [
   1e-6, 1e-5, 1e-4, 0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36_000, 86_400, 864_000, 8_640_000, 86_400_000, 864_000_000,
 ];
 
-/** Durations in seconds, each tick about ten times the one before, so that milliseconds and hours are both seen.
- * @param {number} least @param {number} most @returns {Scale} */
+/**
+ * A logarithmic scale for durations in seconds, so that milliseconds and hours are both visible.
+ * @param {number} least
+ * @param {number} most
+ * @returns {Scale}
+ */
 export function durations(least, most) {
   const from = Math.max(
     0,
@@ -58,12 +62,17 @@ export function durations(least, most) {
   return { ticks, of: (value) => Math.min(1, Math.max(0, (Math.log(Math.max(value, all[0])) - low) / (high - low))) };
 }
 
-/** A duration as it stands beside an axis: round, so without fractions. @param {number} seconds */
+/** Format a duration for an axis: round, without fractions. @param {number} seconds */
 export const durationTick = (seconds) =>
   seconds < 0.001 ? `${Math.round(seconds * 1e6)} µs` : duration(seconds).replace(".0 ", " ");
 
-/** Instants between two, round in the zone that the reader chose, no more than there is room for.
- * @param {number} from @param {number} to @param {number} room @returns {{ticks: number[], step: number}} */
+/**
+ * Return round instants between two, in the display zone, at most as many as fit.
+ * @param {number} from
+ * @param {number} to
+ * @param {number} room
+ * @returns {{ticks: number[], step: number}}
+ */
 export function instants(from, to, room) {
   const step = TIMES.find((one) => (to - from) / one <= room) || TIMES.at(-1);
   const ahead = zone.value === "utc" ? 0 : -new Date(to).getTimezoneOffset() * MINUTE;

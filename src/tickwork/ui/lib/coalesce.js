@@ -1,8 +1,8 @@
 // Coalesce calls of a slow action: one runs at a time, and calls meanwhile cause one more run afterwards.
 
 /**
- * A function that runs `action` now or, while that runs, once more right after it. What is read is never older than the
- * last time that it was asked for, and however slow the server is, an answer that is on its way is waited for.
+ * Return a function that runs `action`, or once more after the current run. A result is never older than the last
+ * call, and a slow answer is awaited instead of repeated.
  * @param {() => Promise<void>} action
  * @returns {() => Promise<void>}
  */

@@ -8,9 +8,9 @@ import { inTurns } from "./coalesce.js";
 
 const never = () => false;
 const AGAIN_MS = 3000;
-const PASSING = new Set([0, 502, 503, 504]); // a server that is away for a while
+const PASSING = new Set([0, 502, 503, 504]); // a server that is unreachable for a while
 
-/** Try again by itself what a server that was away did not answer. @param {any} problem @param {() => void} again */
+/** Retry a request that an unreachable server did not answer. @param {any} problem @param {() => void} again */
 function useAgain(problem, again) {
   useEffect(() => {
     if (!problem || !PASSING.has(problem.status)) return undefined;
@@ -20,14 +20,14 @@ function useAgain(problem, again) {
 }
 
 /**
- * Read a path of the API, again whenever it or its parameters change, or the stream tells of something that concerns
- * it.  What was read stays while it is read again (`isStale`), and while the server does not answer (`problem`). A path
- * of null reads nothing. `every`: also after that many seconds, for what the stream does not tell. `pace`: however much
- * the stream tells, at most once in that many seconds, for what changes slowly or is costly to read.
+ * Load a path of the API, and reload it when it, its parameters or the data change. Data stays while it is
+ * reloaded (`isStale`) and while the server does not answer (`problem`). A path of null loads nothing. `every`:
+ * also reload after this number of seconds, for data without events. `pace`: the minimum of seconds between
+ * reloads, for data that changes slowly or is expensive.
  * @param {string | null} path
  * @param {{query?: Record<string, any>, live?: (changes: any) => boolean, every?: number, pace?: number}} [how]
- * @returns {{data: any, problem: any, isLoading: boolean, isStale: boolean, refresh: () => Promise<void>, set: (data:
- *   any) => void}}
+ * @returns {{data: any, problem: any, isLoading: boolean, isStale: boolean, refresh: () => Promise<void>, set:
+ *   (data:   any) => void}}
  */
 export function useResource(path, { query, live = never, every = 0, pace = 1 } = {}) {
   const key = path === null ? null : JSON.stringify([path, query]);
@@ -75,12 +75,11 @@ export function useResource(path, { query, live = never, every = 0, pace = 1 } =
 }
 
 /**
- * A list that is read a page at a time and does not move while it is read.  Rows that are shown are renewed where they
- * stand. New ones are counted (`fresh`) and come when asked for (`showFresh`). `more` reads on. `idOf` tells rows
- * apart.
+ * Load a list page by page; its rows do not move. Displayed rows are updated in place. New rows are counted
+ * (`fresh`) and appear on request (`showFresh`). `more` loads the next page. `idOf` identifies rows.
  * @param {string} path
- * @param {{query?: Record<string, any>, live?: (changes: any) => boolean, idOf?: (row: any) => string, limit?: number}}
- *   [how]
+ * @param {{query?: Record<string, any>, live?: (changes: any) => boolean, idOf?: (row: any) => string, limit?:
+ *   number}}   [how]
  */
 export function useList(path, { query = {}, live = never, idOf = (row) => row.id, limit = 50 } = {}) {
   const key = JSON.stringify([path, query, limit]);
@@ -93,7 +92,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
     isPartial: false,
   });
   const current = useRef(/** @type {AbortController | null} */ (null));
-  const waiting = useRef(/** @type {"first" | "more" | null} */ (null)); // the page that the user asked for
+  const waiting = useRef(/** @type {"first" | "more" | null} */ (null)); // what the user requested and waits for
   const shown = useRef(held);
   shown.current = held;
 
@@ -115,7 +114,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
     },
     [key],
   );
-  // Reads that the user asked for come first: they show the same changes, or the next reads will.
+  // A request of the user comes first: it includes these changes.
   const renew = useMemo(() => inTurns(async () => (waiting.current ? undefined : load("renew"))), [load]);
   useEffect(() => {
     load("first");
@@ -147,7 +146,7 @@ export function useList(path, { query = {}, live = never, idOf = (row) => row.id
 
 const LOOKS = 10;
 
-/** A page of a list, or the next ones, while there is nothing in them: a search reads a bounded number of rows at a time. */
+/** Load a page of a list; continue while pages are empty, since a search scans a limited number of rows at a time. */
 async function someOf(path, query, signal, looks) {
   let page = await get(path, query, signal);
   for (let look = 1; look < looks && !page.items.length && page.next_cursor; look += 1) {

@@ -8,7 +8,7 @@ export const count = (value) => (value === null || value === undefined ? "" : wh
 /** 1.2K @param {number | null | undefined} value */
 export const brief = (value) =>
   value === null || value === undefined ? "" : value < 10000 ? whole.format(value) : short.format(value);
-/** A count that may have stopped early. @param {number} value @param {boolean} [isBounded] */
+/** A count that may be a lower bound. @param {number} value @param {boolean} [isBounded] */
 export const atLeast = (value, isBounded) => `${brief(value)}${isBounded ? "+" : ""}`;
 /** 12 % @param {number} share */
 export const percent = (share) => `${share > 0 && share < 0.1 ? (share * 100).toFixed(1) : Math.round(share * 100)} %`;
@@ -27,5 +27,5 @@ export function bytes(size) {
   return `${value < 10 && unit ? value.toFixed(1) : Math.round(value)} ${SIZES[unit]}`;
 }
 
-/** The end of an id: enough to tell two apart on one page. @param {string} id */
+/** The end of an id, enough to distinguish ids on one page. @param {string} id */
 export const shortId = (id) => (id.length > 12 ? `…${id.slice(-8)}` : id);

@@ -9,11 +9,7 @@ const GAP = 16;
 const BEND_GAP = 9;
 const GROUP_GAP = 26;
 
-/**
- * Put the spots of each rank in an order with few crossings: each to the middle of its neighbours, rank by rank, to and
- * fro.
- * @param {Net} net
- */
+/** Order the nodes of each rank with few crossings: repeated barycentre passes in both directions. @param {Net} net */
 export function order(net) {
   begin(net);
   let best = net.rows.map((row) => [...row]);
@@ -31,7 +27,7 @@ export function order(net) {
 
 const number = (net) => (row) => row.forEach((at, place) => (net.spots[at].order = place));
 
-/** The first order: as they are met when each line is followed from where it begins. */
+/** The initial order: depth first along the edges. */
 function begin(net) {
   const rows = net.rows.map(() => []);
   const seen = new Set();
@@ -57,7 +53,7 @@ function sortBy(net, rank, sides) {
   row.forEach((at, place) => (net.spots[at].order = place));
 }
 
-/** Lines to a port high up in a group count as a little higher than those to its middle. */
+/** Edges to a port near the top of a group count as slightly higher than edges to its middle. */
 function mean(net, side) {
   let sum = 0;
   for (const [to, , offset] of side) {
@@ -72,7 +68,7 @@ function crossings(net) {
   return sum;
 }
 
-/** How many pairs of lines from one rank to the next cross, by a tree of sums. */
+/** Count the crossings between two ranks with a Fenwick tree. */
 function between(net, row) {
   const ends = row.flatMap((at) => net.downs[at].map(([to]) => net.spots[to].order).sort((a, b) => a - b));
   let size = 1;
@@ -93,8 +89,7 @@ function between(net, row) {
 
 const largest = (values) => values.reduce((most, one) => (one > most ? one : most), 0);
 
-/** Say how far down each spot is, keeping the order: as near as can be to where its lines are straight.
- * @param {Net} net */
+/** Set the vertical positions of nodes in their order, so that edges are as straight as possible. @param {Net} net */
 export function settle(net) {
   for (const row of net.rows) stack(net, row);
   const ranks = net.rows.map((_, at) => at);
@@ -144,7 +139,10 @@ function move(net, row, sides) {
   isotonic(wanted, weights).forEach((y, place) => (net.spots[row[place]].y = y + shifts[place]));
 }
 
-/** The values nearest to those wanted (least squares, by weight) that never fall: neighbours that would are pooled. */
+/**
+ * Isotonic regression: the non-decreasing values nearest to the wanted ones (weighted least squares, pool adjacent
+ * violators).
+ */
 function isotonic(wanted, weights) {
   const pools = [];
   wanted.forEach((value, at) => {

@@ -16,7 +16,7 @@ import { order, settle } from "./graph-layout-order.js";
  * @typedef {{places: Map<string, Place>, groups: GroupPlace[], lines: Line[], width: number, height: number}} Layout
  */
 
-// No name holds this character, so what is made here is never taken for a step.
+// No name contains this character, so generated ids never clash with steps.
 const [IN, OUT, GROUP] = ["\u0001in ", "\u0001out ", "\u0001group "];
 const COLUMN_GAP = 52;
 const PORT_GAP = 18;
@@ -60,7 +60,7 @@ function makeTree(nodes) {
 
 const leaves = (item) => (item.children ? item.children.flatMap(leaves) : [item.id]);
 
-/** The items of a cluster, such that lines between them form no circle: groups that would be in one are taken apart. */
+/** Return the items of a cluster without cycles between them: groups on a cycle are dissolved. */
 function itemsOf(cluster, wires) {
   let items = cluster.children;
   for (;;) {
@@ -86,7 +86,7 @@ function inCircles(size, links) {
 
 // --- one cluster ---
 
-/** Lay out a cluster whose wires are lines between steps or ports of it. */
+/** Lay out a cluster. Its edges connect steps or ports. */
 function arrange(cluster, wires) {
   const { items, owner } = itemsOf(cluster, wires);
   const inner = items.map((item, at) => (item.children ? arrangeGroup(item, at, owner, wires) : null));
@@ -129,10 +129,7 @@ function arrangeGroup(item, at, owner, wires) {
   return { ...drawn, height: drawn.height + TITLE + PAD };
 }
 
-/**
- * Columns: as far right as those before need; then what has more lines going out than coming in moves right to its
- * readers.
- */
+/** Assign ranks by longest path; then nodes with more outgoing than incoming edges move right. */
 function rank(items, links) {
   const ranks = new Array(items.length).fill(0);
   const into = Array.from(items, () => new Set());
@@ -157,7 +154,7 @@ function rank(items, links) {
   return withPorts(items, ranks);
 }
 
-/** Ports stand at the edges of their group, in columns of their own. */
+/** Ports get ranks of their own at the edges of their group. */
 function withPorts(items, ranks) {
   const plain = items.flatMap((item, at) => (item.port ? [] : [ranks[at]]));
   const first = items.some((item) => item.port === "in") ? Math.min(...plain) - 1 : Math.min(...plain);
@@ -174,7 +171,7 @@ function withPorts(items, ranks) {
  *   their order; `downs` of a spot are [spot, own offset, its offset, weight] to the next rank.
  */
 
-/** Boxes and bends as one net in which lines go from a rank to the next. Lines of one source share their bends. */
+/** Build the network of boxes and bends, whose edges span one rank each. Edges of one source share bends. */
 function chains(boxes, ranks, links) {
   /** @type {Spot[]} */
   const spots = boxes.map((box, at) => ({
@@ -219,13 +216,13 @@ function netOf(spots, pairs) {
   return { spots, ups, downs, rows };
 }
 
-/** How far below the top of a box a line begins or ends: at its middle, or at the port of a group. */
+/** Vertical offset at which an edge meets a box: its middle, or a port of a group. */
 function offsetOf(box, way, id) {
   if (!box.inner) return box.height / 2;
   return box.inner.ports.get(`${way === "in" ? IN : OUT}${id}`) + TITLE;
 }
 
-/** Columns get their place, boxes theirs in them, and each wire the points of its part of the way. */
+/** Place columns and boxes, and compute the points of each edge inside this cluster. */
 function finish(boxes, net, links, isGroup) {
   const isPortRow = net.rows.map(
     (row) =>
@@ -268,12 +265,9 @@ function way(boxes, net, { wire, a, b }, columns, widths) {
   return points;
 }
 
-// --- all of them together ---
+// --- all clusters together ---
 
-/**
- * Absolute places of everything in a cluster, and the parts that lines are made of: out of groups, between, into
- * groups.
- */
+/** Store absolute positions, and the segments of edges: out of groups, between, into groups. */
 function put(drawn, group, x, y, depth, out, parts) {
   for (const { box, x: left, y: top } of drawn.places) {
     const at = { x: x + left, y: y + top, width: box.width, height: box.height };
@@ -298,14 +292,14 @@ function add(map, key, value) {
 
 const isIn = (home, group) => home === group || home.startsWith(`${group}.`);
 
-/** The way of a line: out of the groups that the other end is not in, the innermost first; then between; then in. */
+/** Join the segments of an edge: out of groups from the innermost, between, then into groups. */
 function whole(parts, homes, from, to) {
   const out = (parts.exits.get(from) || []).filter((part) => !isIn(homes.get(to), part.group));
   const into = (parts.entries.get(to) || []).filter((part) => !isIn(homes.get(from), part.group)).reverse();
   return [...out, parts.between.get(`${from}\n${to}`), ...into].flatMap((part) => part.points);
 }
 
-/** The points of a line as a smooth path. @param {number[][]} points */
+/** Return the points of an edge as a smooth SVG path. @param {number[][]} points */
 export function smooth(points) {
   let path = `M${round(points[0][0])} ${round(points[0][1])}`;
   for (let at = 1; at < points.length; at += 1) {

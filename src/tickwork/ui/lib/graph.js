@@ -21,17 +21,20 @@ import { layout, smooth } from "./graph-layout.js";
 export const WIDTH = 196;
 export const HEIGHT = 46;
 const COUNTED_HEIGHT = 54;
-/** More steps than that in one graph, and its groups begin closed. */
+/** With more steps than this, groups are collapsed at first. */
 export const MANY = 200;
 
-/** The graph of a run as it is sent has places of steps at the ends of its edges; here they have names.
- * @param {{nodes: GraphNode[], edges: [number, number, string][], structure: string}} sent @returns {GraphData} */
+/**
+ * Replace the step indexes in the edges of a received graph by names.
+ * @param {{nodes: GraphNode[], edges: [number, number, string][], structure: string}} sent
+ * @returns {GraphData}
+ */
 export function named(sent) {
   const edges = sent.edges.map(([from, to, kind]) => ({ from: sent.nodes[from].name, to: sent.nodes[to].name, kind }));
   return { nodes: sent.nodes, edges, structure: sent.structure };
 }
 
-/** All groups, with those around them. @param {GraphData} data */
+/** All groups, including their parents. @param {GraphData} data */
 export function groupsOf(data) {
   const found = new Set();
   for (const { group = "" } of data.nodes) {
@@ -41,10 +44,10 @@ export function groupsOf(data) {
   return /** @type {string[]} */ ([...found]);
 }
 
-/** The id of the box of a closed group; no step is called like that. @param {string} group */
+/** The id of the box of a collapsed group; no step has such a name. @param {string} group */
 export const closedId = (group) => `\u0001group ${group}`;
 
-/** The outermost group around a step that is closed, or "". */
+/** The outermost collapsed group around a step, or "". */
 function closedAround(group, closed) {
   const parts = group ? group.split(".") : [];
   for (let at = 1; at <= parts.length; at += 1) {
@@ -54,7 +57,7 @@ function closedAround(group, closed) {
   return "";
 }
 
-/** Inside of its group a step of a nested dag needs no prefix. @param {GraphNode} node */
+/** Within its group, the prefix of a step's name is omitted. @param {GraphNode} node */
 const shortened = ({ name, group }) => (group && name.startsWith(`${group}.`) ? name.slice(group.length + 1) : name);
 
 /** @param {GraphData} data @param {Set<string>} closed groups that are drawn as one box @returns {Drawing} */
@@ -112,12 +115,12 @@ function lifted(edges, shown) {
   return withoutCircles([...found.values()]);
 }
 
-/** Closed groups may wait for each other in a circle: a line that closes one is left out. */
+/** Collapsed groups can depend on each other in a cycle; an edge that closes a cycle is omitted. */
 function withoutCircles(edges) {
   const next = new Map();
   for (const edge of edges) next.has(edge.from) ? next.get(edge.from).push(edge) : next.set(edge.from, [edge]);
   const left = new Set();
-  const seen = new Map(); // false: what follows it is being looked at; true: it has been
+  const seen = new Map(); // false: its successors are being visited; true: they have been
   for (const { from } of edges) {
     const stack = seen.has(from) ? [] : [[from, 0]];
     while (stack.length) {
@@ -165,8 +168,11 @@ function neighbours(edges, places) {
 const kept = new Map();
 const KEPT = 12;
 
-/** The same, kept for the next time by the structure of the graph: states change often, structures do not.
- * @param {GraphData} data @param {Set<string>} closed */
+/**
+ * The same, cached by structure: states change often, structures do not.
+ * @param {GraphData} data
+ * @param {Set<string>} closed
+ */
 export function drawn(data, closed) {
   const structure = data.structure || JSON.stringify([data.nodes.map((one) => [one.name, one.group]), data.edges]);
   const key = `${structure} ${[...closed].sort().join(" ")}`;

@@ -11,16 +11,18 @@ let prefix = "";
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let forgets;
 
-/** Everything that can be pressed now, for the page of help. */
+/** All active shortcuts, for the help dialog. */
 export const bindings = () => layers.flatMap((layer) => layer.current);
 
-/** Listen to keys while a component is there: "j", "Shift+J", "g j" (one after the other), "Ctrl+k", "Escape".
- * @param {Binding[]} known */
+/**
+ * Register shortcuts while a component is mounted: "j", "Shift+J", "g j" (in sequence), "Ctrl+k", "Escape".
+ * @param {Binding[]} known
+ */
 export function useKeys(known) {
   const layer = useRef(known);
   layer.current = known;
   useLayoutEffect(() => {
-    layers.push(layer); // at once: what is seen can be pressed
+    layers.push(layer); // synchronously, so that a visible shortcut works
     return () => void layers.splice(layers.indexOf(layer), 1);
   }, []);
 }
@@ -39,7 +41,7 @@ function nameOf(event) {
   return event.ctrlKey || event.metaKey ? `Ctrl+${key}` : key;
 }
 
-/** Whether the focused element uses this key: no other handler is asked then. */
+/** Whether the focused element handles this key itself. */
 const isPress = (name, target) =>
   (name === "Enter" || name === " ") &&
   target instanceof Element &&

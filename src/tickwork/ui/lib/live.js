@@ -9,9 +9,9 @@ import { serverSays } from "./time.js";
 
 /** "live", "paused", "connecting" or "off". */
 export const state = signal("connecting");
-/** Whether the reader has asked for nothing to move. */
+/** Whether the user has paused updates. */
 export const paused = signal(false);
-/** Jobs that failed since the page was last looked at. */
+/** Jobs that failed since the page was last visible. */
 export const failedUnseen = signal(0);
 
 const HIDDEN_MS = 30_000;
@@ -49,7 +49,7 @@ function open() {
       close("off");
       later = setTimeout(open, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
       failures += 1;
-    } else state.value = "connecting"; // the browser tries again, and says from where
+    } else state.value = "connecting"; // the browser reconnects with the last event id
   };
 }
 
@@ -60,7 +60,7 @@ function close(why) {
   state.value = why;
 }
 
-/** Begin to listen; the page does so after a login. */
+/** Connect the stream, once the user is logged in. */
 export function listen() {
   isWanted = true;
   cursor = "";
@@ -93,8 +93,8 @@ document.addEventListener("visibilitychange", () => {
 const LEAST_MS = 1000;
 
 /**
- * Have a callback called after changes that concern a page, once a second at most, or as seldom as asked for.  It is
- * not called again before what it asked for last is answered: a server that is slower than that would never be heard.
+ * Call a function after relevant changes, at most once a second or as configured. It is not called again before
+ * its previous promise resolves, so a slow server is not flooded.
  * @param {(changes: Changes) => boolean} concerns
  * @param {() => any} callback
  * @param {number} [leastMs]
@@ -103,7 +103,7 @@ export function useChanges(concerns, callback, leastMs = LEAST_MS) {
   const latest = useRef({ concerns, callback });
   latest.current = { concerns, callback };
   useEffect(() => {
-    let last = Date.now(); // what is shown was just read
+    let last = Date.now(); // the displayed data was just loaded
     let [isAsking, isMissed, isGone] = [false, false, false];
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let waiting;
@@ -136,7 +136,7 @@ export function useChanges(concerns, callback, leastMs = LEAST_MS) {
   }, []);
 }
 
-/** Concerns of pages, to be passed to hooks as `live`. */
+/** Predicates for relevant changes, passed to hooks as `live`. */
 export const onJobs = (changes) =>
   Boolean(
     changes.job_ids?.length || (changes.jobs && changes.jobs.created + changes.jobs.started + changes.jobs.ended),

@@ -18,7 +18,7 @@ export class Lines {
     this.ats = [];
     /** @type {number[]} */
     this.attempts = [];
-    this.isOpen = false; // the last line has not ended
+    this.isOpen = false; // the last line is incomplete
     this.style = "";
   }
 
@@ -43,7 +43,7 @@ export class Lines {
     }
   }
 
-  /** The last line goes on. @param {string} text */
+  /** The last line is incomplete. @param {string} text */
   go(text) {
     const last = this.texts.length - 1;
     const whole = this.texts[last] + text;
@@ -63,8 +63,12 @@ export class Lines {
     if (isStyled(text)) this.style = pieces(text, this.style).style;
   }
 
-  /** Indexes of lines of at least a rank that have a text in them; null: all of them.
-   * @param {number} rank @param {string} [needle] @returns {number[] | null} */
+  /**
+   * Indexes of the lines of at least a level that contain a text; null: all lines.
+   * @param {number} rank
+   * @param {string} [needle]
+   * @returns {number[] | null}
+   */
   which(rank, needle = "") {
     if (!rank && !needle) return null;
     const wanted = needle.toLowerCase();
@@ -78,10 +82,7 @@ export class Lines {
   }
 }
 
-/**
- * What a terminal would show of a line that was written over: progress bars write "10 %\r20 %\r".
- * @param {string} text
- */
+/** The visible part of an overwritten line: progress bars write "10 %\r20 %\r". @param {string} text */
 function afterReturn(text) {
   const line = text.endsWith("\r") ? text.slice(0, -1) : text;
   return line.slice(line.lastIndexOf("\r") + 1);

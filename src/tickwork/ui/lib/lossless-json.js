@@ -1,6 +1,6 @@
 // Parse and write JSON without loss: integers that do not fit the 53 bits of a number remain exact.
 
-const LONG = /[:[,\s]-?\d{16,}/; // what may not fit
+const LONG = /[:[,\s]-?\d{16,}/; // may exceed 53 bits
 const WHOLE = /^-?\d+$/;
 
 /**
@@ -13,10 +13,10 @@ function kept(_, value, context) {
   return typeof value === "number" && said && !Number.isSafeInteger(value) && WHOLE.test(said) ? BigInt(said) : value;
 }
 
-/** Read JSON. Whole numbers that do not fit are given as BigInt. @param {string} text @returns {any} */
+/** Parse JSON. Integers beyond 53 bits become BigInt. @param {string} text @returns {any} */
 export const parse = (text) => (LONG.test(text) || WHOLE.test(text) ? JSON.parse(text, kept) : JSON.parse(text));
 
-/** Write JSON, those as they were. @param {any} value @param {number} [indent] @returns {string} */
+/** Write JSON, BigInt as integers. @param {any} value @param {number} [indent] @returns {string} */
 export function stringify(value, indent) {
   const raw = /** @type {any} */ (JSON).rawJSON;
   return JSON.stringify(

@@ -1,7 +1,7 @@
 // Pan and zoom for a large drawing: by dragging, wheel, two fingers and keyboard.
 //
-// While it is dragged only the paper is shifted, which costs the browser nothing; what is drawn on it is chosen again
-// when the view comes near the edge of what was drawn.
+// While dragging, only the container is shifted, which is cheap for the browser; visible content is chosen again
+// when the view approaches the edge of the drawn part.
 
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "../vendor/core.js";
 
@@ -9,7 +9,7 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "../ve
 
 const LEAST = 0.04;
 const MOST = 2;
-/** The margin that is drawn beyond the view, on each side, as a part of the view. */
+/** Margin that is drawn beyond the view on each side, as a share of the view. */
 export const MARGIN = 0.35;
 
 /**
@@ -20,12 +20,12 @@ export function useCamera(size, first) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const paper = useRef(/** @type {HTMLElement | null} */ (null));
   const [seen, setSeen] = useState(/** @type {{view: View, width: number, height: number} | null} */ (null));
-  const live = useRef(/** @type {View | null} */ (null)); // where the view is now, ahead of what is drawn
+  const live = useRef(/** @type {View | null} */ (null)); // the current view, ahead of the drawn one
   const drawnAt = useRef(/** @type {View | null} */ (null));
   const whole = useRef(size);
   whole.current = size;
   const frame = useRef(0);
-  const isWhole = useRef(false); // all of it is shown, and is to be when there is more room or less
+  const isWhole = useRef(false); // the whole drawing is fitted, and stays fitted on resize
   const watchers = useRef(/** @type {Set<(view: View) => void>} */ (new Set()));
 
   const commit = useCallback(() => {
@@ -33,7 +33,7 @@ export function useCamera(size, first) {
     setSeen({ view: live.current, width, height });
   }, []);
 
-  /** Go to a view. It is drawn again only if it is zoomed, or too far from what was drawn. */
+  /** Move to a view. The content is redrawn only after zooming or a long move. */
   const to = useCallback((view, whole = false) => {
     isWhole.current = whole;
     live.current = { ...view, k: Math.min(MOST, Math.max(LEAST, view.k)) };
@@ -81,7 +81,7 @@ export function useCamera(size, first) {
   const pan = (dx, dy) =>
     to({ ...live.current, x: live.current.x + dx / live.current.k, y: live.current.y + dy / live.current.k });
   const fit = () => to(fitted(size, box.current.clientWidth, box.current.clientHeight), true);
-  /** Have a place in view, and large enough to read. @param {import("./graph-layout.js").Place} place */
+  /** Bring a place into view at a readable size. @param {import("./graph-layout.js").Place} place */
   const show = (place, isCentred = false) => {
     const { clientWidth: width, clientHeight: height } = box.current;
     const k = Math.max(live.current.k, 0.7);
@@ -105,7 +105,7 @@ export function zoomed(view, by, [px, py]) {
   return { k, x: view.x + px / view.k - px / k, y: view.y + py / view.k - py / k };
 }
 
-/** All of it, in the middle, not larger than life. */
+/** Fit the whole drawing, centred, at most at its natural size. */
 export function fitted(size, width, height, least = 0) {
   const pad = 36;
   const k = Math.max(least, Math.min(1, (width - pad * 2) / size.width, (height - pad * 2) / size.height));
@@ -144,7 +144,7 @@ function pointers(element, live, to) {
     down.set(event.pointerId, at);
   };
   const lift = (event) => down.delete(event.pointerId);
-  // A drag that ends on a step does not choose it.
+  // The end of a drag on a step does not select it.
   const click = (event) => moved > 4 && (event.stopPropagation(), event.preventDefault());
   const wheel = (event) => {
     event.preventDefault();

@@ -10,7 +10,7 @@ const KEYWORDS = new Set(
   ).split(" "),
 );
 
-/** A value of JSON. @param {any} value @returns {string} */
+/** A JSON value. @param {any} value @returns {string} */
 export function python(value) {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
@@ -23,8 +23,12 @@ export function python(value) {
   return stringify(value);
 }
 
-/** Arguments by their names, after those that have none; names that Python cannot write so are unpacked.
- * @param {string} called @param {any[]} given @param {Record<string, any>} named */
+/**
+ * Keyword arguments after positional ones; names that are no identifiers are passed by unpacking.
+ * @param {string} called
+ * @param {any[]} given
+ * @param {Record<string, any>} named
+ */
 export function pythonCall(called, given, named) {
   const isPlain = Object.keys(named).every((name) => NAME.test(name) && !KEYWORDS.has(name));
   const said = isPlain

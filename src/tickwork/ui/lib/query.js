@@ -18,7 +18,7 @@ export const STATES = [
   "expired",
 ];
 
-/** What can be said before a colon: by which parameter of the API it goes, and what it means. */
+/** The fields of a query: the parameter of the API and the meaning of each. */
 export const FIELDS = {
   state: { parameter: "state", says: TEXTS.fieldState, values: [...STATES, "queued"] },
   queue: { parameter: "queue", says: TEXTS.fieldQueue },
@@ -53,7 +53,7 @@ const MEANT = {
 const SECONDS = { s: 1, m: 60, h: 3600, d: 86400, w: 604800 };
 const WORD = /([A-Za-z_]+):("(?:\\.|[^"\\])*"?|[^\s"]*)|"(?:\\.|[^"\\])*"?|[^\s"]+/g;
 
-/** A text as one word of the language. @param {string} text */
+/** Quote a text as one term of a query. @param {string} text */
 export const quote = (text) => (/^[^\s":]+$/.test(text) ? text : `"${text.replaceAll(/["\\]/g, "\\$&")}"`);
 /** A field and its value. @param {string} field @param {string} value */
 export const word = (field, value) => `${field}:${/[\s"]/.test(value) || !value ? quote(value) : value}`;
@@ -69,8 +69,13 @@ function wordsOf(text) {
   });
 }
 
-/** Read a query. Ages are told from `now`, in milliseconds. What cannot be understood restricts nothing, and is told.
- * @param {string} text @param {number} now @returns {Query} */
+/**
+ * Parse a query. Ages are relative to `now`, in milliseconds. Terms that cannot be parsed do not restrict, and are
+ * reported.
+ * @param {string} text
+ * @param {number} now
+ * @returns {Query}
+ */
 export function parse(text, now) {
   const words = wordsOf(text);
   /** @type {Record<string, any>} */
@@ -86,7 +91,7 @@ export function parse(text, now) {
   return { text, words, filter, troubles };
 }
 
-/** Put what a word says into a filter; tell what is wrong with it. @returns {string | null} */
+/** Add a term to a filter; return its error, if any. @returns {string | null} */
 function take({ field, value }, filter, now) {
   const known = FIELDS[field];
   if (!known) return TEXTS.unknownField(field);
@@ -102,11 +107,7 @@ function take({ field, value }, filter, now) {
   return put(filter, known.parameter, value, field);
 }
 
-/**
- * What a word with a field that is not known may have been meant to be.
- * @param {Word} word
- * @returns {string | undefined}
- */
+/** Suggest a correction for a term with an unknown field. @param {Word} word @returns {string | undefined} */
 function fixOf({ field, value }) {
   if (FIELDS[field]) return undefined;
   const near = MEANT[field] || Object.keys(FIELDS).find((name) => name.startsWith(field) || field.startsWith(name));
@@ -134,11 +135,16 @@ function takeInstant(field, value, filter) {
   return put(filter, FIELDS[field].parameter, new Date(at).toISOString(), field);
 }
 
-/** What a field says, if it is there. @param {string} text @param {string} field @returns {string | undefined} */
+/**
+ * The value of a field in a query, if it occurs.
+ * @param {string} text
+ * @param {string} field
+ * @returns {string | undefined}
+ */
 export const valueOf = (text, field) => wordsOf(text).find((one) => one.field === field)?.value;
 
 /**
- * A query with a field said so, or not at all.
+ * Return a query with a field set or removed.
  * @param {string} text
  * @param {string} field
  * @param {string | null} value
@@ -153,7 +159,7 @@ export function withField(text, field, value) {
   return [...kept, ...(first ? [] : said)].join(" ");
 }
 
-/** A query whose words without a field are looked for in errors. @param {string} text */
+/** Return a query whose free text searches errors instead. @param {string} text */
 export function wordsAsError(text) {
   const { filter, words } = parse(text, 0);
   const kept = words.filter((one) => one.field !== null).map((one) => text.slice(one.at, one.end));
@@ -164,8 +170,13 @@ export function wordsAsError(text) {
 
 const MOST = 12;
 
-/** What could be written where the caret stands. `known` has values of fields.
- * @param {string} text @param {number} caret @param {Record<string, string[]>} known @returns {Completion} */
+/**
+ * Completions at the caret. `known` has values of fields.
+ * @param {string} text
+ * @param {number} caret
+ * @param {Record<string, string[]>} known
+ * @returns {Completion}
+ */
 export function complete(text, caret, known) {
   const here = wordsOf(text).find((one) => one.at <= caret && caret <= one.end);
   if (here && here.field === null && text[here.at] === '"') return { from: caret, to: caret, items: [] };

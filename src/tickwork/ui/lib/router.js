@@ -11,12 +11,12 @@ function read() {
   return { path: path.startsWith("/") ? path : `/${path}`, query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-/** The place that is shown. */
+/** The current route. */
 export const place = signal(read());
 
 addEventListener("hashchange", () => (place.value = read()));
 
-/** The address of a place. @param {string} path @param {Record<string, any>} [query] */
+/** The URL of a route. @param {string} path @param {Record<string, any>} [query] */
 export function href(path, query = {}) {
   const kept = Object.entries(query).filter(
     ([, value]) => value !== undefined && value !== null && value !== "" && value !== false,
@@ -25,13 +25,16 @@ export function href(path, query = {}) {
   return `#${path}${said ? `?${said}` : ""}`;
 }
 
-/** Go there; "back" comes here again. @param {string} path @param {Record<string, any>} [query] */
+/** Navigate with a new history entry. @param {string} path @param {Record<string, any>} [query] */
 export function go(path, query = {}) {
   location.hash = href(path, query);
 }
 
-/** Change some of the page's state. Typing and sorting replace the entry of the history; `push` makes one.
- * @param {Record<string, any>} changes @param {{push?: boolean}} [how] */
+/**
+ * Change the query part of the URL. By default the history entry is replaced; `push` adds one.
+ * @param {Record<string, any>} changes
+ * @param {{push?: boolean}} [how]
+ */
 export function setQuery(changes, { push = false } = {}) {
   const { path, query } = place.value;
   const next = href(path, { ...query, ...changes });
@@ -43,8 +46,13 @@ export function setQuery(changes, { push = false } = {}) {
   }
 }
 
-/** The parameters of a path by a pattern such as /jobs/:id, or null. The last one may hold slashes when it ends in `*`.
- * @param {string} pattern @param {string} path @returns {Record<string, string> | null} */
+/**
+ * Match a path with a pattern such as /jobs/:id; return its parameters or null. A last parameter with `*` may
+ * contain slashes.
+ * @param {string} pattern
+ * @param {string} path
+ * @returns {Record<string, string> | null}
+ */
 export function match(pattern, path) {
   const wanted = pattern.split("/");
   const parts = path.split("/");

@@ -74,10 +74,10 @@ export function useGrid(dag) {
   return { grid, problem, older, moreSteps, refresh: newest };
 }
 
-/** Whether a run is shown and has ended: nothing of it changes. Unknown ones may be new ones of this dag. */
+/** Whether a run is displayed and has ended, so it cannot change. Unknown runs may be new ones of this dag. */
 const isOver = (grid, id) => Boolean(grid?.runs.find((run) => run.id === id)?.ended_at);
 
-/** The same runs with as many steps as are shown. */
+/** The same runs, with the displayed number of steps. */
 async function allRows(ask, query, rows) {
   const pages = [await ask(query)];
   while (pages.at(-1).next_step && pages.length * STEPS < rows) {

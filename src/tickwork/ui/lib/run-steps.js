@@ -73,7 +73,7 @@ function merged(before, found) {
 }
 
 /**
- * What the graph of a run tells of its steps, to be shown until they are read.
+ * The steps as far as the graph of a run knows them, until they are loaded.
  * @param {any[]} nodes
  * @returns {Map<string, Step>}
  */
@@ -106,7 +106,7 @@ export function firstSteps(nodes) {
   );
 }
 
-/** What people call the state of a step. @param {Step | undefined} step */
+/** The displayed state of a step. @param {Step | undefined} step */
 export function stateOfStep(step) {
   if (!step) return "waiting";
   if (step.is_asking) return "awaiting";
@@ -127,20 +127,16 @@ const ORDER = [
   "skipped",
 ];
 
-/**
- * How many are in which state, in an order that does not change.
- * @param {Record<string, number>} counts
- * @returns {[string, number][]}
- */
+/** Counts by state, in a fixed order. @param {Record<string, number>} counts @returns {[string, number][]} */
 export const inOrder = (counts) => ORDER.filter((state) => counts[state]).map((state) => [state, counts[state]]);
 
-/** How many instances of a mapped step are in which state; those that are not jobs yet wait. @param {Step} step */
+/** Counts of a mapped step's instances by state; instances without a job are waiting. @param {Step} step */
 export function countsOf(step) {
   const known = Object.values(step.counts || {}).reduce((sum, one) => sum + one, 0);
   return step.total > known ? { ...step.counts, waiting: step.total - known } : step.counts || {};
 }
 
-/** How many steps are in which state. @param {Iterable<Step | undefined>} steps */
+/** Counts of steps by state. @param {Iterable<Step | undefined>} steps */
 export function tally(steps) {
   /** @type {Record<string, number>} */
   const counts = {};
@@ -151,7 +147,7 @@ export function tally(steps) {
   return counts;
 }
 
-/** The state of many steps as one. @param {Record<string, number>} counts */
+/** The combined state of several steps. @param {Record<string, number>} counts */
 export function overall(counts) {
   for (const state of ["failed", "awaiting", "running", "retrying", "queued"]) if (counts[state]) return state;
   const states = Object.keys(counts);

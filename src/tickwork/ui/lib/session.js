@@ -5,12 +5,12 @@ import { call, get, onStranger, post } from "./api.js";
 
 /** @typedef {{who: string, scopes: string[], expires_at: string | null}} Session */
 
-/** undefined: not known yet; null: no user. */
+/** undefined: not loaded yet; null: not logged in. */
 export const session = signal(/** @type {Session | null | undefined} */ (undefined));
 const scopes = computed(() => new Set(session.value?.scopes || []));
 
 /**
- * Whether the one who looks may do what takes this scope.
+ * Whether the current user has a scope.
  * @param {"read"|"enqueue"|"operate"|"shell"|"use-secrets"|"work"|"metrics"|"admin"} scope
  */
 export const may = (scope) => scopes.value.has("admin") || scopes.value.has(scope);
@@ -19,7 +19,7 @@ onStranger(() => {
   if (session.value) session.value = null;
 });
 
-/** Ask who we are. A token in the fragment (`#token=...`, as `tickwork dev` prints it) is used up first. */
+/** Load the session. A token in the fragment (`#token=...`, as `tickwork dev` prints it) is exchanged first. */
 export async function begin() {
   const token = /^#token=([^&]+)/.exec(location.hash)?.[1];
   if (token) {
@@ -35,7 +35,7 @@ export async function begin() {
   }
 }
 
-/** Ask again whether the server still knows us: a stream that is refused does not say why. */
+/** Check the session again: a refused stream does not tell its reason. */
 export async function recheck() {
   const problem = await get("/session").then(
     () => null,

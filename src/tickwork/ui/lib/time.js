@@ -3,11 +3,11 @@
 import { signal } from "../vendor/core.js";
 import { zone } from "./browser-prefs.js";
 
-/** Now, by the server's clock, as far as we know it. Moves once a second while the page is looked at. */
+/** The server's current time as last known. Updated once a second while the page is visible. */
 export const now = signal(Date.now());
 let ahead = 0;
 
-/** Tell what time it is at the server. @param {string} at */
+/** Set the server's time. @param {string} at */
 export function serverSays(at) {
   const difference = Date.parse(at) - Date.now();
   if (Math.abs(difference - ahead) > 2000) ahead = Math.abs(difference) < 2000 ? 0 : difference;
@@ -49,7 +49,7 @@ export function duration(seconds) {
 /** Seconds between two instants. @param {string | null} from @param {string | null} [to] */
 export const between = (from, to) => (from ? ((to ? Date.parse(to) : now.value) - Date.parse(from)) / 1000 : null);
 
-/** "12s ago", "in 4m". Up to a minute by seconds, then by the largest unit. @param {string} at */
+/** "12s ago", "in 4m". @param {string} at */
 export function relative(at) {
   const seconds = (Date.parse(at) - now.value) / 1000;
   const size = Math.abs(seconds);
@@ -82,7 +82,7 @@ export const minuteOf = (at) => format({ hour: "2-digit", minute: "2-digit" }, c
 /** 18:40:02.114 @param {string | number} at */
 export const exactClock = (at) => format({ ...CLOCK, fractionalSecondDigits: 3 }, chosen()).format(new Date(at));
 
-/** A day and a time; the day is left out today. @param {string | number} at */
+/** A date and time; today's date is omitted. @param {string | number} at */
 export function moment(at) {
   const day = dayOf(at);
   return day === dayOf(now.value)
@@ -99,7 +99,7 @@ export function explained(at, itsZone) {
     try {
       lines.push(`${itsZone}  ${format(whole, itsZone).format(date)}`);
     } catch {
-      // A zone that this browser does not know.
+      // a time zone that this browser does not know
     }
   }
   return lines.join("\n");

@@ -14,8 +14,11 @@ const LIBRARY =
   /[\\/](?:site|dist)-packages[\\/]|[\\/]lib(?:64)?[\\/]python3|^<frozen |[\\/]tickwork[\\/](?:worker|core|testing)/;
 const KIND = /^([A-Za-z_][\w.]*)(?:: ?([\s\S]*))?$/;
 
-/** The exceptions of a traceback, the last one first, or null when it is none that we can read.
- * @param {string} text @returns {Raised[] | null} */
+/**
+ * Parse a traceback into exceptions, the last one first; null if it cannot be parsed.
+ * @param {string} text
+ * @returns {Raised[] | null}
+ */
 export function readTraceback(text) {
   if (!text.startsWith(BEGINS)) return null;
   /** @type {Raised[]} */
@@ -58,7 +61,7 @@ function readOne(part) {
   return { frames, error, kind: kind?.[1] || "", says: kind ? kind[2] || "" : error, because: null };
 }
 
-/** Frames in groups: own ones alone, those of libraries that follow each other together. @param {Frame[]} frames */
+/** Group frames: the user's own frames one by one, consecutive library frames together. @param {Frame[]} frames */
 export function grouped(frames) {
   /** @type {{isOwn: boolean, frames: Frame[]}[]} */
   const groups = [];
@@ -70,5 +73,5 @@ export function grouped(frames) {
   return groups;
 }
 
-/** The end of a path: its file and the folders around it. @param {string} file */
+/** The end of a path: its file and some parent folders. @param {string} file */
 export const shortPath = (file) => file.split(/[\\/]/).slice(-3).join("/");

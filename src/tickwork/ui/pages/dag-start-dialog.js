@@ -11,7 +11,7 @@ import { FormDialog } from "../parts/dialog.js";
 import { firstParams, ParamsForm, paramsOf, parsed } from "../parts/params-form.js";
 import { say } from "../parts/toast.js";
 
-/** The same call in other words. @param {string} name @param {Record<string, any>} params */
+/** The same call as curl, command and Python. @param {string} name @param {Record<string, any>} params */
 function forms(name, params) {
   const said = Object.keys(params).length ? ["--json", quoted(stringify(params))] : [];
   return {
@@ -35,7 +35,7 @@ export function StartDialog({ dag, onClose }) {
   try {
     copies = forms(dag.name, params());
   } catch {
-    // What cannot be read yet cannot be copied yet.
+    // Invalid parameters cannot be copied.
   }
   return html`
     <${FormDialog} title="Start a run of ${dag.name}" does="Start" onClose=${onClose} onSubmit=${submit}>

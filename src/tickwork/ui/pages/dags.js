@@ -46,7 +46,7 @@ def etl(day: str) -> int:
 export const dagHref = (name, query) => href(`/dags/${part(name)}`, query);
 const STRIP = 10;
 
-/** The newest runs of a dag as signs, the newest at the right. @param {{runs: any[]}} props */
+/** The latest runs of a dag as icons, the latest at the right. @param {{runs: any[]}} props */
 export function Strip({ runs }) {
   const blanks = Array.from({ length: Math.max(0, STRIP - runs.length) });
   return html`

@@ -16,19 +16,19 @@ import { Traceback } from "../parts/traceback.js";
 import { Tree } from "../parts/json-tree.js";
 import { When } from "../parts/relative-time.js";
 
-const LONGEST = 500; // characters that a filter takes
+const LONGEST = 500; // maximum length of a filter
 
 const SAME = { error: ["task", "error"], task: ["task"], queue: ["queue"] };
 
-/** Which jobs a group is: what all of them have in common. @param {any} group @returns {Record<string, string>} */
+/** The filter for the jobs of a group. @param {any} group @returns {Record<string, string>} */
 export const filterOf = (group) =>
   Object.fromEntries(SAME[group.by].filter((name) => group[name]).map((name) => [name, group[name].slice(0, LONGEST)]));
 
-/** The same for the box above the jobs. @param {any} group */
+/** The same as a query for the jobs page. @param {any} group */
 const queryOf = (group) =>
   ["is:dead", ...Object.entries(filterOf(group)).map(([name, value]) => word(name, value))].join(" ");
 
-/** The same for a shell. Words of errors have no option there. @param {string} verb @param {any} group */
+/** The same as command line options. @param {string} verb @param {any} group */
 const commandOf = (verb, group) =>
   group.by === "error"
     ? undefined

@@ -33,7 +33,7 @@ const FIELDS = {
   creator: "creator",
 };
 
-/** What an operation is about, as words for the box above the jobs. @param {any} filter */
+/** The jobs of an operation, as a query for the jobs page. @param {any} filter */
 const wordsOf = (filter) => [
   ...(filter.dead ? ["is:dead"] : []),
   ...Object.entries(FIELDS)

@@ -13,10 +13,10 @@ import { filterOf } from "./dead-group.js";
 const TYPED_FROM = 10;
 const SAMPLE = 8;
 
-/** The filters of some groups; all of them are one, that means every dead letter. */
+/** The filters of groups; all groups together are one filter for every dead letter. */
 const filtersOf = (groups, isAll) => (isAll ? [{}] : groups.map(filterOf));
 
-/** Ask the server how many jobs would be changed, and which, for example. */
+/** Preview an operation: the number of jobs and some examples. */
 function useTry(action, groups, isAll) {
   const [tried, setTried] = useState({
     count: 0,
@@ -50,7 +50,7 @@ const areOf = (tried) => `${sizeOf(tried)} ${tried.count === 1 && !tried.isParti
 const sizeOf = (tried) =>
   `${count(tried.count)}${tried.isPartial ? " or more" : ""} ${tried.count === 1 && !tried.isPartial ? "job" : "jobs"}`;
 
-/** Begin an operation for each group. Where one is refused, those before it go on, and are shown. */
+/** Start an operation for each group. If one is refused, earlier ones continue and are shown. */
 async function begin(path, groups, isAll, tried, more, onBegun) {
   const operations = [];
   try {

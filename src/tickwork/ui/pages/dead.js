@@ -29,7 +29,7 @@ const WAYS = [
 ];
 const onFailures = (changes) => Boolean(changes.failed) || onTopics("operations")(changes);
 
-/** What a group is known by, whatever comes into it. @param {any} group */
+/** The identity of a group, independent of its current jobs. @param {any} group */
 const idOf = (group) => Object.values(filterOf(group)).join(" ");
 
 export default function Dead() {

@@ -15,7 +15,7 @@ const STYLES = { github: "GitHub", stripe: "Stripe", generic: "Generic (X-Tickwo
 const ARGS = '{"id": "${body.id}"}';
 
 /**
- * What a form says, as the API takes it. Raises when the arguments are no JSON object.
+ * Convert the values of a form for the API. Throws if the arguments are no JSON object.
  * @param {Record<string, any>} values
  */
 function specOf(values) {
@@ -43,7 +43,7 @@ function argsOf(text) {
     const value = parse(text);
     if (value !== null && typeof value === "object" && !Array.isArray(value)) return value;
   } catch {
-    // It is said below what is wrong, for both.
+    // The error is shown below, for both.
   }
   throw new Error(TEXTS.hookArgumentsBad(ARGS));
 }

@@ -3,7 +3,7 @@
 import { parse, stringify } from "../lib/lossless-json.js";
 import { quoted } from "../parts/copy-button.js";
 
-/** Whether a command would take a text for something else. @param {string} text */
+/** Whether a shell would treat a text specially. @param {string} text */
 function isJson(text) {
   try {
     parse(text);
@@ -37,7 +37,7 @@ export function commandOf(name, spec) {
 /** NAME of `${secret.NAME}`, or NAME. @param {string} said */
 export const secretName = (said) => /^\$\{\s*secret\.(\w+)\s*\}$/.exec(said)?.[1] || said;
 
-/** A body with every part that the hook asks for. @param {any} spec */
+/** A sample body with all fields that the hook uses. @param {any} spec */
 export function bodyOf(spec) {
   /** @type {Record<string, any>} */
   const body =

@@ -19,7 +19,7 @@ const CODE = `tickwork secrets set GITHUB_HOOK < secret.txt
 tickwork hooks add pushed --style github --secret GITHUB_HOOK \\
     --task build --arg 'commit=\${body.after}' --event push`;
 
-/** What a hook starts, as a link. @param {{spec: any}} props */
+/** The task or dag of a hook, as a link. @param {{spec: any}} props */
 export function Starts({ spec }) {
   const to = spec.dag ? href(`/dags/${part(spec.dag)}`) : href("/jobs", { q: word("task", spec.task) });
   return html`<a href=${to}><span class="dim">${spec.dag ? "dag" : "task"}</span> ${spec.dag || spec.task}</a>`;

@@ -77,7 +77,7 @@ export function JobActions({ job, onChanged }) {
   `;
 }
 
-/** The same job, to be made again by other means. */
+/** The call that enqueues the same job, as curl, command and Python. */
 function formsOf(job) {
   const args = job.args ?? {};
   return {

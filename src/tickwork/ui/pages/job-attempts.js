@@ -13,7 +13,7 @@ import { Traceback } from "../parts/traceback.js";
 import { Moment, Took } from "../parts/relative-time.js";
 import { ErrorLine } from "./jobs-columns.js";
 
-/** What an error says first, which of a traceback stands at its end. @param {string} error */
+/** The essential line of an error: the last line of a traceback. @param {string} error */
 function headline(error) {
   const raised = readTraceback(error.trimEnd());
   return raised ? raised[0].error.split("\n")[0] : error.trimEnd().split("\n").at(-1);

@@ -13,10 +13,10 @@ import { Menu } from "../parts/menu.js";
 import { Empty, Loading, Trouble } from "../parts/notices.js";
 import { attempt as attempted } from "../parts/toast.js";
 
-const PIECES = 200; // that a page of the log has
-const FLUSH_MS = 150; // so often what was written meanwhile is drawn
+const PIECES = 200; // lines per page of the log
+const FLUSH_MS = 150; // interval for drawing new output
 const AGAIN_MS = 3000;
-const LAST = 999_999_999_999_999; // after all pieces of an attempt
+const LAST = 999_999_999_999_999; // sorts after all chunks of an attempt
 const SHARED = "--- output of the process, shared by the attempts in it ---";
 
 const CODE = `from tickwork import current_job
@@ -26,12 +26,7 @@ def import_file(name: str) -> None:
     print("reading", name)                      # what is printed is kept,
     current_job().logger.info("row %d", 12)     # and what is logged`;
 
-/**
- * The lines of a job, or of one of its attempts.
- * @param {string} id
- * @param {number | null} only
- * @param {boolean} isOver
- */
+/** Load the log of a job, or of an attempt. @param {string} id @param {number | null} only @param {boolean} isOver */
 function useLines(id, only, isOver) {
   const held = useRef({ lines: new Lines(), cursor: only ? `${only - 1}:${LAST}` : undefined, isReading: false });
   const [shown, setShown] = useState({
@@ -85,7 +80,7 @@ function useLines(id, only, isOver) {
   };
 }
 
-/** Hear what a job writes until it ends. Gives how to stop. */
+/** Follow the output of a job until it ends. Returns a function that stops. */
 function follow(id, held, take, update) {
   /** @type {EventSource} */
   let source;
@@ -133,7 +128,7 @@ export function Logs({ job }) {
 
 function Shown({ job, only }) {
   const isOver = job.ended_at !== null;
-  const [wasOver] = useState(isOver); // what was followed is followed to its end
+  const [wasOver] = useState(isOver); // a followed log is followed to its end
   const log = useLines(job.id, only, wasOver);
   const [rank, setRank] = useState(0);
   const [needle, setNeedle] = useState("");
@@ -223,7 +218,7 @@ function Shown({ job, only }) {
   `;
 }
 
-/** Places, among those that are shown, of lines with a text in them. */
+/** Indexes of displayed lines that contain a text. */
 function found(lines, which, rank, needle) {
   const indexes = lines.which(rank, needle) || [];
   if (!which) return indexes;
@@ -264,7 +259,7 @@ function Search({ needle, onNeedle, hits, hit, onSeek }) {
   `;
 }
 
-const OFFERED = 50; // attempts, the newest of them
+const OFFERED = 50; // at most this number of attempts, the latest
 
 function Attempts({ job, only }) {
   if (job.attempt < 2) return null;
@@ -280,7 +275,7 @@ function Attempts({ job, only }) {
   return html`<${Menu} icon="repeat" label=${only ? `Attempt ${only}` : "All attempts"} items=${items} />`;
 }
 
-/** Save the log as it was written, all of it. */
+/** Download the complete log. */
 function download(job, only) {
   return attempted(async () => {
     const texts = [];

@@ -10,7 +10,7 @@ import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { say } from "../parts/toast.js";
 
-/** What is wrong with a text as arguments, where, or null. @param {string} text */
+/** The error in a text of arguments with its position, or null. @param {string} text */
 function flawOf(text) {
   try {
     const value = parse(text);
@@ -22,10 +22,10 @@ function flawOf(text) {
   }
 }
 
-/** The schema of a task's arguments, where it stands. @param {any} schema */
+/** The schema of a task's arguments, with references resolved. @param {any} schema */
 const resolved = (schema) => (schema?.$ref ? schema.$defs?.[schema.$ref.split("/").at(-1)] : schema);
 
-/** What a schema says that these arguments lack, or have too many of. @param {any} schema @param {any} args */
+/** Arguments that the schema requires or does not know. @param {any} schema @param {any} args */
 function misfits(schema, args) {
   const known = schema?.properties;
   if (!known) return [];

@@ -25,10 +25,10 @@ function spansOf(job, attempts, at) {
   return spans;
 }
 
-/** Long spans are wider, but not by as much as they are longer: a second beside a day can still be seen. */
+/** Widths grow less than durations, so that a second beside a day remains visible. */
 const weight = (seconds) => 1 + Math.log10(1 + Math.max(0, seconds) * 20);
 
-const DENSE = 15; // more spans than these have no words in them
+const DENSE = 15; // with more spans than this, labels are omitted
 
 const SAID = { wait: "waited", delay: "delayed", backoff: "until next attempt" };
 

@@ -24,7 +24,7 @@ import { Progress, shownState } from "./jobs-columns.js";
 
 const ATTEMPTS = 100;
 
-/** The attempts of a job from the first on, and the rest when asked for. @param {string} id */
+/** Load the attempts of a job from the first, and more on request. @param {string} id */
 function useAttempts(id) {
   const { data, refresh } = useResource(`/jobs/${part(id)}/attempts`, { query: { limit: ATTEMPTS }, live: onJob(id) });
   const [later, setLater] = useState({
@@ -104,7 +104,7 @@ function Lead({ job }) {
 
 const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/\w$/.test(text) ? "." : ""}`;
 
-/** Where it stands, in a sentence, wherever that is not plain to see. */
+/** The reason for the state of a job, if it needs explanation. */
 function Why({ job }) {
   if (job.state === "succeeded") return null;
   if (job.state === "running") {

@@ -43,10 +43,10 @@ export const ACTIONS =
     },
   });
 
-const PREVIEWED = { reschedule: { delay: "1h" } }; // to be tried out it has to say when
+const PREVIEWED = { reschedule: { delay: "1h" } }; // a preview needs a time
 
 /**
- * Which jobs are meant, without those that were made since they were shown.
+ * The selection without jobs that were created after it was displayed.
  * @param {Which} which
  * @param {string} at
  * @returns {Which}
@@ -54,9 +54,9 @@ const PREVIEWED = { reschedule: { delay: "1h" } }; // to be tried out it has to 
 const until = (which, at) => ("filter" in which ? { filter: { created_before: at, ...which.filter } } : which);
 
 /**
- * Ask before many jobs are changed: how many it concerns, and which, for example.
- * @param {{action: Action, which: Which, onClose: () => void, onBegun: (operation: any, total: number | null) => void}}
- *   props
+ * The dialog before a bulk change: the number of jobs and some examples.
+ * @param {{action: Action, which: Which, onClose: () => void, onBegun: (operation: any, total: number | null) =>
+ *   void}}   props
  */
 export function BulkDialog({ action, which, onClose, onBegun }) {
   const [tried, setTried] = useState(/** @type {any} */ (null));
@@ -123,7 +123,7 @@ function Preview({ tried, text }) {
   `;
 }
 
-/** When jobs are to be due instead. */
+/** The fields for a new due time. */
 export function WhenFields() {
   return html`
     <div class="fields">
@@ -141,7 +141,7 @@ export function WhenFields() {
   `;
 }
 
-/** What the fields of a dialog say of time. @param {Record<string, any>} values */
+/** The time from the fields of a dialog. @param {Record<string, any>} values */
 export function whenOf({ delay, at }) {
   return at ? { at: new Date(at).toISOString() } : { delay: delay || "0s" };
 }
@@ -159,9 +159,9 @@ const FOR = {
 };
 
 /**
- * What can be done with the jobs that are chosen. `states` are those that they are in; null: in any.
- * @param {{selection: any, states: string[] | null, matching: string | null, canAll: boolean, onAll: () => void, hint?:
- *   any, onAction: (action: Action) => void}} props
+ * The toolbar for selected jobs. `states` are their states; null: any.
+ * @param {{selection: any, states: string[] | null, matching: string | null, canAll: boolean, onAll: () => void,
+ *   hint?:   any, onAction: (action: Action) => void}} props
  */
 export function BulkBar({ selection, states, matching, canAll, onAll, hint, onAction }) {
   const possible = Object.entries(ACTIONS).filter(

@@ -10,7 +10,7 @@ import { Menu } from "../parts/menu.js";
 import { State, stateOf } from "../parts/state-badge.js";
 import { Took, When } from "../parts/relative-time.js";
 
-/** The state of a job as the list's words have it. @param {any} job */
+/** The state of a job in the terms of the list. @param {any} job */
 export function shownState(job) {
   const state = stateOf(job, now.value);
   return state === "queued" ? "due" : state;
@@ -18,9 +18,9 @@ export function shownState(job) {
 
 export const jobHref = (job) => href(job.is_run ? `/runs/${part(job.id)}` : `/jobs/${part(job.id)}`);
 
-const LOUD = new Set(["running", "failed", "retrying"]); // what is looked for stands out; the rest is quiet
+const LOUD = new Set(["running", "failed", "retrying"]); // highlight matches of the query
 
-/** How long it waited from when it was due, or waits now. */
+/** How long a job waited after it was due, or has waited so far. */
 function Wait({ job }) {
   if (job.state === "queued" && Date.parse(job.run_at) > now.value) {
     return html`<span class="dim"><${When} at=${job.run_at} /></span>`;
@@ -39,7 +39,7 @@ function Tries({ job }) {
   `;
 }
 
-/** How far it is, while it runs and says so. @param {{job: any}} props */
+/** The progress of a running job, if it reports it. @param {{job: any}} props */
 export function Progress({ job }) {
   const share = Math.max(0, Math.min(1, job.progress));
   return html`
@@ -60,7 +60,7 @@ export function Progress({ job }) {
   `;
 }
 
-/** What is worth a glance: how far it is, or how it failed. */
+/** The progress of a job, or its error. */
 function Note({ job }) {
   if (job.state === "running" && job.progress !== null) return html`<${Progress} job=${job} />`;
   if (job.error) {
@@ -69,7 +69,7 @@ function Note({ job }) {
   return null;
 }
 
-/** The last line of an error: its kind stands out from what it says. @param {{text: string}} props */
+/** The last line of an error, with its type highlighted. @param {{text: string}} props */
 export function ErrorLine({ text }) {
   const kind = /^[\w.]*[A-Z]\w*(?=:|$)/.exec(text)?.[0];
   return kind ? html`<b title=${kind}>${kind.split(".").at(-1)}</b>${text.slice(kind.length)}` : text;
@@ -159,7 +159,7 @@ const chosen = remembered(
 const FIXED = ["state", "task"];
 const SIZES = [25, 50, 100, 200];
 
-/** The columns that are shown. */
+/** The visible columns. */
 export const shownColumns = () => COLUMNS.filter((one) => FIXED.includes(one.id) || chosen.value.includes(one.id));
 
 const toggled = (id) =>

@@ -5,18 +5,18 @@ import { get } from "../lib/api.js";
 import { useChanges } from "../lib/live.js";
 import { inTurns } from "../lib/coalesce.js";
 
-const MOST = 100; // rows that one look asks for
+const MOST = 100; // maximum number of rows per request
 const ENDED = new Set(["succeeded", "failed", "cancelled", "dropped", "expired"]);
 
 /**
- * The rows of a list, as they are now. Changed rows are read by their ids, in one call; what the list itself
- * reads again later counts instead.
+ * The current rows of a list. Changed rows are requested by id in one call; data that the list loads later takes
+ * precedence.
  * @param {any[]} rows
  * @returns {{rows: any[], renew: () => void}}
  */
 export function useCurrent(rows) {
-  const [later, setLater] = useState(/** @type {Map<any, any>} */ (new Map())); // by the rows that they stand for
-  const told = useRef(/** @type {Set<string> | null} */ (new Set())); // the changed jobs; null: unknown
+  const [later, setLater] = useState(/** @type {Map<any, any>} */ (new Map())); // keyed by the rows of the list
+  const told = useRef(/** @type {Set<string> | null} */ (new Set())); // ids of changed rows; null: unknown
   const listed = useRef(rows);
   listed.current = rows;
   const shown = rows.map((row) => later.get(row) || row);

@@ -6,10 +6,10 @@ import { complete } from "../lib/query.js";
 import { Icon } from "../parts/icon.js";
 
 const APPLY_MS = 350;
-const THINK_MS = 1500; // the same in a word that is not finished, as far as we can tell
-const NAMES = 500; // the number of names of a kind that are offered
+const THINK_MS = 1500; // the same in an unfinished term, as far as possible
+const NAMES = 500; // maximum number of suggested names of a kind
 
-/** Names that a query may use, read when the box is first used. @param {boolean} isWanted */
+/** Names for completions, loaded when the input is first used. @param {boolean} isWanted */
 function useNames(isWanted) {
   const [names, setNames] = useState(/** @type {Record<string, string[]>} */ ({}));
   useEffect(() => {
@@ -70,7 +70,7 @@ export function QueryBox({ text, onChange, troubles }) {
     write(said, place);
     apply(said, item.insert.endsWith(":") ? THINK_MS : 0);
     input.current.focus();
-    input.current.value = said; // at once, so that the caret stands right before the next key
+    input.current.value = said; // synchronously, so that the caret is right before the next key
     input.current.setSelectionRange(place, place);
   };
   const press = (event) => {
@@ -167,7 +167,7 @@ export function QueryBox({ text, onChange, troubles }) {
   `;
 }
 
-/** A word that was not understood, where it stands. */
+/** A term that cannot be parsed, with its position. */
 function Explained({ text, trouble, onFix }) {
   const fixed = text.slice(0, trouble.at) + trouble.fix + text.slice(trouble.end);
   const before = text.slice(Math.max(0, trouble.at - 24), trouble.at);

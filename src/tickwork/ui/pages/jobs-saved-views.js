@@ -17,7 +17,7 @@ function forget(view) {
   say(TEXTS.viewDeleted(view.name), { action: { label: "Undo", run: () => (views.value = before) } });
 }
 
-/** The saved views as links, and a button that saves what is shown. @param {{text: string}} props */
+/** The saved views as links, and a button that saves the current one. @param {{text: string}} props */
 export function Views({ text }) {
   const [isSaving, setSaving] = useState(false);
   const here = views.value.find((one) => one.q === text);

@@ -38,8 +38,8 @@ def send_email(to: str) -> None: ...
 send_email.enqueue(to="ada@example.org")
 app.work()`;
 
-const COUNT_S = 3; // counting looks at thousands of jobs
-const RARE = ["dropped", "expired", "cancelled", "delayed", "retrying"]; // shown once there are some
+const COUNT_S = 3; // counting reads thousands of jobs
+const RARE = ["dropped", "expired", "cancelled", "delayed", "retrying"]; // shown if there are some
 const AGES = [
   ["Any time", null],
   ["Last hour", "<1h"],
@@ -137,7 +137,7 @@ function States({ counts, text }) {
   `;
 }
 
-/** How many match, as far as it was counted. */
+/** The number of matching jobs, possibly a lower bound. */
 function matching(counts, state) {
   const counted = (counts || []).filter(
     (one) =>
@@ -148,13 +148,13 @@ function matching(counts, state) {
   return { size, said: `${count(size)}${counted.some((one) => one.is_bounded) ? "+" : ""}` };
 }
 
-/** The bar for what is chosen, the question before it is done, and how far the server is with it. */
+/** The toolbar for the selection, its dialogs, and running operations. */
 function Many({ selection, rows, query, counts, state, onChanged }) {
   const [asked, setAsked] = useState(/** @type {any} */ (null));
   const [begun, setBegun] = useState(/** @type {{id: string, total: number | null}[]} */ ([]));
   useKeys(selection.size ? [{ keys: "Escape", does: "clear selection", run: selection.clear }] : []);
   const { q, ...filter } = query.filter;
-  const isUnderstood = query.troubles.length === 0; // a word that restricts nothing was meant to
+  const isUnderstood = query.troubles.length === 0; // no bulk actions for invalid queries
   const { said, size } = matching(counts, state);
   const isAnything = Object.keys(filter).length === 0;
   const canAll = !q && !isAnything && isUnderstood && (size === null || size > selection.size);
@@ -282,7 +282,7 @@ function Nothing({ list, query }) {
 const COMMAND = ["state", "task", "queue", "key", "collection", "label"];
 const WAITS = ["due", "delayed", "retrying"];
 
-/** The list as calls. A command and Python know fewer fields: they are offered where they say the same. */
+/** The list as API calls. Command and Python have fewer filters, and are offered if they are equivalent. */
 function formsOf(filter) {
   const given = Object.entries(filter);
   const isPlain = given.every(

@@ -13,7 +13,7 @@ import { When } from "../parts/relative-time.js";
 
 const SHOWN = 8;
 
-/** Where each kind is dealt with: by a query of jobs, or by the name of a thing. */
+/** The page for each kind of finding: a query of jobs, or the page of a thing. */
 const LEADS = {
   jobs: (query) => href("/jobs", { q: query }),
   queues: () => href("/queues"),

@@ -25,11 +25,11 @@ const TIMES = [
 const filled = (kinds, data, summary, values = (of) => data.buckets.map(of)) =>
   kinds.map(({ of, ...one }) => ({ ...one, values: values(of), summary: summary(of(data.total)) }));
 
-/** What a line goes through: not the bucket that has just begun, whose few jobs would pull it anywhere. */
+/** The points of a line, without the current bucket, whose few jobs would distort it. */
 const whole = (buckets) => (of) =>
   buckets.map((one, at) => (one.is_partial && at > 0 && at === buckets.length - 1 ? null : of(one)));
 
-/** What the charts draw of an answer. */
+/** The series of the charts. */
 function drawn(data) {
   return {
     times: data.buckets.map((one) => Date.parse(one.at)),

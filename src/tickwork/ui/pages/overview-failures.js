@@ -67,7 +67,7 @@ export function Failures() {
 }
 
 const idOf = (group) => `${group.task} ${group.error}`;
-const LONGEST = 500; // what a filter takes of an error
+const LONGEST = 500; // maximum length of an error in a filter
 const errorOf = (group) => group.error.slice(0, LONGEST) || undefined;
 const opens = (group) =>
   href("/jobs", {
@@ -130,7 +130,7 @@ const columns = (choose) => [
     : []),
 ];
 
-/** The same as a call; as a command and as Python, too, where all of them are known by their ids. */
+/** The same as API call; as command and Python if all ids are known. */
 function formsOf(filter, tried) {
   const call = curl("POST", "/dead/redrive", { filter });
   if (!tried || tried.count !== tried.sample.length) return { curl: call };
@@ -142,7 +142,7 @@ function formsOf(filter, tried) {
   };
 }
 
-/** Show what would run again, and then have it run. */
+/** Preview a retry, then execute it. */
 function RetryAll({ group, onClose, onBegun }) {
   const filter = { task: group.task, error: errorOf(group) };
   const [problem, setProblem] = useState(/** @type {any} */ (null));

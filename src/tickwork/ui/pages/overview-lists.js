@@ -20,7 +20,7 @@ const NEXT = 7;
 const RUNNING = 7;
 const QUEUES = 7;
 
-/** A panel that is loading, in trouble, empty or full. */
+/** A panel with its loading, error and empty states. */
 function Part({ title, resource, lead, none, children, class: more = "" }) {
   const { data, problem, isLoading, refresh } = resource;
   const rows = data?.items.length;
@@ -113,9 +113,7 @@ export function Running() {
 
 const IDLE = { due: 0, running: 0, held: 0, at_least: [], oldest_due_at: null, workers: 1, is_paused: false };
 
-/**
- * Queues that have jobs and those that had some lately, so that none comes and goes; the busiest where there are many.
- */
+/** Queues with current or recent jobs, so that queues do not come and go; at most the busiest. */
 function glance(queues, flow) {
   const standing = new Map(queues.map((one) => [one.name, one]));
   const names = [...new Set([...standing.keys(), ...flow.keys()])].sort();

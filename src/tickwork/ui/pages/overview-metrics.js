@@ -15,7 +15,7 @@ const LATE_S = 60;
 const VERY_LATE_S = 600;
 const MANY_FAIL = 0.05;
 
-/** Jobs a minute: with a fraction where there are few. @param {number} jobs @param {number} seconds */
+/** Jobs per minute, with a fraction for small numbers. @param {number} jobs @param {number} seconds */
 const rate = (jobs, seconds) => {
   const each = seconds > 0 ? (jobs * 60) / seconds : 0;
   return each > 0 && each < 9.95 ? String(Number(each.toFixed(1))) : brief(Math.round(each));
@@ -82,7 +82,7 @@ function standing(stats) {
     .filter((one) => one.oldest_due_at && one.due && !one.is_paused)
     .sort((a, b) => Date.parse(a.oldest_due_at) - Date.parse(b.oldest_due_at))[0];
   const late = due ? Math.max(0, between(due.oldest_due_at)) : 0;
-  now.value; // it grows by the second
+  now.value; // it grows every second
   return [
     {
       id: "oldest",

@@ -30,7 +30,7 @@ def send_email(to: str) -> str:
 #   tickwork dev shop.py
 #   tickwork enqueue send_email to=ada@example.org --wait`;
 
-/** The range that the address asks for. */
+/** The time range in the URL. */
 const chosen = () => (RANGES.includes(place.value.query.range) ? place.value.query.range : RANGES[0]);
 
 function Range() {
@@ -53,7 +53,7 @@ function Range() {
   `;
 }
 
-/** Whether there is nothing to show: nothing waits or runs, nothing happened, and there never was a job. */
+/** Whether the store has never had a job. */
 function useIsNew(stats, series) {
   const isQuiet =
     Boolean(stats.data && series.data) &&

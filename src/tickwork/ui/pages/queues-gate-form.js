@@ -12,7 +12,7 @@ import { say } from "../parts/toast.js";
 
 export const SELECTORS = ["task", "queue", "tenant", "collection", "label"];
 
-/** What each kind of gate does: as a heading, in short, and as a sentence about its jobs. */
+/** The kinds of gates: title, summary, and effect as a sentence about the jobs. */
 export const KINDS = {
   pause: {
     does: "Pause",
@@ -177,7 +177,7 @@ export function GateDialog({ given, onClose, onDone }) {
   `;
 }
 
-/** What the gate will do, in words, and to how many jobs that are there already. */
+/** A preview of the gate: its effect in a sentence, and the number of waiting jobs that match. */
 function Preview({ kind, body }) {
   const selects = Object.entries(body).filter(([name]) => SELECTORS.includes(name));
   const counts = useCounts(Object.fromEntries(selects));
@@ -212,7 +212,7 @@ function Preview({ kind, body }) {
 
 const WAITS = ["due", "delayed", "retrying"];
 
-/** How many jobs wait that a gate would be for; null while that is not known. */
+/** The number of waiting jobs that match a gate; null if unknown. */
 function useCounts(selects) {
   const key = JSON.stringify(selects);
   const [found, setFound] = useState({ key: "", said: "" });

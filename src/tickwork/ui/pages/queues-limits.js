@@ -26,7 +26,7 @@ def sync_account(account: str) -> None: ...`;
 
 const HELD_COUNTED = 1000;
 
-/** Whose a limit is: "task charge", "queue mail", or the name that tasks share. @param {string} name */
+/** The owner of a limit: "task charge", "queue mail", or its own name. @param {string} name */
 export function ownerOf(name) {
   const [, kind, owner] = /^(task|queue):(.*)#[^#]*$/.exec(name) || [];
   return kind ? `${kind} ${owner}` : name;

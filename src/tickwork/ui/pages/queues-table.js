@@ -257,7 +257,7 @@ function Actions({ queue, refresh, open, begun }) {
   `;
 }
 
-/** Cancel all jobs of a queue that have not started, after saying how many they are. */
+/** Cancel all waiting jobs of a queue, after showing their number. */
 async function purge(queue, begun) {
   const change = { action: "cancel", filter: { queue, state: "queued" } };
   const tried = await attempt(() => post("/bulk", { ...change, dry_run: true }));

@@ -14,10 +14,10 @@ import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";
 
-const CODE = `# A tenant owns jobs. Tenants of one queue take turns, however many jobs each has.
+const CODE = `# A tenant is the owner of a job. Tenants of one queue take turns.
 send_email.options(tenant="acme").enqueue(to="ada@example.org")
 
-app.set_weight("acme", 3)  # three turns for each one of the others`;
+app.set_weight("acme", 3)  # three turns for each turn of the others`;
 
 /** @param {{tenants: any[], refresh: () => void, open: (what: any) => void}} props */
 export function Tenants({ tenants, refresh, open }) {

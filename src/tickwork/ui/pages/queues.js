@@ -90,7 +90,7 @@ function Lead({ queues }) {
   `;
 }
 
-/** Open breakers are shown on every tab: no user asked for them, so no user expects them. */
+/** Open breakers are shown on every tab, since they act without an operator. */
 function OpenBreakers({ limits }) {
   const open = limits.filter((one) => one.open_keys > 0);
   return open.map(

@@ -30,9 +30,9 @@ export async function rerunFrom(run, step, after) {
 }
 
 /**
- * What to run again, and with which parameters.
- * @param {{run: any, steps: import("../lib/run-steps.js").Step[], chosen: string | null, onClose: () => void, after:
- *   () => void}} props
+ * The dialog for a rerun: which steps, and with which parameters.
+ * @param {{run: any, steps: import("../lib/run-steps.js").Step[], chosen: string | null, onClose: () => void,
+ *   after:   () => void}} props
  */
 export function RerunDialog({ run, steps, chosen, onClose, after }) {
   const { data: dag } = useResource(`/dags/${part(run.dag)}/versions/${run.version}`);
@@ -85,7 +85,7 @@ function Again({ run, steps, dag, what, setWhat, picked, setPicked, onClose, aft
 
 const SHOWN = 100;
 
-/** Steps to choose from, found by a part of their names. */
+/** A searchable list of steps. */
 function Picker({ steps, picked, onPick }) {
   const [text, setText] = useState("");
   const found = steps.filter((step) => step.name.toLowerCase().includes(text.toLowerCase()));

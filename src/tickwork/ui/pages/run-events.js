@@ -31,7 +31,7 @@ const SIGNS = {
   step_asked: ["hand", "warn"],
 };
 
-/** Events come at the end: whole pages stay as they are, and the last one is read again when something happens. */
+/** Events are appended: complete pages never change, and only the last one is reloaded. */
 function useEvents(run) {
   const [held, setHeld] = useState({
     whole: /** @type {any[]} */ ([]),

@@ -36,7 +36,7 @@ function lookOf(box, steps) {
   return { state, line: lineOf(step, state, box.node) };
 }
 
-/** What stands under the name of a step: how long it took, since when it runs, what it is. */
+/** The line below the name of a step: duration, start time or kind. */
 function lineOf(step, state, node) {
   const task = node.task && node.task !== node.name && !node.name.endsWith(`.${node.task}`) ? node.task : "";
   const tries = step?.attempts > 1 ? `attempt ${step.attempts}` : "";

@@ -92,7 +92,7 @@ function Links({ title, names }) {
   `;
 }
 
-/** How many are in which state: a bar, and the numbers under it. @param {{counts: Record<string, number>}} props */
+/** Counts by state as a bar with numbers. @param {{counts: Record<string, number>}} props */
 export function CountsBar({ counts }) {
   const parts = inOrder(counts);
   return html`

@@ -58,7 +58,7 @@ function Legend({ path }) {
   `;
 }
 
-/** Started steps in the order of their starts, then the others in the order of the dag. */
+/** Started steps by start time, then the others in the order of the dag. */
 function bars(run, list, edges, critical, isMatch) {
   const began = Date.parse(run.started_at);
   const known = new Map(list.map((step) => [step.name, step]));

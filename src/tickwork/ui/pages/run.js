@@ -37,9 +37,9 @@ const TABS = [
   { id: "code", label: "Code" },
 ];
 
-const ASKING = 3; // the number of waiting approvals above the tabs; the graph has all of them
+const ASKING = 3; // maximum number of pending approvals above the tabs; the graph has all
 
-/** Loads what only one tab needs when it is opened. */
+/** Loads a module when its tab is opened. */
 function Later({ load, ...props }) {
   const [page, setPage] = useState(/** @type {any} */ (null));
   useEffect(() => void load().then((module) => setPage(() => module.default)), []);
@@ -170,7 +170,7 @@ function Shown({ run, steps, graph, after }) {
   `;
 }
 
-/** A step that waits for an approval: its text, who may answer, and the answers. */
+/** A step that waits for approval: its question and the answers. */
 function Asking({ run, step, onAnswer }) {
   const { data } = useResource(`/runs/${part(run.id)}/why/${part(step.name)}`);
   return html`
@@ -188,7 +188,7 @@ function Asking({ run, step, onAnswer }) {
   `;
 }
 
-/** Which steps are meant: by a part of the name, by their state, or null for all. */
+/** A predicate for steps by name and state; null: all steps. */
 function matcher(find, only) {
   const text = find.trim().toLowerCase();
   if (!text && !only) return null;
@@ -242,7 +242,7 @@ function Lead({ run }) {
   `;
 }
 
-/** A day with its year, and a time: occurrences may be years old. */
+/** A date with its year, and a time: occurrences may be years old. */
 const instant = (at) => html`<time datetime=${at} title=${explained(at)}>${dayOf(at)} ${clockOf(at)}</time>`;
 
 /** The occurrence of the schedule that made the run. */

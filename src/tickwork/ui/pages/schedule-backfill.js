@@ -12,7 +12,7 @@ import { say } from "../parts/toast.js";
 const SHOWN = 8;
 const DAY_MS = 86_400_000;
 
-/** An instant as a field for local times shows it. @param {number} at */
+/** An instant in the format of a datetime-local input. @param {number} at */
 function local(at) {
   const date = new Date(at);
   return new Date(at - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);

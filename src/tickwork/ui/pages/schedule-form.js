@@ -29,7 +29,7 @@ const OVERLAP = [
 const kindOf = (spec) => Object.keys(KINDS).find((kind) => spec[kind] !== undefined) || "cron";
 const textOf = (spec) => [spec[kindOf(spec)] ?? ""].flat().join(", ");
 
-/** A problem in the shape that forms show. @param {string} message */
+/** An error in the format that forms display. @param {string} message */
 const refuse = (message) => Object.assign(new Error(message), { errors: [] });
 
 function readArgs(text) {

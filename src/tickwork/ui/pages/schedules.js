@@ -39,7 +39,7 @@ const TABS = [
 const right = /** @type {const} */ ("right");
 const [phone, tablet, desk] = /** @type {const} */ (["phone", "tablet", "desk"]);
 
-/** The one line that says a rule, as it was written. @param {any} spec */
+/** The source text of a rule. @param {any} spec */
 export function ruleOf(spec) {
   for (const kind of ["cron", "every", "after", "rrule"]) {
     if (spec[kind]) return kind === "cron" || kind === "rrule" ? spec[kind] : `${kind} ${spec[kind]}`;
@@ -48,10 +48,10 @@ export function ruleOf(spec) {
   return spec.any_of ? "any of several rules" : "all of several rules";
 }
 
-/** What a schedule starts. @param {any} spec */
+/** The task or dag of a schedule. @param {any} spec */
 export const startsOf = (spec) => spec.task || spec.dag || (spec.shell ? "shell" : "http");
 
-/** Start a schedule now, and offer the way there. @param {string} name */
+/** Start a schedule now, and offer a link to the job. @param {string} name */
 export async function runNow(name) {
   const started = await attempt(() => post(`/schedules/${part(name)}/trigger`));
   if (started) {
@@ -238,7 +238,7 @@ function columns(setPausing, renew) {
   ];
 }
 
-/** What became of the latest occurrence. @param {{last: any, zone: string}} props */
+/** The outcome of the latest occurrence. @param {{last: any, zone: string}} props */
 export function Last({ last, zone }) {
   if (!last) return html`<span class="dim">not yet</span>`;
   const state = last.state || (last.job_id ? "released" : "skipped");

@@ -15,7 +15,7 @@ import { Sessions } from "./settings-sessions.js";
 
 const NAMES = { user: "a user", key: "an API key", token: "the start token of this server" };
 
-/** "user:ada" as people say it. @param {string} who */
+/** "user:ada" as a sentence. @param {string} who */
 function introduced(who) {
   const [kind, ...name] = who.split(":");
   return name.length ? { name: name.join(":"), kind: NAMES[kind] || kind } : { name: who, kind: "" };

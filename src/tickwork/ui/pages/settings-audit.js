@@ -103,7 +103,7 @@ function Found({ list, isFiltered }) {
   `;
 }
 
-/** A search word; the search runs when the user stops typing. */
+/** A filter input; the filter applies when the user stops typing. */
 function Filter({ name, label, hint }) {
   const said = place.value.query[name] || "";
   const [typed, setTyped] = useState(said);

@@ -6,7 +6,7 @@ import { FormDialog } from "../parts/dialog.js";
 
 export const KINDS = { slack: "Slack or compatible", webhook: "Webhook", smtp: "Mail" };
 
-/** Where its messages go. @param {any} one */
+/** The target of a channel. @param {any} one */
 export const placeOf = (one) => (one.kind === "smtp" ? `${one.to.join(", ")} through ${one.host}` : one.url);
 
 const FIELDS = {

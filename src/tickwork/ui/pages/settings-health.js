@@ -13,14 +13,14 @@ import { Table } from "../parts/table.js";
 import { Moment } from "../parts/relative-time.js";
 
 const LOOK_S = 10;
-const CLOCK_S = 1; // clocks further apart than this are worth a look
-const LATE_S = 10; // schedulers look every second
+const CLOCK_S = 1; // clock differences above this are reported
+const LATE_S = 10; // schedulers run every second
 const RECENT_S = 300;
 
-/** Whether what last went wrong in a service is still news. @param {any} service */
+/** Whether the last error of a service is recent. @param {any} service */
 const isFailing = (service) => service.error !== null && service.failed_s < RECENT_S;
 
-/** What needs attention, as sentences. @param {any} health */
+/** The problems, as sentences. @param {any} health */
 function troubles(health) {
   const found = [...health.warnings];
   if (Math.abs(health.clock_ahead_s) > CLOCK_S) {
@@ -96,10 +96,7 @@ export default function Health() {
   `;
 }
 
-/**
- * The store's own figures, without its clock, which is shown above.
- * @param {Record<string, string>} facts
- */
+/** Facts about the store, without its clock, which is shown above. @param {Record<string, string>} facts */
 const told = (facts) =>
   Object.entries(facts)
     .filter(([name]) => name !== "clock")

@@ -8,7 +8,7 @@ import { Notice } from "../parts/notices.js";
 const OF_JOBS = ["task", "dag", "queue", "schedule"];
 
 /**
- * What can be told: `takes` what narrows it, `after` how long something may take ("" needs an answer, absent: at once).
+ * The events: `takes` lists the filters, `after` is the default threshold ("" is required, absent: immediate).
  * @type {Record<string, {title: string, says: string, takes: string[], after?: string}>}
  */
 export const CASES = {

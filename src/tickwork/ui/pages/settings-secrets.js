@@ -15,7 +15,7 @@ import { When } from "../parts/relative-time.js";
 
 const CODE = "tickwork secrets set SMTP_PASSWORD < password.txt";
 
-/** How definitions ask for a secret. @param {string} name */
+/** The reference to a secret in definitions. @param {string} name */
 export const reference = (name) => `\${secret.${name}}`;
 
 async function forget(secret, refresh) {

@@ -30,7 +30,7 @@ const SYSTEMS = {
   Linux: "Linux",
 };
 
-/** What a browser calls itself, in two words: the first that is known of each. @param {string} agent */
+/** Browser and operating system from a User-Agent. @param {string} agent */
 function browserOf(agent) {
   const known = (names, mark) => Object.keys(names).find((name) => agent.includes(name + mark));
   const [browser, system] = [known(BROWSERS, "/"), known(SYSTEMS, "")];

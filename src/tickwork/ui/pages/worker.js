@@ -130,7 +130,7 @@ function Tags({ names, field }) {
   `;
 }
 
-/** How much of a resource there is; large ones are sizes. @param {string} amount */
+/** The amount of a resource; large amounts as sizes. @param {string} amount */
 const amountOf = (amount) => (Number(amount) >= 1e6 ? bytes(Number(amount)) : amount);
 
 const jobHref = (job) => href(`/jobs/${part(job.id)}`);

@@ -31,10 +31,10 @@ def send_email(to: str) -> None: ...
 
 const SHOWN = 3;
 
-/** How people tell a worker from others. @param {any} worker */
+/** The display name of a worker. @param {any} worker */
 export const nameOf = (worker) => (worker.pid ? `${worker.host}:${worker.pid}` : worker.host);
 
-/** Ask a worker for something, and say what comes of it. @param {any} worker @param {"quiet"|"stop"|"resume"} what */
+/** Send a request to a worker, and report the result. @param {any} worker @param {"quiet"|"stop"|"resume"} what */
 export async function askWorker(worker, what) {
   const said = {
     quiet: "stops claiming; running jobs continue",
@@ -55,7 +55,7 @@ export async function askWorker(worker, what) {
   await attempt(() => post(`/workers/${part(worker.id)}/${what}`), TEXTS.workerAsked(nameOf(worker), said));
 }
 
-/** What can be asked of a worker now. @param {any} worker @param {() => void} refresh */
+/** The requests that a worker accepts now. @param {any} worker @param {() => void} refresh */
 export const askings = (worker, refresh) => {
   if (worker.state === "lost") return [];
   const run = (what) => () => askWorker(worker, what).then(refresh);
@@ -67,7 +67,7 @@ export const askings = (worker, refresh) => {
   ];
 };
 
-/** The first of some names, and how many more there are. @param {{names: string[], none?: string}} props */
+/** The first names, and the number of the others. @param {{names: string[], none?: string}} props */
 function Names({ names, none = "" }) {
   if (!names.length) return html`<span class="dim">${none}</span>`;
   const rest = names.length - SHOWN;
@@ -79,7 +79,7 @@ function Names({ names, none = "" }) {
   `;
 }
 
-/** Until when a worker is believed to live. It goes up with each heartbeat. @param {{worker: any}} props */
+/** The remaining lease of a worker. It is extended with each heartbeat. @param {{worker: any}} props */
 export function Lease({ worker }) {
   const left = (Date.parse(worker.lease_until) - now.value) / 1000;
   if (worker.state === "lost" || left < 0) {
@@ -201,7 +201,7 @@ export default function Workers() {
   `;
 }
 
-/** How the server and the store are, as far as the server tells. */
+/** The state of the server and the store. */
 function House() {
   const { data } = useResource("/health", { every: 15 });
   if (!data) return null;

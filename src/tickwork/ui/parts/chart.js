@@ -17,11 +17,11 @@ const DAY_MS = 86_400_000;
 const TICK_PX = 84;
 
 /**
- * `times` are when each span of `spanS` seconds began, in milliseconds. `bars` are stacked, the first one below;
- * `lines` are not. `partial` tells of which spans not everything is known yet. `format` writes a value, and `none` is
- * said where there is nothing.
- * @param {{label: string, times: number[], spanS: number, bars?: Series[], lines?: Series[], isLog?: boolean, format:
- *   (value: number) => string, none: string, partial?: boolean[], pointer: Pointer, isStale?: boolean}} props
+ * `times` are the starts of spans of `spanS` seconds, in milliseconds. `bars` are stacked from the bottom; `lines`
+ * are not. `partial` marks spans with incomplete data. `format` formats a value; `none` is shown without data.
+ * @param {{label: string, times: number[], spanS: number, bars?: Series[], lines?: Series[], isLog?: boolean,
+ *   format:   (value: number) => string, none: string, partial?: boolean[], pointer: Pointer, isStale?: boolean}}
+ *   props
  */
 export function Chart({
   label,
@@ -149,7 +149,7 @@ function useWidth() {
   return /** @type {const} */ ([box, width]);
 }
 
-/** What arrow keys do to the crosshair. */
+/** Move the crosshair with arrow keys. */
 function walker(length, at, pointer) {
   return (event) => {
     const last = length - 1;
@@ -208,7 +208,7 @@ function Axes({ scale, plot, x, y, times, spanS, isLog, format }) {
 
 function Bars({ series, times, plot, x, y, partial }) {
   const whole = plot.width / times.length;
-  const thick = whole > 5 ? whole - 1.5 : whole; // thin ones stand close, or the gaps would be all that is seen
+  const thick = whole > 5 ? whole - 1.5 : whole; // no gaps between thin bars
   const base = times.map(() => 0);
   const paths = series.map((one) => {
     const found = { known: "", partial: "" };
@@ -273,7 +273,7 @@ function Tip({ at, times, spanS, series, format, isPartial, x, width }) {
   `;
 }
 
-/** A span of time: "18:40 – 18:45", with its day where that is not clear. */
+/** A span of time: "18:40 – 18:45", with its date if it is not today. */
 function spanOf(at, spanS) {
   const clock = spanS <= 60 ? minuteOf(at) : `${minuteOf(at)} – ${minuteOf(at + spanS * 1000)}`;
   return dayOf(at) === dayOf(Date.now()) ? clock : `${dateOf(at)}, ${clock}`;

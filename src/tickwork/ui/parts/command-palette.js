@@ -10,7 +10,7 @@ import { Icon } from "./icon.js";
 import { Sign } from "./state-badge.js";
 
 const WAIT_MS = 120;
-const LONGEST = 500; // characters that a search takes
+const LONGEST = 500; // maximum length of a search
 const NOTHING = { jobs: [] };
 
 /** @param {any} found @param {string} text */
@@ -62,7 +62,7 @@ export function Palette({ onClose }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState({ text: "", items: /** @type {any[]} */ ([]) });
   const [at, setAt] = useState(0);
-  const hurried = useRef(false); // Enter was pressed before the answer was there
+  const hurried = useRef(false); // Enter was pressed before the results arrived
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {
     box.current.showModal();
@@ -105,7 +105,7 @@ export function Palette({ onClose }) {
     if (step && items.length) setAt((at + step + items.length) % items.length);
     else if (event.key === "Enter" && at >= pages.length && !isTold) {
       hurried.current = true;
-    } // what is shown was found by other words
+    } // the displayed results are of another search
     else if (event.key === "Enter") choose(items[at]);
     else return;
     event.preventDefault();

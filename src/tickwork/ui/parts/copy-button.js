@@ -10,7 +10,7 @@ import { say } from "./toast.js";
 /** @param {string} text */
 export async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // Without TLS browsers have no clipboard for scripts, but they still know the old command.
+  // Without TLS, browsers offer no clipboard API, but the old command works.
   const area = document.createElement("textarea");
   area.value = text;
   (document.querySelector("dialog[open]") || document.body).append(area);
@@ -36,11 +36,11 @@ export function CopyButton({ text, label = "Copy" }) {
   `;
 }
 
-/** A text in quotes for a shell. @param {string} text */
+/** Quote a text for a shell. @param {string} text */
 export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 
 /**
- * A call of the API for a shell. The key is left to the environment.
+ * A curl command for an API call. The key comes from the environment.
  * @param {string} method
  * @param {string} path
  * @param {any} [body]

@@ -47,7 +47,7 @@ export function Dialog({ title, onClose, children, footer, wide = false, drawer 
 const asked = signal(/** @type {Question | null} */ (null));
 
 /**
- * Ask before something is done that cannot be taken back. `confirm`: a word that has to be typed.
+ * Ask for confirmation. `confirm`: a word that must be typed.
  * @param {{title: string, text?: any, does: string, isBad?: boolean, confirm?: string}} question
  * @returns {Promise<boolean>}
  */
@@ -58,7 +58,7 @@ function answer(yes) {
   asked.value = null;
 }
 
-/** Where questions are shown: once in the frame. */
+/** Renders questions; mounted once in the frame. */
 export function Questions() {
   return asked.value && html`<${Asked} key=${asked.value.title} question=${asked.value} />`;
 }
@@ -89,11 +89,11 @@ function Asked({ question }) {
 }
 
 /**
- * A dialog that is a form: `onSubmit` gets its values by name, and its problem is shown in it, or told to all where the
- * dialog is gone by then. Closes when it went well, unless that gave false: then there is a next step. Nothing is sent
- * before it `isReady`.
- * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) => Promise<any>,
- *   children: any, wide?: boolean, isBad?: boolean, isReady?: boolean}} props
+ * A form dialog: `onSubmit` gets the values by name. Its error is shown in the dialog, or as a toast if the dialog
+ * is closed. The dialog closes after success, unless the result is false: then there is a next step. Nothing is
+ * sent before it `isReady`.
+ * @param {{title: string, does: string, onClose: () => void, onSubmit: (values: Record<string, any>) =>
+ *   Promise<any>,   children: any, wide?: boolean, isBad?: boolean, isReady?: boolean}} props
  */
 export function FormDialog({ title, does, onClose, onSubmit, children, wide, isBad, isReady = true }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
@@ -132,7 +132,7 @@ export function FormDialog({ title, does, onClose, onSubmit, children, wide, isB
   `;
 }
 
-/** What the server refused, and where in what was sent. @param {{problem: any}} props */
+/** The error of a refused request, with its fields. @param {{problem: any}} props */
 export function Refusal({ problem }) {
   return html`
     <div class="notice" data-tone="bad" role="alert">

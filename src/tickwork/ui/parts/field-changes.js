@@ -6,7 +6,7 @@ import { TEXTS } from "../texts/common.js";
 
 const DEPTH = 4;
 
-/** Fields of a value by their paths, as far down as people follow. @param {any} value @returns {Map<string, any>} */
+/** The fields of a value by path, down to a readable depth. @param {any} value @returns {Map<string, any>} */
 export function fieldsOf(value, path = "", depth = 0, found = new Map()) {
   const isBranch =
     value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 0;
@@ -20,7 +20,7 @@ export function fieldsOf(value, path = "", depth = 0, found = new Map()) {
 
 const said = (value) => (typeof value === "string" ? value : stringify(value));
 
-/** Which fields differ, and how many do not. @param {any} before @param {any} after */
+/** The changed fields, and the number of unchanged ones. @param {any} before @param {any} after */
 export function difference(before, after) {
   const [old, made] = [fieldsOf(before), fieldsOf(after)];
   const names = [...new Set([...old.keys(), ...made.keys()])];

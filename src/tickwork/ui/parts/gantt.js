@@ -12,7 +12,7 @@ import { quietToneOf, Sign, wordOf } from "./state-badge.js";
  */
 
 const ROW = 26;
-const INSET = 6; // pixels that are left free at both ends
+const INSET = 6; // margin in pixels at both ends
 const LABEL = 60;
 const LONG_LABEL = 110;
 const MOST_ZOOM = 20_000;
@@ -28,7 +28,7 @@ const STEPS_S = [
 export function Gantt({ bars, from, to, isLive, chosen, onChoose }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [size, setSize] = useState({ width: 0, height: 0, top: 0 });
-  const [zoom, setZoom] = useState({ k: 1, at: 0 }); // how often larger than all of it, and the left edge as a share
+  const [zoom, setZoom] = useState({ k: 1, at: 0 }); // zoom factor, and the left edge as a share
   useLayoutEffect(() => {
     const measure = () =>
       setSize({
@@ -118,10 +118,7 @@ function zoomedAt(now, by, share) {
   return { k, at: bounded(now.at + share / now.k - share / k, k) };
 }
 
-/**
- * With Ctrl, or two fingers brought together, the wheel zooms; sideways it moves in time; otherwise it scrolls the
- * rows.
- */
+/** Ctrl + wheel or a pinch zooms; a sideways wheel moves in time; otherwise the rows scroll. */
 function wheels(element, setZoom) {
   const wheel = (event) => {
     const axis = element.querySelector(".gantt-axis").getBoundingClientRect();
@@ -210,7 +207,7 @@ function Row({ bar, y, x, to, width, isChosen, onChoose }) {
   `;
 }
 
-/** The part of a bar that is in view, with a little over its ends. */
+/** The visible part of a bar, with a margin. */
 function part(left, right, width) {
   const [from, to] = [Math.max(-10, left), Math.min(width + 10, right)];
   return to < from ? null : { left: from, width: to - from };

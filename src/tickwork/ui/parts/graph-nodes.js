@@ -9,7 +9,7 @@ const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("can
 const family = getComputedStyle(document.documentElement).getPropertyValue("--font") || "sans-serif";
 const cut = new Map();
 
-/** A text, with an ellipsis where it is too long. @param {string} text @param {number} width @param {string} font */
+/** A text, cut with an ellipsis to fit. @param {string} text @param {number} width @param {string} font */
 function clipped(text, width, font) {
   const key = `${font} ${width} ${text}`;
   if (!cut.has(key)) {
@@ -25,7 +25,7 @@ function clipped(text, width, font) {
   return cut.get(key);
 }
 
-/** A sign of the sprite on the paper. */
+/** An icon of the sprite inside the graph. */
 function Mark({ name, x, y, size = 15, turns = false }) {
   return html`
     <svg
@@ -122,7 +122,7 @@ const ruleOf = (node) =>
         ? `if ${node.run_if.replaceAll("_", " ")}`
         : "";
 
-/** A bar whose parts are as long as there are instances in each state, and the numbers of those that matter. */
+/** A bar with a segment for each state of the instances, and the relevant numbers. */
 function Counts({ counts, x, y, width }) {
   const all = counts.reduce((sum, [, number]) => sum + number, 0);
   let from = x;
@@ -187,7 +187,7 @@ export function GroupMark({ group, onClose, isSimple }) {
   `;
 }
 
-/** All steps as blocks of colour, one path for each tone. */
+/** All steps as coloured blocks, one path per tone. */
 export function Plain({ drawing, looks, shining }) {
   const paths = useMemo(() => blocks(drawing, looks, shining), [drawing, looks, shining]);
   return paths.map(

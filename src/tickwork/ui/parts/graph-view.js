@@ -12,7 +12,7 @@ const SIMPLE_OVER = 450;
 const READABLE = 0.7;
 const FITS = 0.55;
 const ROOM = 150;
-const MAPPED = 30; // smaller graphs need no map
+const MAPPED = 30; // the minimap is hidden for fewer steps
 const PAN = 90;
 
 /** @typedef {{state: string, line?: string, counts?: [string, number][], total?: number}} Look */
@@ -128,20 +128,18 @@ export function Graph({ data, look, chosen, onChoose, isMatch, label, seek = 0 }
   `;
 }
 
-/** The box that a step is in: its own, or that of a closed group around it. */
+/** The box of a step: its own, or the box of a collapsed group around it. */
 function boxOf(drawing, name) {
   if (!name || drawing.boxes.has(name)) return name || null;
   for (const box of drawing.boxes.values()) if (!box.node && box.steps.includes(name)) return box.id;
   return null;
 }
 
-/** Where a group is, open or closed. */
+/** The position of a group, expanded or collapsed. */
 const placeOf = (drawing, group) =>
   drawing.places.get(closedId(group)) || drawing.groups.find((one) => one.id === group);
 
-/**
- * The first view: everything if it can be read; otherwise what was chosen, what failed, what runs, or the beginning.
- */
+/** The first view: the whole graph if it is readable; otherwise the selected, failed, running or first step. */
 function begin(drawing, looks, chosen, width, height) {
   const whole = fitted(drawing, width, height);
   if (whole.k >= FITS) return { view: whole, isWhole: true };
@@ -187,7 +185,7 @@ function Paper({ camera, drawing, looks, matches, chosen, active, onOpen, onClos
         height: `${(1 + MARGIN * 2) * 100}%`,
       }
     : undefined;
-  // What is shifted is the element around the drawing: browsers would paint a shifted drawing again in every frame.
+  // The element around the drawing is shifted: browsers would repaint a shifted drawing in every frame.
   return html`
     <div class="paper" ref=${camera.paper} style=${style} data-simple=${isSimple}>
       <svg viewBox="${window.x} ${window.y} ${window.width} ${window.height}" onClick=${find}>
@@ -228,7 +226,7 @@ const touches = (one, other) =>
   one.y <= other.y + other.height &&
   one.y + one.height >= other.y;
 
-/** Lines as few paths: the plain ones, those of order alone, those of the chosen step. */
+/** Edges merged into few paths: plain ones, those that only order, those of the selected step. */
 function strands(drawing, window, chosen) {
   const found = { data: "", order: "", near: "" };
   for (const wire of drawing.wires) {
@@ -251,9 +249,7 @@ function strands(drawing, window, chosen) {
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/**
- * What a key does: on a step, arrows go along its lines or up and down; elsewhere, or with Shift, they move the view.
- */
+/** Keyboard: on a step, arrows follow edges or move up and down; elsewhere, or with Shift, they move the view. */
 function keyed(event, { camera, drawing, at, focus, open, isOnBox }) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("button, input")) return false;
   const arrow = ARROWS[event.key];

@@ -21,7 +21,7 @@ const LONG = new Intl.DateTimeFormat("en-GB", {
   timeZone: "UTC",
 });
 
-/** What a day is shown as: by the worst that happened on it. @param {any} day */
+/** The colour of a day: by its worst outcome. @param {any} day */
 function outcomeOf(day) {
   if (!day) return "none";
   if (day.failed) return "failed";

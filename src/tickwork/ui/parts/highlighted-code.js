@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "../vendor/core.js";
 import { CopyButton } from "./copy-button.js";
 
-const LIMIT = 60_000; // characters; longer ones are shown in one colour
+const LIMIT = 60_000; // characters; longer texts are not highlighted
 
 /** @param {{text: string, language?: string, copy?: boolean, wrap?: boolean}} props */
 export function Code({ text, language = "python", copy = true, wrap = false }) {

@@ -5,11 +5,11 @@ import { pieces, plainText } from "../lib/ansi.js";
 import { exactClock } from "../lib/time.js";
 
 const ROW = 19; // pixels; the same in jobs.css
-const AROUND = 12; // rows that are drawn above and below what is seen
-const NEAR = 200; // rows from the end, at which more is asked for
+const AROUND = 12; // rows that are drawn beyond the visible part
+const NEAR = 200; // distance from the end, in rows, at which more is loaded
 
 /**
- * How many rows come before each line when long ones go on in the next.
+ * The first row of each line when long lines are wrapped.
  * @param {any} lines
  * @param {number[] | null} which
  * @param {number} columns
@@ -44,7 +44,7 @@ function lineAt(before, row) {
 export function Log({ lines, version, which, wraps, follows, onFollow, needle, goal, onNearEnd, label }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [seen, setSeen] = useState({ top: 0, height: 600, columns: 120 });
-  const own = useRef(-1); // where we scrolled to ourselves
+  const own = useRef(-1); // the position of our own scrolling
   const size = which ? which.length : lines.length;
   const before = useMemo(
     () => (wraps ? folded(lines, which, seen.columns) : null),
@@ -118,7 +118,7 @@ export function Log({ lines, version, which, wraps, follows, onFollow, needle, g
   `;
 }
 
-/** How many characters fit beside the gutter. */
+/** The number of characters that fit in a row. */
 function columnsOf(box) {
   const probe = /** @type {HTMLElement | null} */ (box.querySelector(".log-text"));
   if (!probe) return 120;
@@ -178,7 +178,7 @@ function Piece({ piece, needle }) {
   return piece.class ? html`<span class=${piece.class}>${inner}</span>` : inner;
 }
 
-/** A text with what is looked for marked. */
+/** A text with highlighted matches. */
 function marked(text, needle) {
   const parts = [];
   const low = text.toLowerCase();

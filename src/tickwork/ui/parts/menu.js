@@ -18,7 +18,7 @@ export function Menu({ label, icon, items, title, class: more = "", align = "lef
     const outside = (event) => !box.current.contains(event.target) && setOpen(false);
     document.addEventListener("pointerdown", outside);
     const items = /** @type {HTMLElement} */ (box.current.querySelector("[role=menu]"));
-    items.showPopover(); // above everything, and cut off by nothing
+    items.showPopover(); // in the top layer, so nothing clips it
     put(items, box.current.getBoundingClientRect(), align);
     /** @type {HTMLElement} */ (items.querySelector("[role=menuitem]"))?.focus();
     return () => document.removeEventListener("pointerdown", outside);
@@ -63,7 +63,7 @@ export function Menu({ label, icon, items, title, class: more = "", align = "lef
 
 const GAP = 4;
 
-/** Put a list below its button, or above it where there is no room. */
+/** Place a menu below its button, or above if there is no room. */
 function put(items, button, align) {
   const { width, height } = items.getBoundingClientRect();
   const left = align === "right" ? button.right - width : button.left;

@@ -17,7 +17,7 @@ const SAID = {
   404: [TEXTS.missingTitle, TEXTS.missingText],
 };
 
-/** What went wrong, and what to do. @param {{problem: any, onRetry?: () => void}} props */
+/** An error with a remedy. @param {{problem: any, onRetry?: () => void}} props */
 export function Trouble({ problem, onRetry }) {
   const [title, next] = SAID[problem.status] || [TEXTS.failedTitle, TEXTS.failedText];
   return html`
@@ -32,7 +32,7 @@ export function Trouble({ problem, onRetry }) {
 }
 
 /**
- * Nothing here yet, and the code that changes that.
+ * An empty state, with code that shows how to begin.
  * @param {{icon: string, title: string, children?: any, code?: string, language?: string}} props
  */
 export function Empty({ icon, title, children, code, language = "python" }) {
@@ -46,7 +46,7 @@ export function Empty({ icon, title, children, code, language = "python" }) {
   `;
 }
 
-/** A sentence that stands above what it is about. @param {{tone?: string, icon?: string, children: any}} props */
+/** A sentence above the content that it is about. @param {{tone?: string, icon?: string, children: any}} props */
 export function Notice({ tone = "run", icon = "info", children }) {
   return html`<div class="notice" data-tone=${tone}><${Icon} name=${icon} /><div>${children}</div></div>`;
 }

@@ -108,7 +108,7 @@ function NavLink({ route }) {
   `;
 }
 
-/** The search of the page, or the one for everything where the page has none. */
+/** Focus the search of the page, or open the command palette if it has none. */
 function focusSearch() {
   const own = /** @type {HTMLInputElement | null} */ (document.querySelector("#content input[type=search]"));
   if (own) own.focus();

@@ -34,7 +34,7 @@ export function Page({ title, name, lead, actions, children, trail = [] }) {
 }
 
 /**
- * A part of a page with a heading of its own.
+ * A section of a page with a heading.
  * @param {{title?: any, actions?: any, children: any, class?: string, label?: string}} props
  */
 export function Panel({ title, actions, children, class: more = "", label }) {
@@ -46,7 +46,7 @@ export function Panel({ title, actions, children, class: more = "", label }) {
   `;
 }
 
-/** Names and what they stand for, beside each other. @param {{items: [any, any][]}} props */
+/** A list of names and values. @param {{items: [any, any][]}} props */
 export function Facts({ items }) {
   return html`
     <dl class="facts">

@@ -4,7 +4,7 @@ import { html, useState } from "../vendor/core.js";
 import { parse, stringify } from "../lib/lossless-json.js";
 import { TEXTS } from "../texts/common.js";
 
-/** What a field of a schema takes: one of a few kinds that have an input of their own, or JSON. */
+/** The kind of input for a field of a schema; JSON if none fits. */
 function kindOf(schema) {
   if (schema.enum) return "enum";
   const types = [schema.type, ...(schema.anyOf || []).map((one) => one.type)]
@@ -14,7 +14,7 @@ function kindOf(schema) {
 }
 
 /**
- * What the fields hold at first: what was given before, then the defaults.
+ * The initial texts of the fields: given values, then defaults.
  * @param {any} schema
  * @param {Record<string, any>} [given]
  */
@@ -41,8 +41,7 @@ export function firstParams(schema, given = {}) {
 }
 
 /**
- * The values of the fields. Empty ones that need not be given are left out. Throws a sentence about what cannot be
- * read.
+ * The values of the fields. Empty optional fields are omitted. Throws a sentence for invalid input.
  * @param {any} schema
  * @param {Record<string, string | boolean>} texts
  */
@@ -70,9 +69,9 @@ export function parsed(text, name) {
 }
 
 /**
- * Fields for parameters. What it holds belongs to who shows it: `texts` by name, or one `raw` text.
- * @param {{schema: any, texts: Record<string, string | boolean>, raw: string | null, onTexts: (texts: any) => void,
- *   onRaw: (raw: string | null) => void}} props
+ * Inputs for parameters. The parent owns the state: `texts` by name, or one `raw` text.
+ * @param {{schema: any, texts: Record<string, string | boolean>, raw: string | null, onTexts: (texts: any) =>
+ *   void,   onRaw: (raw: string | null) => void}} props
  */
 export function ParamsForm({ schema, texts, raw, onTexts, onRaw }) {
   const [problem, setProblem] = useState("");

@@ -6,12 +6,12 @@ import { between, duration, explained, moment, now, relative } from "../lib/time
 /** @param {{at: string | null | undefined, zone?: string, none?: string}} props */
 export function When({ at, zone, none = "" }) {
   if (!at) return html`<span class="dim">${none}</span>`;
-  now.value; // it is read again each second
+  now.value; // it is formatted again every second
   return html`<time datetime=${at} title=${explained(at, zone)}>${relative(at)}</time>`;
 }
 
 /**
- * The same as a time of the day, with the relative one in the tooltip.
+ * The same as a time of day, with the relative time in the tooltip.
  * @param {{at: string | null | undefined, zone?: string}} props
  */
 export function Moment({ at, zone }) {
@@ -19,10 +19,7 @@ export function Moment({ at, zone }) {
   return html`<time datetime=${at} title=${`${relative(at)}\n${explained(at, zone)}`}>${moment(at)}</time>`;
 }
 
-/**
- * How long something took, or takes until now.
- * @param {{from: string | null, to?: string | null, none?: string}} props
- */
+/** A duration, or the time so far. @param {{from: string | null, to?: string | null, none?: string}} props */
 export function Took({ from, to, none = "" }) {
   if (!from) return html`<span class="dim">${none}</span>`;
   if (!to) now.value;

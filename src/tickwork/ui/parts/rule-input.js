@@ -10,7 +10,7 @@ import { Icon } from "./icon.js";
 const WAIT_MS = 200;
 const SHOWN = 10;
 
-/** The kinds of rules that one line can say: how each is called where it is stored. */
+/** The kinds of rules with a text form, and their stored names. */
 export const KINDS = {
   cron: { label: "Cron", hint: "0 2 * * 1-5", help: "minute hour day month weekday; also @daily, L, W, #, H" },
   every: { label: "Every", hint: "15m", help: "a duration: 90s, 15m, 6h, 1d" },
@@ -21,7 +21,7 @@ export const KINDS = {
 const EXPLAINED = ["cron", "every", "rrule"];
 
 /**
- * What a rule means, asked of the server a moment after the last key.
+ * The explanation of a rule, requested shortly after the last key.
  * @param {{kind: string, text: string, zone: string, name: string}} rule
  */
 export function useExplained({ kind, text, zone, name }) {
@@ -75,8 +75,10 @@ function Mistake({ problem, text }) {
   `;
 }
 
-/** Times to come, as the clock of the schedule shows them; days on which clocks change are marked.
- * @param {{items: {due_at: string, local: string, clock_change: string | null}[], zone: string}} props */
+/**
+ * The next times in the zone of the schedule; days with clock changes are marked.
+ * @param {{items: {due_at: string, local: string, clock_change: string | null}[], zone: string}} props
+ */
 export function Occurrences({ items, zone }) {
   if (!items.length) return html`<p class="dim">No further occurrences.</p>`;
   const end = items.some((one) => one.local.slice(17, 19) !== "00") ? 19 : 16;
@@ -108,5 +110,5 @@ const WEEKDAY = new Intl.DateTimeFormat("en-GB", {
   timeZone: "UTC",
 });
 
-/** The day that a local time names, whatever its zone. @param {string} local */
+/** The date of a local time, whatever its zone. @param {string} local */
 const dayOf = (local) => WEEKDAY.format(new Date(`${local.slice(0, 10)}T00:00:00Z`));

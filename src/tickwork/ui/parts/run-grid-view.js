@@ -13,7 +13,7 @@ const BAR = 44;
 /** @param {{grid: import("../lib/run-grid.js").Grid, onOlder: () => void, onMoreSteps: () => void}} props */
 export function GridTable({ grid, onOlder, onMoreSteps }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const right = useRef(0); // how far the view is from the newest run: older ones that come in do not move it
+  const right = useRef(0); // distance of the view from the latest run, so that loading older runs does not move it
   useLayoutEffect(() => {
     box.current.scrollLeft = box.current.scrollWidth - box.current.clientWidth - right.current;
   }, [grid.runs.length]);
@@ -54,7 +54,7 @@ export function GridTable({ grid, onOlder, onMoreSteps }) {
   `;
 }
 
-/** Where more can be had: by a click, or by being seen. */
+/** A button that loads more when clicked or scrolled into view. */
 function Edge({ isThere, onSeen, label, bySight = false }) {
   const button = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {

@@ -4,8 +4,10 @@ import { html } from "../vendor/core.js";
 
 const HEIGHT = 20;
 
-/** Points are counts, oldest first; null where nothing is known. `label` is read out and shown as a tooltip.
- * @param {{points: (number | null)[], label: string, tone?: string}} props */
+/**
+ * Points are counts, oldest first; null is unknown. `label` is read out and shown as a tooltip.
+ * @param {{points: (number | null)[], label: string, tone?: string}} props
+ */
 export function Spark({ points, label, tone = "run" }) {
   const most = Math.max(1, ...points.map((one) => one ?? 0));
   const y = (value) => (HEIGHT - (value / most) * (HEIGHT - 2) - 0.5).toFixed(2);
@@ -36,8 +38,7 @@ export function Spark({ points, label, tone = "run" }) {
   `;
 }
 
-/** The stretches of points that are known, without those between.
- * @param {(number | null)[]} points @returns {{at: number, value: number}[][]} */
+/** Consecutive known points. @param {(number | null)[]} points @returns {{at: number, value: number}[][]} */
 function known(points) {
   /** @type {{at: number, value: number}[][]} */
   const stretches = [];

@@ -44,15 +44,18 @@ const SIGNS = {
 
 /** The tone of a state: good, bad, warn, run, queue, wait, retry or off. @param {string} state */
 export const toneOf = (state) => (SIGNS[state] || ["", "off"])[1];
-/** The same where many stand beside each other: what only waits is quiet. @param {string} state */
+/** The same for lists: waiting states are muted. @param {string} state */
 export const quietToneOf = (state) => (state === "waiting" ? "off" : toneOf(state));
 /** @param {string} state */
 export const signOf = (state) => (SIGNS[state] || ["circle-dot"])[0];
 /** @param {string} state */
 export const wordOf = (state) => state.replaceAll("_", " ");
 
-/** What people call the state of a job: one that is queued may be delayed, or wait for its next try.
- * @param {{state: string, attempt?: number, run_at?: string, failures?: number}} job @param {number} at */
+/**
+ * The displayed state of a job: a queued job may be delayed or retrying.
+ * @param {{state: string, attempt?: number, run_at?: string, failures?: number}} job
+ * @param {number} at
+ */
 export function stateOf(job, at) {
   if (job.state !== "queued") return job.state;
   if (job.failures ?? job.attempt) return "retrying";
@@ -69,7 +72,7 @@ export function State({ state, text, quiet = false }) {
   `;
 }
 
-/** Only the sign, where there is no room: its word is its label. @param {{state: string, label?: string}} props */
+/** Only the icon, with the state as its label. @param {{state: string, label?: string}} props */
 export function Sign({ state, label }) {
   return html`
     <span class="sign" data-tone=${toneOf(state)} data-state=${state} title=${label || wordOf(state)}>

@@ -8,7 +8,7 @@ import { useKeys } from "../lib/keyboard.js";
  *   "phone"|"tablet"|"desk", label?: string}} Column
  */
 
-/** Which rows are chosen: those in `ids`, or all that match (`isAll`). */
+/** The selection: the rows in `ids`, or all matching ones (`isAll`). */
 export function useSelection() {
   const [chosen, setChosen] = useState({ ids: /** @type {Set<string>} */ (new Set()), isAll: false });
   const last = useRef(/** @type {string | null} */ (null));
@@ -18,7 +18,7 @@ export function useSelection() {
     clear: () => setChosen({ ids: new Set(), isAll: false }),
     all: () => setChosen((now) => ({ ...now, isAll: true })),
     set: (ids) => setChosen({ ids: new Set(ids), isAll: false }),
-    /** Unselect all rows but these: no action applies to rows that are not shown. @param {string[]} ids */
+    /** Deselect rows that are not displayed. @param {string[]} ids */
     keep: (ids) => setChosen((now) => kept(now, new Set(ids))),
     /** @param {string} id @param {string[]} order @param {boolean} isRange */
     toggle(id, order, isRange = false) {
@@ -71,7 +71,7 @@ export function Table({
     const next = Math.max(0, Math.min(rows.length - 1, from + by));
     const row = /** @type {HTMLElement | undefined} */ (body.current?.children[next]);
     setFocus(order[next] ?? null);
-    row?.focus({ preventScroll: true }); // so that Enter is not for the button that was last clicked
+    row?.focus({ preventScroll: true }); // so that Enter does not press the last clicked button
     row?.scrollIntoView({ block: "nearest" });
   };
   const withRow = (run) => () => rows[at] && run(rows[at]);
@@ -171,8 +171,10 @@ export function Table({
   `;
 }
 
-/** The end of a list that goes on by itself as it is scrolled to, unless a long look found nothing: then when asked.
- * @param {{list: {hasMore: boolean, more: () => void, items: any[], next: any}}} props */
+/**
+ * The end of a list: loads more when scrolled into view; after a long search without matches, only on click.
+ * @param {{list: {hasMore: boolean, more: () => void, items: any[], next: any}}} props
+ */
 export function More({ list }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {

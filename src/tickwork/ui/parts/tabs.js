@@ -35,7 +35,7 @@ export function Tabs({ tabs, name = "tab", label = "Tabs" }) {
   `;
 }
 
-/** The tab that is chosen. @param {{id: string}[]} tabs @param {string} [name] */
+/** The selected tab. @param {{id: string}[]} tabs @param {string} [name] */
 export const chosenTab = (tabs, name = "tab") => {
   const said = place.value.query[name];
   return tabs.some((tab) => tab.id === said) ? said : tabs[0].id;

@@ -17,7 +17,7 @@ export function say(text, { tone = "good", action } = {}) {
 }
 
 /**
- * Do something that may be refused, and say so. Gives what it gave, or undefined.
+ * Run an action and report its result or error as a toast. Returns the result, or undefined.
  * @template T
  * @param {() => Promise<T>} action
  * @param {string | ((done: T) => string)} [done]
