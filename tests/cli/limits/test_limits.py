@@ -90,7 +90,7 @@ class TestGates:
         assert cli.ok("gates", "resume", "--task", "send") == "Removed 1 gate.\n"
         result = cli("gates", "resume", "--task", "send", "--json")
         assert (result.exit_code, result.stdout) == (1, '{\n  "lifted": 0\n}\n')
-        assert "no gate is for exactly this" in result.stderr
+        assert "no gate has exactly these selectors" in result.stderr
 
     def test_each_kind_says_what_it_does(self, cli: Cli, shop: Shop) -> None:
         slow = cli.ok("gates", "slow", "--tenant", "acme", "--rate", "5/s", "--until", "2h")

@@ -155,8 +155,8 @@ def unknown_dag(app: Tickwork, name: str) -> DagNotFound:
 
     mean = guess(name, [view.name for view in app.dag_versions()])
     return DagNotFound(
-        f"there is no dag {name!r} in this store{mean}. Those of code are stored when a worker starts with it, those "
-        f"of files with tickwork apply. List the dags: tickwork dags list"
+        f"there is no dag {name!r} in this store{mean}. Workers store the dags of their code when they "
+        f"start, and tickwork apply stores the dags of files. List the dags: tickwork dags list"
     )
 
 

@@ -73,9 +73,8 @@ function One({ gate, lift, open }) {
           ${gate.to && html`<span>to queue <b>${gate.to}</b></span>`}
         </h2>
         <p class="dim">
-          ${gate.reason ? html`<span class="text">${gate.reason}</span> · ` : ""}by ${gate.by || "somebody"}${" "}
-          <${When} at=${gate.since} /> ·${" "}
-          ${gate.until ? html`ends <${When} at=${gate.until} />` : "until removed"}
+          ${gate.reason ? html`<span class="text">${gate.reason}</span> · ` : ""}by ${gate.by || "unknown"}${" "}
+          <${When} at=${gate.since} /> · ${gate.until ? html`ends <${When} at=${gate.until} />` : "until removed"}
         </p>
       </div>
       <dl class="gate-figures">
