@@ -103,7 +103,7 @@ def test_a_job_is_run_again_with_other_arguments(page: Page, served: Served) -> 
     editor.fill('{"customer": "ada",\n "cents": }')
     expect(page.locator(".flaw")).to_contain_text("line 2")
     editor.fill('{"customer": "ada"}')
-    expect(page.locator(".flaw")).to_contain_text("cents is missing")
+    expect(page.locator(".flaw")).to_contain_text("Missing argument cents")
     editor.fill('{"customer": "ada", "cents": 200}')
     page.get_by_role("button", name="Enqueue").click()
     page.wait_for_url(lambda url: job.id not in url)

@@ -63,7 +63,7 @@ def test_the_charts_are_walked_with_keys_and_show_the_same_instant(page: Page) -
 def test_what_needs_attention_is_what_the_api_says_and_leads_to_it(page: Page, served: Served) -> None:
     told = served.get("/stats/attention")["items"]
     lines = page.get_by_role("region", name="Needs attention").locator("li")
-    expect(lines.filter(has_text="dead letters wait").locator("a")).to_have_attribute("href", "#/dead")
+    expect(lines.filter(has_text="dead letters").locator("a")).to_have_attribute("href", "#/dead")
     failing = next(one for one in told if one["kind"] == "failing" and "task charge" in one["title"])
     line = lines.filter(has_text="task charge fails")
     expect(line).to_contain_text(failing["detail"])
