@@ -216,7 +216,7 @@ def _chunks(app: Tickwork, job_id: JobId) -> Iterator[LogChunk]:
         after = (chunks[-1].attempt, chunks[-1].seq)
 
 
-def found_step(run: Run, name: str) -> Step:
+def found_step(run: Run, name: str) -> RunStep:
     """Return a step of a run, or an instance of a step. Raises JobNotFound."""
     try:
         return run.steps[name]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def workers(session: Invocation, as_json: bool) -> None:
     """List live workers, and workers that were lost recently."""
     app = session.app()
-    found, now = app.client.workers(), app.store.now()
+    found, now = app.store.reads.workers(), app.store.now()
     print_items(
         as_json,
         found,
