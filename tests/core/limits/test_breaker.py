@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tickwork.store.rows.limits import RULES
 
 import tickwork
 from tickwork.core.ids import JobId
 from tickwork.core.limits.breaker import Breaker, BreakerState, breaker, end, start
 from tickwork.errors import InvalidOption
+from tickwork.store.rows.limits import RULES
 
 SECOND = 1_000_000
 NOW = 1_800_000_000 * SECOND
