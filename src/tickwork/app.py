@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tickwork.api.async_twins import twin
-from tickwork.api.client import Client, Job
+from tickwork.api.client import Client, Job, Registrations
 from tickwork.api.job_calls import JobCalls
 from tickwork.api.limits import LimitCalls
 from tickwork.api.notifications import Notifications
@@ -28,7 +28,7 @@ from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.arguments.stored_signature import StoredSignature
-from tickwork.core.job import TaskDefinition, WorkerView
+from tickwork.core.job import TaskDefinition
 from tickwork.core.job_options import Options, calendar_name, task_name
 from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.core.placement import read_offer
@@ -128,6 +128,7 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         self.settings, self.settings_from = find_settings({**given, "blobs": place})
         self._upgrade = upgrade
         self.on_refused: Callable[[], None] | None = None  # set in a child process of a worker
+        self.cached_registrations: Registrations | None = None  # set by a server
         self._opening = threading.Lock()
         self._store: Store | None = None
         self._nudges: list[Nudge] = []
@@ -157,11 +158,10 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
                 )
             return self._store
 
-    def wrap_store(self, wrap: Callable[[Store], Store]) -> None:
-        """Open the store and replace it with a wrapper, for example to measure its calls."""
-        opened = self.store
-        with self._opening:
-            self._store = wrap(opened)
+    @property
+    def registrations(self) -> Registrations:
+        """The workers and the definitions of their tasks, for what enqueues and explains jobs. A server caches them."""
+        return self.store.reads if self.cached_registrations is None else self.cached_registrations
 
     @property
     def vault(self) -> Vault:
@@ -171,14 +171,14 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
     @property
     def client(self) -> Client:
         """The job client of this store."""
-        return Client(self.store, self.decode_result)
+        return Client(self.store, self.decode_result, self.registrations)
 
     def close(self) -> None:
         """Close the store. It is opened again on next use."""
         with self._opening:
             if self._store is not None:
                 self._store.close()
-            self._store = None
+            self._store = self.cached_registrations = None
 
     def decode_result(self, name: str, data: bytes) -> Any:
         """Decode a stored result, also from a blob. The result of an unknown task is returned as plain JSON."""
@@ -199,7 +199,7 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         """Return a task by name, imported here or not, ready for `.options(...)` and `.enqueue(...)`."""
         name = task_name(task if isinstance(task, str) else task.name)
         known = self.tasks.get(name) or self.dags.get(name)
-        return known if known is not None else _by_name(self, name, self.store.reads.task_definition(name))
+        return known if known is not None else _by_name(self, name, self.registrations.task_definition(name))
 
     def broadcast(self, task: str | Task[Any, Any], /, *args: Any, **kwargs: Any) -> list[Job]:
         """Run a task once on each live worker that could run it: `app.broadcast(reload_prices)`.
@@ -296,12 +296,10 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
 
     # -- workers
 
-    def queue_loads(self, workers: Sequence[WorkerView] | None = None) -> list[QueueLoad]:
-        """Return for each queue its waiting jobs, the workers that serve it, and how many workers it needs.
-
-        `workers` are the workers of the store, for a caller that has read them already.
-        """
-        return queue_loads(self.store.reads, workers=workers)
+    def queue_loads(self) -> list[QueueLoad]:
+        """Return for each queue its waiting jobs, the workers that serve it, and how many workers it needs."""
+        reads = self.store.reads
+        return queue_loads(reads, reads.queues(), self.registrations.workers())
 
     @contextmanager
     def worker(

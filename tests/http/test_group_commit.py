@@ -21,7 +21,7 @@ class Watched(Client):
     """A client that something is done before: it may wait, or raise."""
 
     def __init__(self, app: Tickwork, before: Before) -> None:
-        super().__init__(app.store, app.decode_result)
+        super().__init__(app.store, app.decode_result, app.registrations)
         self._before = before
 
     def enqueue(self, jobs: Sequence[NewJob], tx: object = None) -> list[Job]:

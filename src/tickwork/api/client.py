@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from tickwork import errors
 from tickwork.api.async_twins import twin
@@ -23,6 +23,7 @@ from tickwork.core.job import (
     JobView,
     LogChunk,
     NewJob,
+    TaskDefinition,
     WorkerView,
 )
 from tickwork.core.job_options import read_option
@@ -46,11 +47,20 @@ def _plainly(change: Callable[[], list[JobId]]) -> list[JobId]:
     return change()
 
 
+class Registrations(Protocol):
+    """What workers have registered: themselves, and the definitions of their tasks. `store.reads` is one."""
+
+    def workers(self) -> list[WorkerView]: ...
+
+    def task_definition(self, name: str) -> TaskDefinition | None: ...
+
+
 class Client:
     """The calls of `Tickwork` that concern jobs, on a store."""
 
-    def __init__(self, store: Store, decode_result: DecodeResult) -> None:
+    def __init__(self, store: Store, decode_result: DecodeResult, registrations: Registrations) -> None:
         self.store = store
+        self._registrations = registrations
         self.decode_result = decode_result
 
     def enqueue(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
@@ -135,18 +145,17 @@ class Client:
 
     def unknown_task(self, name: str) -> str | None:
         """Return a warning for a task that no worker has reported, with the nearest known name. None: it is known."""
-        reads = self.store.reads
-        if name in BUILT_IN or name.startswith("@") or reads.task_definition(name) is not None:
+        if name in BUILT_IN or name.startswith("@") or self._registrations.task_definition(name) is not None:
             return None
-        known = {one.name for one in reads.task_definitions(PAGE)}
-        known.update(task for worker in reads.workers() for task in worker.tasks)
+        known = {one.name for one in self.store.reads.task_definitions(PAGE)}
+        known.update(task for worker in self._registrations.workers() for task in worker.tasks)
         if name in known:
             return None
         return f"No worker has reported a task {name!r} yet.{_meant(name, known)} Its jobs wait until a worker has it."
 
     def unknown_dag(self, name: str) -> str | None:
         """Return a warning for a dag that is not stored, with the nearest stored name; None for a stored dag."""
-        definition = self.store.reads.task_definition(name)
+        definition = self._registrations.task_definition(name)
         if definition is not None and definition.version is not None:
             return None
         known = {one.name for one in self.store.reads.task_definitions(PAGE) if one.version is not None}
@@ -173,7 +182,7 @@ class Client:
         if view.state is not JobState.QUEUED:
             return why.explain(view, workers_of(store, view), store.now())
         gates = [one.gate for one in store.limits.list_gates()]
-        return why.explain(view, store.reads.workers(), store.now(), store.limits.hold(view.id), gates)
+        return why.explain(view, self._registrations.workers(), store.now(), store.limits.hold(view.id), gates)
 
     def _pages(self, which: JobFilter, wanted: Callable[[JobView], bool]) -> Iterator[list[JobId]]:
         """Yield the ids of matching jobs for which `wanted` is true, a page at a time, newest first."""
@@ -393,8 +402,6 @@ def _raise_ended(view: JobView) -> NoReturn:
 
 
 def workers_of(store: Store, view: JobView) -> list[WorkerView]:
-    """Return the workers that `why.explain` needs: the worker that runs a job, or all workers for a queued job."""
-    if view.state is JobState.QUEUED:
-        return store.reads.workers()
+    """Return the worker that runs a job, in a list; an empty list if the job does not run."""
     one = store.reads.worker(WorkerId(view.worker)) if view.state is JobState.RUNNING and view.worker else None
     return [] if one is None else [one]

@@ -20,8 +20,8 @@ from tickwork.http.live.sse import followers_capacity, listeners_capacity
 from tickwork.http.live.stream import ChangeStream
 from tickwork.http.live.wait_jobs import JobWaits
 from tickwork.http.remote.long_poll import LongPolls
-from tickwork.http.store_cache import StoreCache, cached_store
-from tickwork.http.store_metrics import timed
+from tickwork.http.store_cache import CachedRegistrations, StoreCache
+from tickwork.http.store_metrics import time_verbs
 from tickwork.observe.counters import Counters
 from tickwork.observe.store_metrics import StoreCounts
 from tickwork.services.runner import Ticks
@@ -53,6 +53,7 @@ class DatabasePulse:
 class ServerContext:
     """The shared objects. `open_scopes` are the scopes that callers on this machine have without credentials.
 
+    `registrations` caches the workers and the definitions of tasks, which the app reads from it, too.
     `began` is the start of the process on the monotonic clock. `stopping` is set when the server stops, and ends long
     waits. `ticks` are the last ticks of its services. `refused` records refused calls, `refusals` refused deliveries of
     hooks. `bodies` and `unauthenticated_bodies` bound request bodies in memory, of authenticated and other callers;
@@ -67,6 +68,7 @@ class ServerContext:
     long_polls: LongPolls
     group_commit: GroupCommit
     store_cache: StoreCache
+    registrations: CachedRegistrations
     stream: ChangeStream
     credential_watch: CredentialWatch
     tally: Counters
@@ -87,10 +89,10 @@ class ServerContext:
 def build_context(
     app: Tickwork, access: Access, clock: Clock, rng: Random, open_scopes: frozenset[Scope] = frozenset()
 ) -> ServerContext:
-    """Return the shared objects of a server, and wrap the app's store: from now on its calls are timed and cached."""
-    tally = Counters()
-    app.wrap_store(lambda store: cached_store(timed(store, tally, clock), clock))
-    store = app.store
+    """Return the shared objects of a server. From now on, calls of the store are timed, and the app uses the cache."""
+    tally, store = Counters(), app.store
+    time_verbs(store, tally, clock)
+    app.cached_registrations = registrations = CachedRegistrations(store.reads, clock)
     return ServerContext(
         access=access,
         pulse=DatabasePulse(store, clock),
@@ -98,7 +100,8 @@ def build_context(
         store_counts=StoreCounts(store, clock),
         long_polls=LongPolls(store, clock, rng, tally),
         group_commit=GroupCommit(app.client),
-        store_cache=StoreCache(store, clock),
+        store_cache=StoreCache(store, registrations, clock),
+        registrations=registrations,
         stream=ChangeStream(store, clock, rng),
         credential_watch=CredentialWatch(access, open_scopes, clock),
         refusals=RefusedDeliveries(store),

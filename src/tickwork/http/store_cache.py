@@ -5,16 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, cast
 
-from tickwork.api.client import Client, workers_of
+from tickwork.api.client import Client, Registrations, workers_of
 from tickwork.clock import Clock
 from tickwork.core import why
-from tickwork.core.dag.graph import Graph
-from tickwork.core.ids import WorkerId
 from tickwork.core.job import JobState, JobView, TaskDefinition, WorkerView
 from tickwork.core.limits.gates import Gate
-from tickwork.store.admin.operations import Ask
 from tickwork.store.base import Store
 
 FRESH_S = 1.0
@@ -26,8 +22,9 @@ TASKS_KEPT = 1000
 class StoreCache:
     """Workers and gates, cached for a second: to say why a job that was just stored does not run yet."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, registrations: Registrations, clock: Clock) -> None:
         self._store = store
+        self._registrations = registrations
         self._clock = clock
         self._lock = threading.Lock()
         self._looked: float | None = None
@@ -60,7 +57,7 @@ class StoreCache:
             now = self._clock.monotonic()
             if self._seen is None or self._looked is None or now - self._looked >= FRESH_S:
                 gates = [one.gate for one in self._store.limits.list_gates()]
-                self._seen, self._looked = (self._store.now(), self._store.reads.workers(), gates), now
+                self._seen, self._looked = (self._store.now(), self._registrations.workers(), gates), now
             at, workers, gates = self._seen
             return at + timedelta(seconds=now - self._looked), workers, gates
 
@@ -100,46 +97,24 @@ class _KnownWorkers:
         self._known = None
 
 
-class _Cached:
-    """A store, or a group of its verbs, of which some are replaced."""
+class CachedRegistrations:
+    """What workers have registered, as last read: task definitions at most a second old, workers a few seconds.
 
-    def __init__(self, of: Any, **replaced: Any) -> None:
-        self._of = of
-        self.__dict__.update(replaced)
+    A caller that changes it through this server drops what it has changed from the cache.
+    """
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._of, name)
-
-
-class _Caches:
-    """Caches that read each task definition once a second, and all workers as `_KnownWorkers` does."""
-
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, reads: Registrations, clock: Clock) -> None:
+        self._reads = reads
         self._clock = clock
         self._tasks: dict[str, tuple[float, TaskDefinition | None]] = {}
-        self._workers = _KnownWorkers(store.reads.workers, clock)
-
-    def put_dag(self, graph: Graph) -> int:
-        """Store a dag and drop its cached definition, so that the next run on this server uses the new version."""
-        version = self._store.dags.put_dag(graph)
-        self._tasks.pop(graph.name, None)
-        return version
-
-    def delete_dag(self, name: str) -> bool:
-        """Delete a dag and drop its cached definition, so that this server starts it no more."""
-        deleted = self._store.dags.delete_dag(name)
-        self._tasks.pop(name, None)
-        return deleted
+        self._workers = _KnownWorkers(reads.workers, clock)
 
     def workers(self) -> list[WorkerView]:
         return self._workers.get()
 
-    def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
-        """Ask a worker to be quiet or stop, and drop the cached workers, so that this server shows it at once."""
-        asked = self._store.operations.ask_worker(worker, what)
+    def forget_workers(self) -> None:
+        """Drop the cached workers, so that this server shows at once what was asked of a worker."""
         self._workers.forget()
-        return asked
 
     def task_definition(self, name: str) -> TaskDefinition | None:
         now = self._clock.monotonic()
@@ -147,15 +122,10 @@ class _Caches:
         if read is None or now - read >= FRESH_S:
             if len(self._tasks) >= TASKS_KEPT:
                 self._tasks.clear()
-            known = self._store.reads.task_definition(name)
+            known = self._reads.task_definition(name)
             self._tasks[name] = (now, known)
         return known
 
-
-def cached_store(store: Store, clock: Clock) -> Store:
-    """Return the store with caches: task definitions are at most a second old, workers a few seconds."""
-    by = _Caches(store, clock)
-    reads = _Cached(store.reads, workers=by.workers, task_definition=by.task_definition)
-    dags = _Cached(store.dags, put_dag=by.put_dag, delete_dag=by.delete_dag)
-    operations = _Cached(store.operations, ask_worker=by.ask_worker)
-    return cast("Store", _Cached(store, reads=reads, dags=dags, operations=operations))
+    def forget_task(self, name: str) -> None:
+        """Drop a cached definition, so that this server starts no version of a dag that was replaced or deleted."""
+        self._tasks.pop(name, None)

@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, get_type_hints
 
 from tickwork.clock import Clock
 from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import DB
 from tickwork.store.base import Store
 
-
-class _Timed:
-    """A store that counts how long each of its calls takes."""
-
-    def __init__(self, store: Any, tally: Counters, clock: Clock) -> None:
-        self._store = store
-        self._tally = tally
-        self._clock = clock
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a method of the store that times its calls."""
-        found = getattr(self._store, name)
-        if name in _GROUPS:
-            self.__dict__[name] = group = _Timed(found, self._tally, self._clock)
-            return group
-        if not callable(found) or name in _UNTIMED:
-            return found
-        made = self._measured(name, found)
-        self.__dict__[name] = made
-        return made
-
-    def _measured(self, name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
-        tally, clock, labels = self._tally, self._clock, (name,)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            began = clock.monotonic()
-            try:
-                return verb(*args, **kwargs)
-            finally:
-                tally.spread(DB, labels, clock.monotonic() - began)
-
-        return call
-
-
-_GROUPS = frozenset(Store.__annotations__) - {"url", "blobs"}
 _UNTIMED = frozenset({"close", "connection", "waiter"})
+_NO_VERBS = frozenset({"url", "blobs"})  # attributes of a store that are no group of verbs
 
 
-def timed(store: Store, tally: Counters, clock: Clock) -> Store:
-    """Return the same store; the time that each call takes is counted."""
-    return cast("Store", _Timed(store, tally, clock))
+def time_verbs(store: Store, tally: Counters, clock: Clock) -> None:
+    """Count from now on how long each call of this store takes, by the name of the verb."""
+    groups = {name: verbs for name, verbs in get_type_hints(Store).items() if name not in _NO_VERBS}
+    for subject, verbs in [(store, Store), *((getattr(store, name), verbs) for name, verbs in groups.items())]:
+        for name in vars(verbs):
+            if not name.startswith("_") and name not in _UNTIMED:
+                setattr(subject, name, _timed(name, getattr(subject, name), tally, clock))
+
+
+def _timed(name: str, verb: Callable[..., Any], tally: Counters, clock: Clock) -> Callable[..., Any]:
+    """Return a verb that counts how long each call takes."""
+    labels = (name,)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        began = clock.monotonic()
+        try:
+            return verb(*args, **kwargs)
+        finally:
+            tally.spread(DB, labels, clock.monotonic() - began)
+
+    return call

@@ -109,15 +109,8 @@ def by_needs(lanes: Iterable[tuple[str, int, datetime]]) -> list[Backlog]:
     return list(found.values())
 
 
-def queue_loads(
-    reads: ReadVerbs, queues: Sequence[QueueView] | None = None, workers: Sequence[WorkerView] | None = None
-) -> list[QueueLoad]:
-    """Return for each queue the waiting jobs, how many workers serve it, and how many it needs.
-
-    `queues` and `workers` are given by a caller that has read them already.
-    """
-    queues = reads.queues() if queues is None else queues
-    workers = reads.workers() if workers is None else workers
+def queue_loads(reads: ReadVerbs, queues: Sequence[QueueView], workers: Sequence[WorkerView]) -> list[QueueLoad]:
+    """Return for each of these queues the waiting jobs, how many of the workers serve it, and how many it needs."""
     durations = reads.durations()
     return [
         queue_load(

@@ -46,7 +46,7 @@ def list_tasks(call: Call, query: PageQuery) -> TaskPage:
 @routes.get("/tasks/{name}", Scope.READ)
 def get_task(call: Call, name: str) -> TaskBody:
     """Return what is known of a task. An unknown task can be enqueued all the same."""
-    found = call.app.store.reads.task_definition(name) if is_storable_name(name) else None
+    found = call.parts.registrations.task_definition(name) if is_storable_name(name) else None
     if found is None:
         raise UnknownTask(f"no worker has reported a task {name!r}.")
     return _body(found)

@@ -77,7 +77,7 @@ class WorkerList(Struct):
 def list_workers(call: Call) -> WorkerList:
     """List the live workers, and those that were lost recently."""
     now = call.app.store.now()
-    return WorkerList([WorkerBody(**_shown(one, now)) for one in call.app.store.reads.workers()], None)
+    return WorkerList([WorkerBody(**_shown(one, now)) for one in call.parts.registrations.workers()], None)
 
 
 @routes.get("/workers/{id}", Scope.READ)
@@ -111,6 +111,7 @@ def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
     before = _found(call, id)
     if not call.app.store.operations.ask_worker(WorkerId(id), what):
         raise Problem(409, "wrong-state", f"worker {id} is {before.state}: it cannot be asked.")
+    call.parts.registrations.forget_workers()
     call.changed(f"worker:{id}", {"asked": before.asked}, {"asked": what})
     return WorkerBody(**_shown(_found(call, id), call.app.store.now()))
 
@@ -122,7 +123,7 @@ def _found(call: Call, id: str) -> WorkerView:
         raise Problem(404, "not-found", f"there is no worker {id!r}.")
     if worker.pid:
         return worker
-    alike = (one for one in call.app.store.reads.workers() if _told_alike(one) == _told_alike(worker))
+    alike = (one for one in call.parts.registrations.workers() if _told_alike(one) == _told_alike(worker))
     return replace(next(alike, worker), id=id)
 
 

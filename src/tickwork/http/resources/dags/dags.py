@@ -153,6 +153,8 @@ def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
         for one in plan.told():
             call.changed(*one)
         plan.carry_out()
+        for name in found.dags:
+            call.parts.registrations.forget_task(name)
     return DeclaredAnswer(body.dry_run, [_change(one) for one in plan.changes], list(found.secrets))
 
 
@@ -171,6 +173,7 @@ def delete_dag(call: Call, name: str) -> None:
         call.app.store.dags.delete_dag(name)
     except InvalidInput as error:
         raise Problem(409, "in-use", str(error)) from None
+    call.parts.registrations.forget_task(name)
     call.changed(f"dag {name}", {"version": view.version})
 
 
@@ -217,7 +220,7 @@ def diff_dag(call: Call, name: str, query: DiffQuery) -> DiffBody:
 def _read(call: Call, body: DeclaredBody) -> DeclaredWork:
     """Return what a text declares. Raises Problem, and InvalidInput without a dag or with hooks."""
     try:
-        found = read_declared(body.text, cache(call.app.store.reads.task_definition), file=f"text.{body.format}")
+        found = read_declared(body.text, cache(call.parts.registrations.task_definition), file=f"text.{body.format}")
     except BadFile as error:
         raise refused_text(error) from None
     if found.hooks:
@@ -229,7 +232,7 @@ def _read(call: Call, body: DeclaredBody) -> DeclaredWork:
 
 def _newest(call: Call, name: str) -> DagView:
     """Return the newest version of a dag that has not been deleted. Raises DagNotFound."""
-    known = call.app.store.reads.task_definition(name) if is_storable_name(name) else None
+    known = call.parts.registrations.task_definition(name) if is_storable_name(name) else None
     found = None if known is None or known.version is None else call.app.store.reads.dag_version(name, known.version)
     if found is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
@@ -245,7 +248,7 @@ def _at(call: Call, newest: DagView, number: int) -> DagView:
 
 def _versions(call: Call, name: str) -> list[DagView]:
     """Return the versions of a dag that has not been deleted, the newest first. Raises DagNotFound."""
-    known = call.app.store.reads.task_definition(name) if is_storable_name(name) else None
+    known = call.parts.registrations.task_definition(name) if is_storable_name(name) else None
     found = call.app.dag_versions(name) if known is not None else []
     if not found:
         raise DagNotFound(f"there is no dag {name!r} in this store.")

@@ -92,7 +92,7 @@ class GridBody(Struct):
 def get_grid(call: Call, name: str, query: GridQuery) -> GridBody:
     """Return the newest runs of a dag side by side, with the states of their steps."""
     store = call.app.store
-    newest = store.reads.task_definition(name) if is_storable_name(name) else None
+    newest = call.parts.registrations.task_definition(name) if is_storable_name(name) else None
     if newest is None or newest.version is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
     if query.cursor is not None and not is_id(query.cursor):

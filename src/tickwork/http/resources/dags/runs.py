@@ -152,7 +152,7 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResul
 
     Callers without the scope `read` only get its id and state. 409 if the key is held by anything else.
     """
-    definition = call.app.store.reads.task_definition(name) if is_storable_name(name) else None
+    definition = call.parts.registrations.task_definition(name) if is_storable_name(name) else None
     if definition is None or definition.version is None:
         raise DagNotFound(f"there is no dag {name!r} in this store.")
     given = {option: value for option, value in msgspec.structs.asdict(body).items() if value is not None}

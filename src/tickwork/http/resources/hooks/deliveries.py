@@ -200,7 +200,7 @@ def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
 def _start(message: _Message, values: Values, signature: str) -> ReceivedBody:
     """Enqueue the job of a hook. A message is taken once while its job lives, and within the window after that."""
     call, hook = message.call, message.hook
-    definition = call.app.store.reads.task_definition(hook.target)
+    definition = call.parts.registrations.task_definition(hook.target)
     if hook.kind == "dag" and (definition is None or definition.version is None):
         raise message.refused(409, "no-such-dag", f"there is no dag {hook.target!r} in this store")
     debounced = definition is not None and decode_task_limits(definition.task_limits).merging is not None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
-from tickwork.core.job import QueueView, WorkerView
+from tickwork.core.job import QueueView
 from tickwork.core.workers.autoscale import QueueLoad
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.problems import Problem
@@ -100,11 +99,11 @@ def _found(call: Call, name: str) -> QueueBody:
     return one
 
 
-def all_queues(call: Call, workers: Sequence[WorkerView] | None = None) -> list[QueueBody]:
-    """Return every queue that has jobs. `workers`: all workers, if they were read already."""
+def all_queues(call: Call) -> list[QueueBody]:
+    """Return every queue that has jobs."""
     pauses = (one.gate for one in call.app.gates() if one.gate.kind == "pause")
     paused = {gate.queue for gate in pauses if set(gate.selects) == {"queue"}}
-    return [_shown(one, one.queue.name in paused) for one in call.app.queue_loads(workers)]
+    return [_shown(one, one.queue.name in paused) for one in call.app.queue_loads()]
 
 
 def _shown(load: QueueLoad, is_paused: bool) -> QueueBody:

@@ -181,7 +181,7 @@ def _scene(call: Call) -> StoreFacts:
     store = call.app.store
     now, workers, gates, limits = (
         store.now(),
-        store.reads.workers(),
+        call.parts.registrations.workers(),
         store.limits.list_gates(),
         store.limits.list_limits(),
     )

@@ -74,7 +74,9 @@ def search(call: Call, query: SearchQuery) -> SearchBody:
         "tasks": _with(text, (one.name for one in known if one.version is None)),
         "hooks": _with(text, (one.hook.name for one in store.hooks.list_hooks(WALK))),
     }
-    workers = [WorkerHit(one.id, one.host) for one in store.reads.workers() if _with(text, (one.id, one.host))]
+    workers = [
+        WorkerHit(one.id, one.host) for one in call.parts.registrations.workers() if _with(text, (one.id, one.host))
+    ]
     is_cut = len(workers) > NAMES or len(known) == WALK or any(len(found) > NAMES for found in names.values())
     return SearchBody(
         jobs=[item_of(view) for view in views if view.version is None],

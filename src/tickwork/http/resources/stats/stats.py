@@ -40,8 +40,8 @@ class StatsBody(Struct):
 def stats(call: Call) -> StatsBody:
     """Return a summary of the store: waiting, running and failed jobs. `/stats/series` has them over time."""
     store = call.app.store
-    workers = store.reads.workers()
-    queues, now = all_queues(call, workers), store.now()
+    workers = call.parts.registrations.workers()
+    queues, now = all_queues(call), store.now()
     working = [one for one in workers if one.serves]
     causes, is_all = call.app.client.causes(JobFilter(dead=True), READ_LIMIT)
     return StatsBody(
