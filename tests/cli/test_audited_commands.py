@@ -3,7 +3,7 @@
 A new command fails here until it is named: with a call of it and what its row has, or among those that leave none.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from tickwork.cli.audit_rows import by
 from tickwork.cli.main import main
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
-from tickwork.store.admin import audit
 from tickwork.store.admin.audit import AuditFilter, AuditRow
 
 ANY = AuditFilter()
@@ -261,15 +260,15 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(
 def test_without_its_row_it_changes_nothing(
     cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def refuse(change: AuditRow) -> dict[str, str | None]:
-        assert change.action == verb.action
+    def refuse(store: object, changes: Sequence[AuditRow]) -> None:
+        assert {change.action for change in changes} == {verb.action}
         raise StoreError("the audit log cannot be written")
 
     monkeypatch.setenv("TICKWORK_SECRET_KEY", "11" * 32)
     verb, desk = VERBS[name], Desk(cli, shop, tmp_path)
     words = words_of(verb, verb.first(desk))
     before = contents(shop.app.store)
-    monkeypatch.setattr(audit, "change_row", refuse)
+    monkeypatch.setattr(type(shop.app.store.audit), "record_changes", refuse)
     result = cli(*words, input=verb.input)
     assert "the audit log cannot be written" in result.stderr
     assert contents(shop.app.store) == before

@@ -3,7 +3,7 @@
 A new route fails here until it is named: with a call of it and what its row has, or among those that leave none.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
 from tickwork.http.framework.route import API
 from tickwork.http.routes import ROUTES
-from tickwork.store.admin import audit
 from tickwork.store.admin.audit import AuditFilter, AuditRow
 
 NOT_AUDITED = {
@@ -286,14 +285,14 @@ def test_it_leaves_a_row_with_how_it_was_and_how_it_is(app: Tickwork, admin: Tes
 def test_without_its_row_it_changes_nothing(
     app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def refuse(change: AuditRow) -> dict[str, str | None]:
-        assert change.action == name
+    def refuse(changes: Sequence[AuditRow]) -> None:
+        assert {change.action for change in changes} == {name}
         raise StoreError("the audit log cannot be written")
 
     verb, desk = VERBS[name], Desk(app, admin)
     made = verb.first(desk)
     before = contents(app.store, but=NOTED)
-    monkeypatch.setattr(audit, "change_row", refuse)
+    monkeypatch.setattr(app.store.audit, "record_changes", refuse)
     with pytest.raises(AssertionError, match="store-unavailable"):
         verb.act(desk, made)
     assert contents(app.store, but=NOTED) == before

@@ -1,12 +1,12 @@
 """Commands add what they change to the audit log, in the transaction of the change."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli, Shop
 from tickwork.errors import StoreError
-from tickwork.store.admin import audit
 from tickwork.store.admin.audit import AuditFilter, AuditRow
 
 FILE = """\
@@ -137,10 +137,10 @@ def test_apply_tells_all_that_is_said_of_what_is_new_and_of_what_is_gone(cli: Cl
 def test_without_its_row_a_command_changes_nothing(
     cli: Cli, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(change: AuditRow) -> dict[str, str | None]:
+    def refuse(store: object, changes: Sequence[AuditRow]) -> None:
         raise StoreError("the audit log cannot be written")
 
-    monkeypatch.setattr(audit, "change_row", refuse)
+    monkeypatch.setattr(type(shop.app.store.audit), "record_changes", refuse)
     job = shop.add.enqueue(1)
     (tmp_path / "jobs.yaml").write_text(FILE)
     commands = (

@@ -1,6 +1,6 @@
 """The audit log over REST: what it tells of, and that a change and its row are one transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from tickwork.http.auth.refused_calls import EACH_MINUTE
 from tickwork.http.framework.route import Routes, Scope
 from tickwork.http.routes import ROUTES
 from tickwork.http.server_context import ServerContext
-from tickwork.store.admin import audit
 from tickwork.store.admin.audit import AuditRow
 
 JOBS, KEYS = "/api/v1/jobs", "/api/v1/keys"
@@ -190,8 +189,8 @@ CHANGES: dict[str, Call] = {
 def test_without_its_row_a_change_is_not_made(
     app: Tickwork, admin: TestClient, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    def refuse(change: AuditRow) -> dict[str, str | None]:
-        assert change.action == name
+    def refuse(changes: Sequence[AuditRow]) -> None:
+        assert {change.action for change in changes} == {name}
         raise StoreError("the audit log cannot be written")
 
     def everything() -> list[Any]:
@@ -213,7 +212,7 @@ def test_without_its_row_a_change_is_not_made(
 
     before = everything()
     with monkeypatch.context() as patched:
-        patched.setattr(audit, "change_row", refuse)
+        patched.setattr(app.store.audit, "record_changes", refuse)
         assert CHANGES[name](admin).status_code >= 500
     assert everything() == before
     assert CHANGES[name](admin).status_code < 300
@@ -309,10 +308,10 @@ class TestRefusedCalls:
         assert (counted["action"], counted["target"], counted["after"]) == ("failed_login", "others", {"count": 7})
 
     def test_a_log_that_cannot_be_written_changes_no_answer(
-        self, anybody: TestClient, monkeypatch: pytest.MonkeyPatch
+        self, app: Tickwork, anybody: TestClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(change: AuditRow) -> dict[str, str | None]:
+        def refuse(changes: Sequence[AuditRow]) -> None:
             raise StoreError("the audit log cannot be written")
 
-        monkeypatch.setattr(audit, "change_row", refuse)
+        monkeypatch.setattr(app.store.audit, "record_changes", refuse)
         assert anybody.get(KEYS).status_code == 401
