@@ -221,7 +221,7 @@ class TestActing:
 
     def test_approvals_are_answered_in_ones_own_name(self, cli: Cli, shop: DagShop) -> None:
         first, second = shop.asks(), shop.asks()
-        assert "waits for approval by anybody: Delete a?" in cli.ok("runs", "show", first.id)
+        assert "waits for approval by any user: Delete a?" in cli.ok("runs", "show", first.id)
         assert cli.ok("runs", "approve", first.id, "approve", "--note", "fine").startswith("Approved approve of run")
         assert cli("runs", "approve", first.id, "approve").exit_code == 2
         assert cli.json("runs", "reject", second.id, "approve")["answer"] == "rejected"

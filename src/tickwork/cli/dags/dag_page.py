@@ -79,7 +79,7 @@ def _how(step: Step) -> Iterator[str]:
     yield from (f"when {one}" for one in facts.get("when", ()))
     if step.approval is not None:
         asked = facts.get("args", {}).get("text", step.approval.text)
-        yield f"by {', '.join(step.approval.who) or 'anybody'}: {asked}"
+        yield f"by {', '.join(step.approval.who) or 'any user'}: {asked}"
     for name in _STEP_FACTS:
         if name in facts and facts[name] != _USUAL.get(name):
             yield f"{name} {_said(facts[name])}"
