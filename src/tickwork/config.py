@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -23,6 +24,7 @@ from tickwork.core.text.duration import format_duration, parse_duration
 from tickwork.core.text.mask_url import masked, passwords_in
 from tickwork.core.web.addresses import read_proxies
 from tickwork.errors import InvalidInput
+from tickwork.file_modes import exposed
 
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _MOST_CONNECTIONS = 1000
@@ -326,6 +328,16 @@ def _from_file(start: Path) -> tuple[dict[str, Any], str]:
                 _check_owner(folder / name)
                 return found, str(folder / name)
     return {}, ""
+
+
+def writable_by_all() -> list[Path]:
+    """Return the settings file in force and its folder, if any user may change or replace them."""
+    _, file = _from_file(Path.cwd())
+    if not file:
+        return []
+    folder = Path(file).parent
+    is_sticky = folder.stat().st_mode & stat.S_ISVTX  # as /tmp: only owners replace files in it
+    return exposed([Path(file)] if is_sticky else [Path(file), folder], stat.S_IWOTH)
 
 
 def _check_owner(path: Path) -> None:

@@ -33,6 +33,16 @@ def narrow(path: Path) -> None:
             path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
 
 
+def exposed_key(path: Path) -> str | None:
+    """Return a warning about the key of a certificate that users outside of its group can use, else None.
+
+    The group may read it: on many systems, the servers that use a key are in a group.
+    """
+    if not exposed([path], stat.S_IRWXO | stat.S_IWGRP):
+        return None
+    return f"Other users of this machine may read or replace {path}, the key of the certificate: chmod 600 {path}"
+
+
 def exposed(paths: Iterable[Path], rights: int = _OTHERS) -> list[Path]:
     """Return the existing paths to which group or others have any of `rights`, by default any right at all."""
     found = []

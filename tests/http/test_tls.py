@@ -186,6 +186,18 @@ def test_a_body_in_a_tls_record_of_its_own_is_read_whole(app: Tickwork, tmp_path
         assert server.end() == 0
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_key_that_others_can_read_is_named_at_the_start(tmp_path: Path, certificate: Path, mode: int) -> None:
+    files = {name: tmp_path / name for name in ("cert.pem", "key.pem")}
+    for file in files.values():
+        file.write_bytes(certificate.read_bytes())
+    files["key.pem"].chmod(mode)
+    arguments = ("--port", "0", "--tls-cert", str(files["cert.pem"]), "--tls-key", str(files["key.pem"]))
+    with program(tmp_path, "server", *arguments, TICKWORK_URL=f"sqlite:///{tmp_path}/t.db") as server:
+        server.says("server     https://")
+        assert (f"chmod 600 {files['key.pem']}" in server.said) == (mode == 0o644)
+
+
 def test_a_certificate_goes_with_its_key(tmp_path: Path) -> None:
     with program(tmp_path, "server", "--tls-cert", "x.pem") as server:
         assert server.process.wait(20) == 2

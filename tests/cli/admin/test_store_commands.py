@@ -124,6 +124,38 @@ def test_doctor_names_a_key_file_that_others_can_read(tmp_path: Path, monkeypatc
     with_secret.close()
 
 
+@pytest.mark.parametrize("name", ["tickwork.toml", "pyproject.toml"])
+def test_doctor_names_settings_that_others_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = tmp_path / name
+    settings.write_text("namespace = 'a'\n" if name == "tickwork.toml" else "[tool.tickwork]\nnamespace = 'a'\n")
+    app = Tickwork(f"sqlite:///{tmp_path}/jobs.db")
+    tmp_path.chmod(0o755)
+    settings.chmod(0o644)
+    assert doctor.examine(app)[1] == []
+    settings.chmod(0o646)
+    (finding,) = doctor.examine(app)[1]
+    assert f"chmod go-w {settings}" in finding
+    settings.chmod(0o600)
+    tmp_path.chmod(0o777)
+    (finding,) = doctor.examine(app)[1]
+    assert f"chmod go-w {tmp_path}" in finding
+    tmp_path.chmod(0o1777)  # as /tmp: others cannot replace the file
+    assert doctor.examine(app)[1] == []
+    app.close()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_doctor_names_a_tls_key_that_others_can_read(cli: Cli, shop: Shop, tmp_path: Path, mode: int) -> None:
+    key = tmp_path / "key.pem"
+    key.touch()
+    key.chmod(mode)
+    warnings = cli.json("doctor", "--tls-key", str(key))["warnings"]
+    assert any(f"chmod 600 {key}" in one for one in warnings) == (mode == 0o644)
+
+
 def test_doctor_names_a_queue_that_no_worker_serves_and_exits_with_0(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ import click
 from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import about, console, count_of, print_json
 from tickwork.core.text.terminal_escape import clean
+from tickwork.file_modes import exposed_key
 from tickwork.version import VERSION
 
 if TYPE_CHECKING:
@@ -32,13 +34,16 @@ _NAME_WIDTH = 20
 
 
 @click.command(cls=Command, example="tickwork doctor\ntickwork doctor --json --url postgresql://user@host/database")
+@click.option("--tls-key", metavar="FILE", help="The key that a server on this machine is given, to check it, too.")
 @json_option
 @url_option
 @pass_session
-def doctor(session: Invocation, as_json: bool) -> None:
+def doctor(session: Invocation, tls_key: str | None, as_json: bool) -> None:
     """Check the store: its guarantees, versions, workers and stuck jobs, with a remedy for each problem."""
     app = session.app()
     facts, warnings = examine(app)
+    if tls_key is not None and (warning := exposed_key(Path(tls_key))) is not None:
+        warnings.append(warning)
     if as_json:
         print_json({"facts": {name.replace(" ", "_"): text for name, text in facts.items()}, "warnings": warnings})
         return
@@ -69,6 +74,7 @@ def examine(app: Tickwork) -> tuple[dict[str, str], list[str]]:
     }
     warnings = [*health.warnings, *_warnings(health, live, queues, now, stuck)]
     warnings += [_undeclared(name) for name in app.schedules.undeclared()]
+    warnings += _settings_trouble()
     return facts, [*warnings, *_key_trouble(app), *_blob_trouble(app), *_troubled(app), *_expiring(app, now)]
 
 
@@ -90,6 +96,16 @@ def _key_trouble(app: Tickwork) -> Iterator[str]:
         yield (
             f"Other users of this machine may read {path}, a key to the secrets, so it is not used. "
             f"Restrict it: chmod 600 {path}"
+        )
+
+
+def _settings_trouble() -> Iterator[str]:
+    from tickwork.config import writable_by_all
+
+    for path in writable_by_all():
+        yield (
+            f"Any user of this machine may change {path}, which has the settings of this process or their file: they "
+            f"choose what it runs. Take that away: chmod go-w {path}"
         )
 
 

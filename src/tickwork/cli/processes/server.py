@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 
 import click
 
 from tickwork.cli.command import Command, Invocation, announce, log_to_stderr, pass_session, shown_url, url_option
 from tickwork.cli.processes.child_process import end_with_parent
 from tickwork.errors import InvalidInput
+from tickwork.file_modes import exposed_key
 
 TOKEN = "TICKWORK_TOKEN"
 _NOBODY = (
@@ -63,6 +65,8 @@ def server(
     nobody = not dev and not app.store.access.has_access()
     if nobody and not is_loopback(host):
         raise InvalidInput(f"{host} can be reached from other machines, and {_NOBODY}")
+    if tls is not None and (warning := exposed_key(Path(tls.key))) is not None:
+        _log.warning(warning)
     if tls is None and not is_loopback(host) and not (app.settings.public_url or "").startswith("https:"):
         _log.warning(_NO_TLS, host)
 
