@@ -1,6 +1,7 @@
 """Values at the edges of what fields take, and pumped texts, put into requests in the place of others."""
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 from urllib.parse import quote
 
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.core.pumps import PUMPS
 
+PLACES = 3  # of a request that get another value
 LENGTHS = (60, 2_000, 30_000)
 PARAMETER_LENGTH = 5_000
 EDGES = (
@@ -38,20 +40,20 @@ VALUES = TEXTS | st.sampled_from(NUMBERS) | st.sampled_from(OTHERS)
 
 
 def spiced(draw: Any, case: Any, there: Mapping[str, str]) -> Any:
-    """A request about what is there, with another value in one place of it."""
+    """A request about what is there, with other values in up to three places of it."""
     parameters = {name: quote(there.get(name, "name"), safe="") for name in case.path_parameters or {}}
     places = ["nothing", *(f"path {name}" for name in parameters), *(f"query {name}" for name in case.query or {})]
-    body = case.body if isinstance(case.body, dict | list) else None
-    found = [] if body is None else list(leaves(body))
-    place = draw(st.sampled_from(places + ["body"] * (2 * len(places) if found else 0)))
-    kind, _, name = place.partition(" ")
-    if kind == "path":
-        parameters[name] = quote(draw(TEXTS)[:PARAMETER_LENGTH], safe="") or "%20"
-    elif kind == "query":
-        case.query[name] = draw(TEXTS)[:PARAMETER_LENGTH]
-    elif kind == "body":
-        within, key = draw(st.sampled_from(found))
-        within[key] = draw(VALUES)
+    for _ in range(draw(st.integers(1, PLACES))):
+        found = list(leaves(case.body)) if isinstance(case.body, dict | list) else []
+        place = draw(st.sampled_from(places + ["body"] * (2 * len(places) if found else 0)))
+        kind, _, name = place.partition(" ")
+        if kind == "path":
+            parameters[name] = quote(draw(TEXTS)[:PARAMETER_LENGTH], safe="") or "%20"
+        elif kind == "query":
+            case.query[name] = draw(TEXTS)[:PARAMETER_LENGTH]
+        elif kind == "body":
+            within, key = draw(st.sampled_from(found))
+            within[key] = deepcopy(draw(VALUES))
     if parameters:
         case.path_parameters = parameters
     return case

@@ -4,6 +4,7 @@ SCHEMA_EXAMPLES is how many requests are made up for each operation and caller; 
 """
 
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +131,37 @@ def test_no_value_at_an_edge_breaks_the_server_or_its_document(api: Tried, route
         try_out(api, route, caller, spiced(data.draw, case, there))
 
     tried()
+
+
+RISKY = ("jobs", "jobs/batch", "dags", "dags/{name}/runs", "schedules/{name}", "hooks/{name}", "bulk", "limits/{name}")
+RISKY_S = 12.0  # for each store and caller; a run of `make verify` tries other values each time
+
+
+@pytest.mark.process
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("caller", ["admin", "enqueuer"])
+def test_many_values_at_edges_break_no_route_that_reads_much(api: Tried, caller: str) -> None:
+    """The time is bounded, and not the number of examples: how many fit depends on the machine."""
+    routes = [one for one in ROUTES if one.body is not None and one.path.removeprefix("/api/v1/") in RISKY]
+    assert len(routes) >= 6
+    until, tried = time.monotonic() + RISKY_S, 0
+    while time.monotonic() < until:
+        api.pulse.tick(0.0)
+        stock(api)
+        for route in routes:
+            if time.monotonic() < until:
+                _tries(api, route, caller)
+                tried += 1
+    assert tried >= len(routes), "also on a slow machine, each of them is tried"
+
+
+def _tries(api: Tried, route: Route, caller: str) -> None:
+    @settings(max_examples=5, suppress_health_check=list(HealthCheck), database=None, deadline=None)
+    @given(data=st.data(), case=api.document[route.path][route.method].as_strategy())
+    def tries(data: Any, case: Any) -> None:
+        try_out(api, route, caller, spiced(data.draw, case, {"id": api.ids["job"], "step": "a"}))
+
+    tries()
 
 
 def try_out(api: Tried, route: Route, caller: str, case: Any) -> None:
