@@ -59,7 +59,7 @@ class TestShow:
         assert ["transform", "transform", "extract", "map", "over", "${extract.result}"] in lines
         assert ["load", "load", "transform", "retries", "0"] in lines
         assert ["tell", "tell", "load", "if", "any_failed"] in lines
-        assert "by anybody: Delete ${params.path}?" in cli.ok("dags", "show", "asking")
+        assert "by any user: Delete ${params.path}?" in cli.ok("dags", "show", "asking")
 
     def test_a_graph_is_given_to_who_draws_it(self, cli: Cli, shop: DagShop) -> None:
         assert cli.ok("dags", "show", "etl", "--mermaid").startswith('flowchart TD\n  s0["extract"]\n')
