@@ -28,7 +28,7 @@ from tickwork.core.outcome import Released, Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
 from tickwork.store.attempts import Finish
-from tickwork.store.claim.types import PickedRow
+from tickwork.store.claim.picked_row import PickedRow
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.sqlite import SqliteStore, transactions, transitions
 from tickwork.worker import finisher

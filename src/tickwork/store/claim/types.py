@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.ids import ClaimId, JobId, WorkerId
-from tickwork.core.job import Claimed
+from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.limits.admit import LimitSnapshot
 from tickwork.core.limits.breaker import Breaker, BreakerState
 from tickwork.core.limits.gates import Gate
@@ -17,12 +16,12 @@ from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
 from tickwork.core.limits.lanes import home_lane
 from tickwork.core.limits.limits import Concurrency, OnRetry
 from tickwork.core.placement import ClaimingWorker, free, needs_of
+from tickwork.store.claim.picked_row import PickedRow
 from tickwork.store.limits import LimitedCapacity, Rule
-from tickwork.store.rows.jobs import decode_job_limits, decode_labels, decode_policy
+from tickwork.store.rows.jobs import decode_job_limits, decode_labels
 
 OPEN_KEYS = 256  # Open limit keys that a round reads.
 BULK_WALK = 1000  # Jobs that the store reads behind each bulk-parked job, for others of its kind.
-_NONE = "\x1e"  # Stands for NULL in `PickedRow.kind_text`.
 
 Place = tuple[str, int]  # A lane and a priority.
 Position = tuple[int, str]  # A (run_at, id) in a place.
@@ -91,82 +90,6 @@ class PickRequest(NamedTuple):
     def covers(self, run_at_us: int, now_us: int) -> bool:
         """Return whether the request covers a job of its place that is due at `run_at_us`."""
         return self.after_us < run_at_us <= now_us - self.grace_us
-
-
-class PickedRow(NamedTuple):
-    """The row of a picked job: the columns of the statements that pick jobs of the queue, in their order.
-
-    `attempt` is the number of its next attempt. `task` is its task in the queue, which is `@dag` for a run; `job_task`
-    is the dag of a run, else the same task. Plain claims on SQLite read the columns up to `trace`. `ctid` is where
-    PostgreSQL stores the row of the queue.
-    """
-
-    job_id: JobId
-    attempt: int
-    task: str
-    lane: str
-    priority: int
-    args: str
-    policy: str
-    run_at_us: int
-    failures: int
-    crashes: int
-    alone: bool
-    occurrence: str | None
-    keyed: bool
-    expires_at_us: int | None
-    losses: int
-    run: str | None
-    step: str | None
-    inputs: str | None
-    trace: str | None
-    queue: str = ""
-    collection: str | None = None
-    labels: str = "[]"
-    job_limits: str | None = None
-    job_task: str = ""
-    ctid: str = ""
-
-    @property
-    def kind_text(self) -> str:
-        """Return the grouping key of the job as text, in the form that the statement `lane_scan` builds."""
-        kind = (self.job_task, self.queue, self.collection or _NONE, self.labels, self.job_limits or _NONE)
-        return "\x1f".join(kind)
-
-
-def claimed_job(
-    row: PickedRow,
-    *,
-    queue: str,
-    claim: ClaimId,
-    now_us: int,
-    job_limits: JobLimits | None = None,
-    is_probe: bool = False,
-) -> Claimed:
-    """Return a picked job as it is handed to the worker."""
-    return Claimed(
-        job_id=row.job_id,
-        attempt=row.attempt,
-        claim=claim,
-        task=row.task,
-        queue=queue,
-        priority=row.priority,
-        args=row.args.encode(),
-        policy=decode_policy(row.policy),
-        run_at_us=row.run_at_us,
-        claimed_at_us=now_us,
-        failures=row.failures,
-        crashes=row.crashes,
-        alone=row.alone == 1,
-        occurrence=row.occurrence,
-        job_limits=job_limits,
-        is_probe=is_probe,
-        run=row.run,
-        step=row.step,
-        inputs=row.inputs,
-        trace=row.trace,
-        losses=row.losses,
-    )
 
 
 class Candidate(NamedTuple):

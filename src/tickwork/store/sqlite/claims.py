@@ -24,6 +24,7 @@ from tickwork.store.attempts import NO_CLAIM, Claims
 from tickwork.store.claim import limit_state, limited
 from tickwork.store.claim.limited import RoundResult
 from tickwork.store.claim.memory import ClaimMemory
+from tickwork.store.claim.picked_row import PickedRow, claimed_job
 from tickwork.store.claim.types import (
     BULK_WALK,
     OPEN_KEYS,
@@ -34,11 +35,9 @@ from tickwork.store.claim.types import (
     LaneScan,
     LaneScanResult,
     LimitState,
-    PickedRow,
     PickRequest,
     Place,
     Snapshot,
-    claimed_job,
 )
 from tickwork.store.limits import (
     LimitedCapacity,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tickwork.core.fairness import StarvationGuard, aged_before_us
@@ -18,7 +19,7 @@ from tickwork.core.limits.lanes import home_lane, read_lane, returned_priority, 
 from tickwork.core.outcome import Transition
 from tickwork.errors import check
 from tickwork.store.attempts import Claims, Finish, NewLog, OpenAttempt, Progress
-from tickwork.store.claim.types import PickedRow, claimed_job
+from tickwork.store.claim.picked_row import NOT_READ, PickedRow, claimed_job
 from tickwork.store.reads.queue_counts import places_of
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import (
@@ -63,19 +64,18 @@ def claim(
 def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[PickedRow]:
     """Pick jobs and delete their queue rows."""
     rows = pick(transaction, asked, limit, after, until)
-    transaction.run_many("leave_queue", [queue_key(row) for row in rows])
+    transaction.run_many("leave_queue", list(map(queue_key, rows)))
     return rows
 
 
 def pick(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[PickedRow]:
     """Return the most urgent jobs of each queue with run_at in (after, until], queue by queue."""
     rows = transaction.run("pick_due", {**asked, "limit": limit, "after": after, "until": until})
-    return [PickedRow(*row) for row in rows]
+    return [PickedRow._make(row + NOT_READ) for row in rows]
 
 
-def queue_key(row: PickedRow) -> tuple[str, int, int, JobId]:
-    """Return the primary key of the queue row of a picked job."""
-    return (row.lane, row.priority, row.run_at_us, row.job_id)
+# The primary key of the queue row of a picked job.
+queue_key = attrgetter("lane", "priority", "run_at_us", "job_id")
 
 
 def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
@@ -137,10 +137,6 @@ class _HeldRow(NamedTuple):
     progress_note: str | None
     claim: ClaimId
 
-    @property
-    def progress_columns(self) -> ProgressColumns:
-        return self.progress, self.progress_note
-
 
 def _progress_columns(progress: Progress) -> ProgressColumns:
     return progress.fraction, storable_text(progress.note)
@@ -156,7 +152,7 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
     left = endings
     while left:
         claims = {finish.job_id: finish.claim for finish in left}
-        rows += [_HeldRow(*row) for row in transaction.run(guard, {"claims": as_json(claims), "now": transaction.now})]
+        rows += map(_HeldRow._make, transaction.run(guard, {"claims": as_json(claims), "now": transaction.now}))
         # Two finishes of one job in a batch are rare, and only one of them can be current: find the others in another
         # pass.
         left = [] if len(claims) == len(left) else [one for one in left if claims[one.job_id] != one.claim]
@@ -168,7 +164,7 @@ def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> d
         if row is None or row.claim != one.claim:
             continue
         outcome = one.transition if row.cancel_at is None else cancelled(one.transition)
-        report = row.progress_columns if one.progress is None else _progress_columns(one.progress)
+        report = (row.progress, row.progress_note) if one.progress is None else _progress_columns(one.progress)
         began, error = row.claimed_at + one.waited_us, storable_text(outcome.error)
         if outcome.job is JobState.QUEUED:
             times = (began, transaction.now)

@@ -20,7 +20,8 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
 from tickwork.store.attempts import Claims, Exchange, Finish, NewLog
-from tickwork.store.claim.types import ClaimRequest, PickedRow, Place, claimed_job
+from tickwork.store.claim.picked_row import PickedRow, claimed_job
+from tickwork.store.claim.types import ClaimRequest, Place
 from tickwork.store.postgres.claim.cursor import ClaimCursor, CursorPosition
 from tickwork.store.postgres.claim.positions import guards, placed, read_limited_lanes
 from tickwork.store.postgres.claim.rounds import ClaimRounds, sooner

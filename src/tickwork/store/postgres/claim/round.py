@@ -21,6 +21,7 @@ from tickwork.core.placement import ClaimingWorker
 from tickwork.errors import LeaseLost
 from tickwork.store.attempts import NO_CLAIM
 from tickwork.store.claim import limit_state
+from tickwork.store.claim.picked_row import PickedRow, claimed_job
 from tickwork.store.claim.types import (
     Candidate,
     ClaimPlan,
@@ -28,11 +29,9 @@ from tickwork.store.claim.types import (
     LaneScan,
     LaneScanResult,
     LimitState,
-    PickedRow,
     PickRequest,
     Place,
     Snapshot,
-    claimed_job,
 )
 from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition
 from tickwork.store.postgres.claim.plan_values import Wanted, plan_writes
