@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from sim.body import HELLO, KILLED, Body
 from sim.config import WorkerConfig
 from tickwork.worker.ipc.protocol import Assignment, Hello
-from tickwork.worker.process.children import Child, ChildLimits, ChildPool
+from tickwork.worker.process.child_output import OutputAttribution
+from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_starter import ChildLimits, ChildSetup
+from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.console import PassedOnOutput
-from tickwork.worker.process.output_attribution import OutputAttribution
 
 if TYPE_CHECKING:
     from sim.processes import WorkerProcess
@@ -26,13 +28,13 @@ class SimChildren(ChildPool):
 
     def __init__(self, process: WorkerProcess, config: WorkerConfig) -> None:
         super().__init__(
+            ChildSetup(
+                general=["sim"] * config.children, slots=config.slots, limits=ChildLimits(max_jobs=config.max_jobs)
+            ),
+            process.clock,
             target_of=lambda task: "sim",
-            is_solo=lambda task: task in process.world.config.solo_tasks,
-            general=["sim"] * config.children,
-            slots=config.slots,
+            solo_tasks=process.world.config.solo_tasks,
             solo_limit=config.solo_limit,
-            clock=process.clock,
-            limits=ChildLimits(max_jobs=config.max_jobs),
         )
         self._process = process
         self._respawning = False
@@ -46,9 +48,9 @@ class SimChildren(ChildPool):
             self._process.world.plan_round.truth.handed_out(self._process, given)
         super().submit(given, alone)
 
-    def _respawn(self, now: float) -> None:
+    def tend(self, now: float) -> None:
         self._respawning = True
-        super()._respawn(now)
+        super().tend(now)
         self._respawning = False
 
     def start(self) -> Hello:
@@ -66,8 +68,17 @@ class SimChildren(ChildPool):
         output = SimOutput()
         self._reader._outputs.append(cast(Any, output))  # without the thread that reads real pipes
         console = PassedOnOutput(self._reader.show, lambda: 0, self._clock.monotonic, as_json=False)
-        ours = (cast(Any, body), cast(Any, body), solo, target, cast(Any, output), OutputAttribution(console))
-        child = SimChild(name, *ours, moved_at=self._clock.monotonic())
+        child = SimChild(
+            name=name,
+            process=cast(Any, body),
+            connection=cast(Any, body),
+            solo=solo,
+            target=target,
+            output=cast(Any, output),
+            credit=OutputAttribution(console),
+            clock=self._clock,
+            moved_at=self._clock.monotonic(),
+        )
         self._children.append(child)
         return child
 

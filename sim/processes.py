@@ -21,9 +21,9 @@ from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
 from tickwork.services.scheduler import Scheduler
 from tickwork.worker import loop as shipped
-from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.lease import Heartbeat, Lease, LeaseWatch
 from tickwork.worker.worker import Worker
+from tickwork.worker.worker_parts import WorkerCode, WorkerOptions, WorkerParts
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -47,7 +47,7 @@ class SimLoop(shipped.WorkerLoop):
 
     def __init__(self, process: WorkerProcess, worker: Worker) -> None:
         grace_s = process.world.config.lease_s * GRACE_LEASES
-        super().__init__(worker, process.world.store.waiter(), list, process.clock, process.rng, grace_s)
+        super().__init__(worker, process.world.store.waiter(), process.children, process.clock, process.rng, grace_s)
         self._process = process
         self._backoff = WatchfulBackoff("worker", process.rng)
         self._wait_s = 0.0
@@ -149,17 +149,18 @@ class WorkerProcess(Actor):
         self.children = SimChildren(self, config)
         known = [task for task in world.config.tasks if task.name in config.tasks]
         self.worker = Worker(
-            store,
-            self.children,
-            known,
-            world.config.solo_tasks,
-            WorkerOptions(config.queues, config.slots, "host", index, "sim"),
-            self.lease,
-            self._new_id,
-            self.clock,
-            self.rng,
-            lambda: world.config.poll_s,
-            nudge_scheduler=lambda: scheduler.call(_HEAR_US),
+            WorkerParts(
+                store=store,
+                pools=self.children,
+                code=WorkerCode(tasks=known, solo_tasks=world.config.solo_tasks),
+                options=WorkerOptions(config.queues, config.slots, "host", index, "sim"),
+                lease=self.lease,
+                new_id=self._new_id,
+                clock=self.clock,
+                rng=self.rng,
+                poll_s=(world.config.poll_s, world.config.poll_s),
+                nudge_scheduler=lambda: scheduler.call(_HEAR_US),
+            )
         )
         self.loop = SimLoop(self, self.worker)
         self._main = Thread(self, self._step)

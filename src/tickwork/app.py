@@ -46,16 +46,17 @@ from tickwork.store.dags import AssetView, DagView
 from tickwork.store.reads.queue_counts import queue_loads
 from tickwork.task import Enqueues, Task
 from tickwork.version import VERSION
-from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.lease import Lease
 from tickwork.worker.process.child import hello
-from tickwork.worker.process.children import ChildLimits, ChildPool
+from tickwork.worker.process.child_starter import ChildSetup
+from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
 from tickwork.worker.process.load_app import refuse_while_loading
 from tickwork.worker.run.capture import captured
-from tickwork.worker.supervisor import GRACE, SLOTS, WorkerAssembly, parse_queues, queues_of
+from tickwork.worker.supervisor import GRACE, SLOTS, assemble_worker, parse_queues, queues_of
 from tickwork.worker.tasks.builtin import add_builtin
 from tickwork.worker.thread_pool import LocalPools, ThreadPool
+from tickwork.worker.worker_parts import WorkerOptions
 
 
 def open_store(
@@ -325,8 +326,7 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         add_builtin(self)
         known = hello(self)
         served = parse_queues(_listed(queues or [])) or queues_of(known)
-        clock, rng = SystemClock(), Random(secrets.randbits(64))
-        solo = frozenset(name for name, task in self.tasks.items() if task.pool == "process")
+        clock, solo = SystemClock(), known.solo_tasks
         for name in solo:
             self._target_of(name)  # raises here for a task that no child could import
         local = ThreadPool(
@@ -338,14 +338,26 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
             hidden=known.hidden,
             secret_env=self.settings.secret_env,
         )
-        children = ChildPool(self._target_of, lambda task: True, [], concurrency, usable_cpus(), clock, ChildLimits())
-        pools = LocalPools(local, children, solo, concurrency, clock)
-        serving = WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer)
+        children = ChildPool(
+            ChildSetup(general=[], slots=concurrency),
+            clock,
+            target_of=self._target_of,
+            solo_tasks=solo,
+            solo_limit=usable_cpus(),
+        )
         times = self.settings.lease_times(lease, least=timedelta(0))
-        held = Lease(times.lease, times.heartbeat)
-        parts = WorkerAssembly(self.store, held, clock, rng, settings=self.settings)
         with captured():
-            loop, runner, nudge = parts.assemble(pools, known, solo, serving, parse_duration(grace, what="grace"))
+            loop, runner, nudge = assemble_worker(
+                store=self.store,
+                pools=LocalPools(local, children, solo, concurrency, clock),
+                hello=known,
+                options=WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer),
+                lease=Lease(times.lease, times.heartbeat),
+                clock=clock,
+                rng=Random(secrets.randbits(64)),
+                settings=self.settings,
+                grace=parse_duration(grace, what="grace"),
+            )
             thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)
             thread.start()
             self._nudges.append(nudge)

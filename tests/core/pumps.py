@@ -107,7 +107,7 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
     "core.text.yaml_loader:_FLOAT": (Pump("1"), Pump("."), Pump("1", "1."), Pump("1", "1e"), Pump("1e")),
     "core.text.yaml_loader:_INT": (Pump("1"), Pump("+")),
     "core.text.yaml_loader:_PAIR": (Pump("\\"), Pump("\\\\u"), Pump("\\\\"), Pump("\\ud800"), Pump("a\\")),
-    "http.framework.durations:_NUMBER": (Pump("1"), Pump("1", "1."), Pump(".")),
+    "http.framework.params:_NUMBER": (Pump("1"), Pump("1", "1."), Pump(".")),
     "http.resources.jobs.leased_job:_CLAIM": (Pump("0"),),
     "http.static_ui:_IMPORT": (
         Pump("import\n"),

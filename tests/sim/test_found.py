@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from random import Random
 from unittest.mock import Mock
 
 import pytest
 
 from tests.worker.mock_pools import TASK, Pools, SlowStore, insert
+from tests.worker.quiet import bare_worker
 from tickwork.core.ids import WorkerId
 from tickwork.store import base
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.ipc.protocol import Assignment, AttemptEnd, AttemptsEnded
 from tickwork.worker.lease import Lease
-from tickwork.worker.process.children import Child, ChildLimits, ChildPool
+from tickwork.worker.process.child_output import OutputAttribution
+from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_starter import ChildSetup
+from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.console import PassedOnOutput
-from tickwork.worker.process.output_attribution import OutputAttribution
-from tickwork.worker.worker import Worker
 
 
 def test_a_worker_without_a_free_slot_does_not_ask_without_end_for_what_is_due_soon() -> None:
     """Seeds 10032 and 10924: 1,000 claims in the 125 ms before a job was due, as fast as the store answered."""
     clock, pools = VirtualClock(), Pools()
     store = SqliteStore(":memory:", clock=clock)
-    options = WorkerOptions(slots=1)
-    worker = Worker(
-        store, pools, [TASK], frozenset(), options, Lease(timedelta(minutes=1)), lambda: "w", clock, Random(0)
-    )
+    worker = bare_worker(store, pools, [TASK], Lease(timedelta(minutes=1)), clock, slots=1)
     for number in range(40):  # short ones, after which the worker takes ahead
         insert(store, number)
         worker.tick(clock.monotonic())
@@ -51,7 +48,7 @@ def test_a_lease_that_ends_during_a_tick_stops_handlers_at_the_next_one() -> Non
     clock, pools = VirtualClock(), Pools()
     slow = SlowStore(SqliteStore(":memory:", clock=clock), clock)
     lease = Lease(timedelta(seconds=10))
-    worker = Worker(slow, pools, [TASK], frozenset(), WorkerOptions(slots=2), lease, lambda: "w", clock, Random(0))
+    worker = bare_worker(slow, pools, [TASK], lease, clock, slots=2)
     insert(slow, 1)
     worker.tick(clock.monotonic())
     clock.advance(timedelta(seconds=8.9))  # a tenth of a lease before its end it counts as over
@@ -75,7 +72,16 @@ class CountedChildren(ChildPool):
         output.board.unsent.return_value = []
         self._reader._outputs.append(output)
         process = Mock(**{"poll.return_value": None})
-        child = Child(str(self.spawned), process, connection, solo, target, output, credit)
+        child = Child(
+            name=str(self.spawned),
+            process=process,
+            connection=connection,
+            solo=solo,
+            target=target,
+            output=output,
+            credit=credit,
+            clock=self._clock,
+        )
         child.kill = Mock()  # type: ignore[method-assign]
         self._children.append(child)
         return child
@@ -83,7 +89,13 @@ class CountedChildren(ChildPool):
 
 def test_a_job_that_waited_for_a_child_is_not_begun_by_a_worker_that_leaves() -> None:
     """Hard seed 92062: the worker gave the job back, started a child for it, and let it run to its end."""
-    children = CountedChildren(lambda task: "sim", lambda task: False, [], 1, 1, VirtualClock(), ChildLimits())
+    children = CountedChildren(
+        ChildSetup(general=[], slots=1),
+        VirtualClock(),
+        target_of=lambda task: "sim",
+        solo_tasks=(),
+        solo_limit=1,
+    )
     jobs = [Assignment(f"job{number}", 1, 1, "t", "default", b"{}", None, (), (), 0, 0, 0.0) for number in (1, 2)]
     children.submit(jobs, alone=True)
     assert children.spawned == 1, "the second one waits"

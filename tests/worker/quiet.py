@@ -12,10 +12,10 @@ from tickwork.clock import Clock
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.store.base import Store
 from tickwork.worker.autoscale import Autoscaler
-from tickwork.worker.handler_pools import AttemptRunner, WorkerOptions
 from tickwork.worker.ipc.protocol import AskReply, Assignment, AttemptEnd, AttemptsEnded, ChildDied, FromExecutor
 from tickwork.worker.lease import Lease
 from tickwork.worker.worker import Worker
+from tickwork.worker.worker_parts import AttemptRunner, WorkerCode, WorkerOptions, WorkerParts
 
 _numbers = count(1)
 
@@ -86,7 +86,33 @@ def a_worker(
     """A worker that serves these tasks; it registers at its first tick."""
     pools = QuietPools()
     known = [TaskDefinition(name, "default", 5, Policy(), b"{}") for name in tasks]
-    lease, serving = Lease(timedelta(hours=10)), WorkerOptions(**options)
-    new_id = lambda: f"w{next(_numbers)}"  # noqa: E731
-    worker = Worker(store, pools, known, frozenset(), serving, lease, new_id, clock, Random(0), autoscaler=autoscaler)
-    return worker, pools
+    parts = WorkerParts(
+        store=store,
+        pools=pools,
+        code=WorkerCode(tasks=known),
+        options=WorkerOptions(**options),
+        lease=Lease(timedelta(hours=10)),
+        new_id=lambda: f"w{next(_numbers)}",
+        clock=clock,
+        rng=Random(0),
+        autoscaler=autoscaler,
+    )
+    return Worker(parts), pools
+
+
+def bare_worker(
+    store: Any, pools: Any, tasks: Sequence[TaskDefinition], lease: Lease, clock: Any, **how: Any
+) -> Worker:
+    """A worker "w" on these parts. `how`: solo_tasks, and options of a worker."""
+    code = WorkerCode(tasks=tasks, solo_tasks=how.pop("solo_tasks", frozenset()))
+    parts = WorkerParts(
+        store=store,
+        pools=pools,
+        code=code,
+        options=WorkerOptions(**how),
+        lease=lease,
+        new_id=lambda: "w",
+        clock=clock,
+        rng=Random(0),
+    )
+    return Worker(parts)

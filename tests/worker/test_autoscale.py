@@ -66,7 +66,7 @@ class Scene:
         self.store = CountingStore(self.clock)
         self.crew = Crew(1)
         rule = AutoscaleRange(low=1, high=4)
-        self.autoscaler = Autoscaler(rule, self.crew, 4 * EACH, self.store, ["default"], ["t"])
+        self.autoscaler = Autoscaler(rule, self.crew, 4 * EACH, self.store, queues=["default"], tasks=["t"])
         self.worker, self.pools = self._worker(**options)
 
     def _worker(self, **options: object) -> tuple[Worker, QuietPools]:
@@ -129,16 +129,16 @@ def test_a_constant_load_changes_nothing(scene: Scene) -> None:
 def test_the_store_is_asked_only_while_all_slots_are_taken(scene: Scene) -> None:
     scene.store.insert_jobs([*jobs(1), *jobs(10, delay=HOUR)])
     scene.pass_time(60)
-    assert scene.store.reads.asked == 0
+    assert scene.store.asked == 0
     scene.store.insert_jobs(jobs(1))
     scene.pass_time(60, step=0.1)
-    assert 50 <= scene.store.reads.asked <= 61
+    assert 50 <= scene.store.asked <= 61
     assert scene.crew.sizes == [], "nothing waits"
     scene.store.insert_jobs(jobs(30))
     scene.pass_time(10)
-    asked = scene.store.reads.asked
+    asked = scene.store.asked
     scene.pass_time(60)
-    assert (scene.crew.count, scene.store.reads.asked) == (4, asked), "there cannot be more of them"
+    assert (scene.crew.count, scene.store.asked) == (4, asked), "there cannot be more of them"
 
 
 def test_what_waits_for_something_else_than_a_slot_does_not_make_it_grow() -> None:

@@ -1,18 +1,16 @@
 """Ends that wait for others, so that one exchange with the store takes them all."""
 
 from datetime import timedelta
-from random import Random
 from typing import Any
 
 import pytest
 
 from tests.worker.mock_pools import TASK, Pools, SlowStore, insert
+from tests.worker.quiet import bare_worker
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.ipc.protocol import AttemptEnd, AttemptsEnded
 from tickwork.worker.lease import Lease
-from tickwork.worker.worker import Worker
 
 EXCHANGE = timedelta(milliseconds=4)
 JOB = timedelta(milliseconds=50)
@@ -36,17 +34,7 @@ class Busy:
         self.clock, self.pools = VirtualClock(), Pools()
         self.store = CountingStore(SqliteStore(":memory:", clock=self.clock), self.clock)
         self.store.takes = EXCHANGE
-        self.worker = Worker(
-            self.store,
-            self.pools,
-            [TASK],
-            frozenset(),
-            WorkerOptions(slots=SLOTS),
-            Lease(timedelta(minutes=10)),
-            lambda: "w",
-            self.clock,
-            Random(0),
-        )
+        self.worker = bare_worker(self.store, self.pools, [TASK], Lease(timedelta(minutes=10)), self.clock, slots=SLOTS)
         for number in range(1000):
             insert(self.store, number)
         self.tick()

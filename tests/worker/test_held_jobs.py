@@ -1,16 +1,15 @@
 """The jobs that a worker holds, and their timers."""
 
 from datetime import timedelta
-from random import Random
 from unittest.mock import Mock
 
 import pytest
 
+from tests.worker.quiet import bare_worker
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy, TaskDefinition
 from tickwork.store.attempts import Claims, Exchange
 from tickwork.testing import VirtualClock
-from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.lease import Lease
 from tickwork.worker.worker import Worker
@@ -69,8 +68,7 @@ def a_worker(looks: Looks, slots: int) -> tuple[Worker, VirtualClock]:
     pools.poll.return_value, pools.stalled.return_value, pools.solo_room.return_value = [], False, 1
     tasks = [TaskDefinition(name, "default", 5, Policy(), b"{}") for name in ("t", "solo")]
     lease = Lease(timedelta(minutes=1))
-    options = WorkerOptions(slots=slots)
-    return Worker(looks, pools, tasks, frozenset({"solo"}), options, lease, lambda: "w", clock, Random(0)), clock  # type: ignore[arg-type]
+    return bare_worker(looks, pools, tasks, lease, clock, slots=slots, solo_tasks=frozenset({"solo"})), clock
 
 
 @pytest.mark.parametrize("again_s", [{"t": 0.7, "solo": None}, {"t": None, "solo": 0.7}, {"t": 0.7, "solo": 3.0}])

@@ -1,20 +1,18 @@
 """A claim that was not answered, and is carried out long after the worker gave up waiting for it."""
 
 from datetime import timedelta
-from random import Random
 from typing import Any
 
 import pytest
 
 from tests.worker.mock_pools import TASK, Pools, insert
+from tests.worker.quiet import bare_worker
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
 from tickwork.errors import StoreUnreachable
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
-from tickwork.worker.handler_pools import WorkerOptions
 from tickwork.worker.lease import Lease
-from tickwork.worker.worker import Worker
 
 LEASE = timedelta(seconds=30)
 JOB = JobId("019a8f3e-1c2d-7abc-8def-000000000001")
@@ -28,7 +26,7 @@ def test_what_a_stopped_server_claims_when_it_goes_on_is_given_back(monkeypatch:
     clock = VirtualClock()
     store = SqliteStore(":memory:", clock=clock)
     lease = Lease(LEASE)
-    worker = Worker(store, Pools(), [TASK], frozenset(), WorkerOptions(slots=4), lease, lambda: "w", clock, Random(0))
+    worker = bare_worker(store, Pools(), [TASK], lease, clock, slots=4)
     worker.tick(clock.monotonic())
     with monkeypatch.context() as silent:
         silent.setattr(store, "exchange", unanswered)

@@ -123,7 +123,7 @@ def test_a_job_whose_stored_end_was_lost_does_not_begin_again(scene: Scene) -> N
         tx.execute("DELETE FROM tickwork_finished WHERE job_id = ?", (scene.begun,))
         tx.execute(f"INSERT INTO tickwork_running VALUES ({', '.join('?' * len(row))})", row)
     # The interval of this check is much longer than the test.
-    scene.worker._claimer._own_at = 0.0
+    scene.worker._claimer._recovery.own_at = 0.0
     scene.tick()
     assert scene.is_over()
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import cast
+from typing import Self, cast
 
 import pytest
 
@@ -82,6 +82,10 @@ def test_a_look_for_deadlines_that_takes_long_is_not_repeated_soon(took_s: float
     clock = VirtualClock()
 
     class Slow:
+        @property
+        def dags(self) -> Self:
+            return self
+
         def expire_jobs(self, limit: int) -> int:
             clock.advance(timedelta(seconds=took_s))
             return 0

@@ -23,17 +23,14 @@ from starlette.types import Scope
 from tickwork.app import Tickwork
 from tickwork.context import creating_as
 from tickwork.errors import InvariantBroken, StoreError, TickworkError
-from tickwork.http.audit_rows import recorded
 from tickwork.http.auth.access import NOBODY, Caller, allowed, is_open
-from tickwork.http.connections.bodies import SMALL, small_size
-from tickwork.http.connections.capacity import capacity_share
+from tickwork.http.connections.bodies import SMALL, capacity_share, small_size
 from tickwork.http.framework.conditional import conditional_response
-from tickwork.http.framework.docs_page import page
-from tickwork.http.framework.openapi import document
+from tickwork.http.framework.openapi import document, page
 from tickwork.http.framework.problems import Problem, problem_of
 from tickwork.http.framework.route import IDEMPOTENCY_HEADER, NoCredentials, Route
 from tickwork.http.idempotency import once, repeat_key
-from tickwork.http.request import Call, arguments, body_of, response
+from tickwork.http.request import Call, arguments, body_of, recorded, response
 from tickwork.http.server_context import ServerContext
 from tickwork.http.static_ui import routes as pages
 from tickwork.observe.metrics_table import HTTP

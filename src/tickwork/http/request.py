@@ -1,27 +1,34 @@
-"""Parse a request into a handler's arguments, and turn the handler's result into a response."""
+"""A request: parse it into a handler's arguments, turn the result into a response, and record changes.
+
+Rows of the audit log say who changed what, with the values before and after, and never contain secrets. A change and
+its row are one transaction: neither is stored without the other.
+"""
 
 from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tickwork.app import Tickwork
+from tickwork.core.arguments.payload import storable
 from tickwork.core.arguments.unstorable import brief, find_flaw
-from tickwork.http.connections.bodies import read_json
-from tickwork.http.connections.capacity import CapacityShare
+from tickwork.http.auth.access import Caller, address_of
+from tickwork.http.connections.bodies import CapacityShare, read_json
 from tickwork.http.framework.duplicate_keys import repeated_key
 from tickwork.http.framework.problems import Problem, ProblemDetail, pointer_of, refused
 from tickwork.http.framework.route import HandlerResult, Route
+from tickwork.http.server_context import ServerContext
+from tickwork.store.admin.audit import AuditRow, audit_value
 
-if TYPE_CHECKING:
-    from tickwork.app import Tickwork
-    from tickwork.http.auth.access import Caller
-    from tickwork.http.server_context import ServerContext
+TARGET_LIMIT = 500  # characters
+T = TypeVar("T")
 
 
 class RequestChange(NamedTuple):
@@ -141,3 +148,36 @@ def response(route: Route, given: Any) -> Response:
     if answer.body is None:
         return Response(status_code=status, headers=answer.headers)
     return Response(msgspec.json.encode(answer.body), status, answer.headers, "application/json")
+
+
+def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
+    """Carry out a change and add it to the audit log in one transaction; return the result of `change`.
+
+    If the handler reports no change, the row names the path of the call, unless it called `changed_nothing`.
+    """
+
+    def both() -> T:
+        call.changes, call.is_idle = [], False
+        result = change()
+        record(call, action)
+        return result
+
+    return call.app.store.in_one_transaction(both)
+
+
+def record(call: Call, action: str) -> None:
+    """Add a row to the audit log for each change that the handler reported, or one for the call."""
+    told = call.changes or ([] if call.is_idle else [RequestChange(call.request.url.path)])
+    call.app.store.audit.record_changes([_row(call, action, one) for one in told])
+
+
+def _row(call: Call, action: str, one: RequestChange) -> AuditRow:
+    return AuditRow(
+        who=storable(call.who.name),
+        action=action,
+        target=storable(one.target)[:TARGET_LIMIT],
+        before=audit_value(one.before),
+        after=audit_value(one.after),
+        request_id=call.request_id,
+        address=address_of(call.request),
+    )

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from tickwork.http.framework.route import Route
-from tickwork.http.resources.admin import (
-    audit,
-    keys,
-    login,
-    notifications,
-    secrets,
-    sessions,
-    settings,
-    tasks,
-    users,
-    workers,
-)
-from tickwork.http.resources.dags import approvals, dag_list, dags, run_actions, run_grid, run_steps, runs
-from tickwork.http.resources.hooks import deliveries, hooks
-from tickwork.http.resources.jobs import bulk, dead_letters, job_counts, job_history, jobs, leases, queues, rerun
+from tickwork.http.resources.admin import accounts, audit, login, notifications, secrets, settings, workers
+from tickwork.http.resources.dags import dags, run_grid, run_steps, runs
+from tickwork.http.resources.hooks import hooks
+from tickwork.http.resources.jobs import bulk, dead_letters, job_history, jobs, leases, queues, rerun
 from tickwork.http.resources.limits import limits
 from tickwork.http.resources.schedules import calendars, occurrences, schedules
-from tickwork.http.resources.stats import change_stream, health, metrics, overview, search, series, stats
+from tickwork.http.resources.stats import change_stream, health, overview, search, stats
 
 ROUTES: tuple[Route, ...] = (
     *health.probes.all,
     *health.about.all,
-    *metrics.routes.all,
+    *health.scrapes.all,
     *login.routes.all,
-    *sessions.routes.all,
-    *job_counts.routes.all,
+    *accounts.session_routes.all,
     *jobs.routes.all,
     *job_history.routes.all,
     *rerun.routes.all,
@@ -42,25 +30,21 @@ ROUTES: tuple[Route, ...] = (
     *stats.routes.all,
     *search.routes.all,
     *change_stream.routes.all,
-    *series.routes.all,
     *overview.routes.all,
     *leases.routes.all,
-    *tasks.routes.all,
+    *workers.task_routes.all,
     *occurrences.routes.all,
     *schedules.routes.all,
     *calendars.routes.all,
-    *dag_list.routes.all,
     *dags.routes.all,
     *run_grid.routes.all,
     *runs.routes.all,
     *run_steps.routes.all,
-    *approvals.routes.all,
-    *run_actions.routes.all,
     *hooks.routes.all,
-    *deliveries.routes.all,
+    *hooks.delivery_routes.all,
     *notifications.routes.all,
-    *keys.routes.all,
-    *users.routes.all,
+    *accounts.key_routes.all,
+    *accounts.user_routes.all,
     *secrets.routes.all,
     *audit.routes.all,
     *settings.routes.all,

@@ -9,15 +9,11 @@ from random import Random
 from tickwork.app import Tickwork
 from tickwork.clock import Clock
 from tickwork.core.access.scopes import Scope
-from tickwork.http.auth.access import Access
-from tickwork.http.auth.credential_watch import CredentialWatch
-from tickwork.http.auth.refused_calls import RefusedCalls
-from tickwork.http.auth.refused_hooks import RefusedDeliveries
-from tickwork.http.connections.bodies import LARGE_AT_ONCE, authenticated_capacity, unauthenticated_capacity
-from tickwork.http.connections.capacity import Capacity
+from tickwork.http.auth.access import Access, CredentialWatch
+from tickwork.http.auth.refusals import RefusedCalls, RefusedDeliveries
+from tickwork.http.connections.bodies import LARGE_AT_ONCE, Capacity, authenticated_capacity, unauthenticated_capacity
 from tickwork.http.group_commit import GroupCommit
-from tickwork.http.live.sse import followers_capacity, listeners_capacity
-from tickwork.http.live.stream import ChangeStream
+from tickwork.http.live.stream import ChangeStream, followers_capacity, listeners_capacity
 from tickwork.http.live.wait_jobs import JobWaits
 from tickwork.http.remote.long_poll import LongPolls
 from tickwork.http.store_cache import CachedRegistrations, StoreCache

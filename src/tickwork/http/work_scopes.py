@@ -18,7 +18,7 @@ from tickwork.http.framework.problems import Problem
 from tickwork.http.request import Call
 
 Work = tuple[str, Collection[str]]  # a task, and the names of its arguments
-_DOES = {Scope.SHELL: "have commands run", Scope.USE_SECRETS: "hand secrets to built-in tasks"}
+_DOES = {Scope.SHELL: "run commands", Scope.USE_SECRETS: "pass secrets to built-in tasks"}
 
 
 def check_work(call: Call, defined: Iterable[Work]) -> None:

@@ -34,23 +34,23 @@ class Backoff:
     def __init__(self, name: str, rng: Random) -> None:
         self._name = name
         self._rng = rng
-        self._failures = 0
+        self.failures = 0
 
     def failed(self, error: Exception) -> float:
         """Record a failure; return the seconds to wait."""
-        self._failures += 1
-        if self._failures == 1 and isinstance(error, StoreError):
+        self.failures += 1
+        if self.failures == 1 and isinstance(error, StoreError):
             _log.warning("%s: %s Trying again until it works.", self._name, error)
-        elif self._failures == 1:
+        elif self.failures == 1:
             _log.error("%s failed and goes on.", self._name, exc_info=error)
-        longest: float = min(FIRST_BACKOFF_S * 2.0 ** min(self._failures, 16), LAST_BACKOFF_S)
+        longest: float = min(FIRST_BACKOFF_S * 2.0 ** min(self.failures, 16), LAST_BACKOFF_S)
         return longest * (0.5 + self._rng.random() / 2)
 
     def worked(self) -> None:
         """Record a success, and log it if it follows failures."""
-        if self._failures:
-            _log.warning("%s works again, after %d failed tries.", self._name, self._failures)
-            self._failures = 0
+        if self.failures:
+            _log.warning("%s works again, after %d failed tries.", self._name, self.failures)
+            self.failures = 0
 
 
 class LastTick(NamedTuple):

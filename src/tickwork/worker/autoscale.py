@@ -37,6 +37,7 @@ class Autoscaler:
         children: ResizablePool,
         slots: int,
         store: Store,
+        *,
         queues: Sequence[str],
         tasks: Sequence[str],
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -15,13 +15,12 @@ from tickwork.core.job import Claimed
 from tickwork.core.outcome import Crashed, Released
 from tickwork.errors import StoreError, TickworkError
 from tickwork.store.attempts import NewLog, Progress
-from tickwork.store.base import Store
 from tickwork.worker.claim_pacing import Prefetch
 from tickwork.worker.finisher import Finisher
-from tickwork.worker.handler_pools import AttemptRunner, HandlerPools
 from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.ipc import protocol
 from tickwork.worker.ipc.protocol import AskReply, AttemptEnd, ChildDied, FromExecutor
+from tickwork.worker.worker_parts import AttemptRunner, WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 KILL_GRACE_S = 1.5  # time for a child to end its own overdue attempt before the supervisor kills it
@@ -30,21 +29,13 @@ KILL_GRACE_S = 1.5  # time for a child to end its own overdue attempt before the
 class ChildEvents:
     """Handles the messages of executors. `listen` makes no store calls; `answer_asks` does."""
 
-    def __init__(
-        self,
-        store: Store,
-        pools: HandlerPools,
-        held: HeldJobs,
-        endings: Finisher,
-        prefetch: Prefetch,
-        secret: Callable[[str, SecretUse], str | None],
-    ) -> None:
-        self._store = store
-        self._pools = pools
+    def __init__(self, parts: WorkerParts, held: HeldJobs, finisher: Finisher, prefetch: Prefetch) -> None:
+        self._store = parts.store
+        self._pools = parts.pools
         self._held = held
-        self._finisher = endings
+        self._finisher = finisher
         self._prefetch = prefetch
-        self._secret = secret
+        self._secret = parts.secret
         self._inbox: deque[tuple[AttemptRunner, FromExecutor | ChildDied]] = deque()
         self._asks: deque[tuple[AttemptRunner, protocol.Ask]] = deque()
 

@@ -16,7 +16,8 @@ transaction of the next claim.
 
 from __future__ import annotations
 
-from math import ceil, exp2
+from dataclasses import dataclass
+from math import ceil, exp2, inf
 from typing import Literal
 
 LONG_S = 0.005  # an empty claim takes less, unless the store is remote or busy; then a longer time is learned
@@ -26,6 +27,16 @@ SHARE = 30  # claims that find nothing take at most 1/30 of the time
 REST_S = 1.0  # the longest pause after a claim that found nothing
 LONG_REST_S = 30.0  # the same if two such claims in a row were slow, and not because the store is remote
 TRIPS = 8  # a scan on a remote store may take as long as this many of the shortest claims without counting as slow
+MOMENT_S = 0.05
+SHORT_S = 0.02  # of longer jobs, only as many are prefetched as begin during an exchange
+MEDIUM_S = 0.1  # jobs longer than this are not prefetched
+MOST = 512
+BATCH = 256  # the limit of jobs in one claim
+_WEIGHT = 0.05
+_EXCHANGE_S = 0.003  # the assumed duration of an exchange until one was measured
+_EXCHANGE_WEIGHT = 0.1
+_GATHER = 2  # ends may be delayed for this many times the duration of an exchange
+_MARGIN = _GATHER + 1  # jobs begin while ends are delayed, and during the exchange itself
 
 
 class ClaimBackoff:
@@ -83,18 +94,6 @@ class ClaimBackoff:
         return max(LONG_S, learnt_s * exp2((at - now) / FORGETS_S))
 
 
-MOMENT_S = 0.05
-SHORT_S = 0.02  # of longer jobs, only as many are prefetched as begin during an exchange
-MEDIUM_S = 0.1  # jobs longer than this are not prefetched
-MOST = 512
-BATCH = 256  # the limit of jobs in one claim
-_WEIGHT = 0.05
-_EXCHANGE_S = 0.003  # the assumed duration of an exchange until one was measured
-_EXCHANGE_WEIGHT = 0.1
-_GATHER = 2  # ends may be delayed for this many times the duration of an exchange
-_MARGIN = _GATHER + 1  # jobs begin while ends are delayed, and during the exchange itself
-
-
 class Prefetch:
     """Moving averages of job and exchange durations, and the prefetch limits that follow from them."""
 
@@ -136,3 +135,15 @@ class Prefetch:
             return 0
         most = max(1, 3 * self.slots // 4)  # a prefetched job occupies its limit keys, which blocks other workers
         return min(most, 1 + ceil(_MARGIN * self.slots * self._exchange_s / self._typical_s))
+
+
+@dataclass(slots=True)
+class NextClaim:
+    """When to claim again, on the monotonic clock, as far as the last claims can tell; None if they cannot."""
+
+    due_at: float | None = None  # the next job is due
+    again_at: float | None = None  # a claim backoff ends, or a limit may open
+
+    def again_by(self, time: float) -> None:
+        """Claim again at this time, unless an earlier time is set."""
+        self.again_at = min(time, self.again_at or inf)

@@ -5,27 +5,25 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
-from random import Random
 
-from tickwork.clock import Clock
 from tickwork.core.ids import WorkerId
-from tickwork.core.job import RUN, Claimed, TaskDefinition
+from tickwork.core.job import RUN, Claimed
 from tickwork.core.outcome import Failed, Released
 from tickwork.core.text.suggestions import guess
 from tickwork.errors import StoreError
 from tickwork.observe.json_log import naming
 from tickwork.store.attempts import Claims
-from tickwork.store.base import AHEAD_LIMIT, Store
+from tickwork.store.base import AHEAD_LIMIT
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.rows.instants import to_us
-from tickwork.worker.claim_pacing import BATCH, ClaimBackoff, Prefetch
+from tickwork.worker.claim_pacing import BATCH, ClaimBackoff, NextClaim, Prefetch
 from tickwork.worker.finisher import Finisher
-from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
 from tickwork.worker.held_jobs import HeldJobs
-from tickwork.worker.lease import Lease
 from tickwork.worker.retry_budget import QueueRetryBudgets
+from tickwork.worker.worker_parts import WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # the limit of jobs in one claim for a batch task
@@ -42,47 +40,35 @@ class Claimer:
 
     def __init__(
         self,
-        store: Store,
-        pools: HandlerPools,
-        tasks: Sequence[TaskDefinition],
-        solo_tasks: frozenset[str],
-        options: WorkerOptions,
-        lease: Lease,
+        parts: WorkerParts,
         held: HeldJobs,
-        endings: Finisher,
+        finisher: Finisher,
         retries: QueueRetryBudgets,
         prefetch: Prefetch,
-        clock: Clock,
-        rng: Random,
+        *,
         kill_holder: Callable[[str], None],
     ) -> None:
-        self._store = store
-        self._pools = pools
-        self._known = frozenset((RUN, *(task.name for task in tasks)))
-        apart = {*solo_tasks, *(task.name for task in tasks if task.name in held.batches)}
-        self._shared = (*(task.name for task in tasks if task.name not in apart), RUN)
-        self._solo = tuple(task.name for task in tasks if task.name in solo_tasks)
-        self._options = options
-        self._lease = lease
+        self._store = parts.store
+        self._pools = parts.pools
+        tasks, solo_tasks = [task.name for task in parts.code.tasks], parts.code.solo_tasks
+        self._shared = (*(name for name in tasks if name not in solo_tasks and name not in held.batches), RUN)
+        self._solo = tuple(name for name in tasks if name in solo_tasks)
+        self._queue_weights = parts.options.queues
+        self._lease = parts.lease
         self._held = held
-        self._finisher = endings
+        self._finisher = finisher
         self._retries = retries
         self._prefetch = prefetch
-        self._clock = clock
-        self._rng = rng
+        self._clock = parts.clock
+        self._rng = parts.rng
         self._kill_holder = kill_holder
         self._batches_first = False
-        self._supplies: dict[Sequence[str], ClaimBackoff] = {(task.name,): ClaimBackoff(scarce=True) for task in tasks}
+        self._supplies: dict[Sequence[str], ClaimBackoff] = {(name,): ClaimBackoff(scarce=True) for name in tasks}
         self._supplies |= {self._shared: ClaimBackoff(), self._solo: ClaimBackoff()}
         self._least_s = inf  # the shortest duration of a claim
-        self._unknown_at = 0.0
-        self._unknown: set[str] = set()
-        self._next_due: float | None = None
-        self._look_again: float | None = None
-        self._is_unsure = False  # a claim was not answered: the store may count attempts as ours that we do not know
-        self._unsure_until: float | None = None  # set when the store answers again
-        self._unsure_at = 0.0
-        self._own_at: float | None = None  # when to check for unknown attempts even if every claim was answered
+        self._next = NextClaim()
+        self._unknown_tasks = UnknownTasks(parts, frozenset((RUN, *tasks)))
+        self._recovery = RecoveryTimes()
 
     @property
     def free(self) -> int:
@@ -99,7 +85,7 @@ class Claimer:
 
     def clear(self) -> None:
         """Stop looking for unknown attempts of an earlier lease, which this worker may not give back any more."""
-        self._is_unsure = False
+        self._recovery.is_unsure = False
 
     def times(self, now: float) -> list[float]:
         """Return the times at which to claim again, as far as the last claims can tell.
@@ -108,10 +94,10 @@ class Claimer:
         """
         if self.gathers(now):
             return [self._prefetch.gather_until()]
-        times = [] if self._look_again is None else [self._look_again]
-        if self._next_due is not None:
+        times = [] if self._next.again_at is None else [self._next.again_at]
+        if self._next.due_at is not None:
             # Without a free slot no job is claimed before its run time: an earlier wake-up would loop without effect.
-            times.append(self._next_due - (AHEAD_LIMIT.total_seconds() / 2 if self.free > 0 else 0.0))
+            times.append(self._next.due_at - (AHEAD_LIMIT.total_seconds() / 2 if self.free > 0 else 0.0))
         return times
 
     # -- claiming
@@ -123,12 +109,12 @@ class Claimer:
         and batches compete for the slots, and the first to claim may take all of them. Batches go first after each
         round in which single calls went first and claimed jobs, so that neither starves.
         """
-        self._look_again = None
+        self._next.again_at = None
         ahead = 0 if self._pools.stalled() else self._prefetch.ahead()
         if self._prefetch.prefetch() and not self._may_prefetch():
             ahead = 0
         if not self._held.batches:
-            took, self._next_due = self._claim_calls(ahead, now)
+            took, self._next.due_at = self._claim_calls(ahead, now)
             return took
         had_room = self.free + ahead > 0
         if self._batches_first:
@@ -137,7 +123,7 @@ class Claimer:
             calls, batched = self._claim_calls(ahead, now), self._claim_batches(ahead, now)
         if had_room:
             self._batches_first = calls[0] > 0 and not self._batches_first
-        self._next_due = min((due for _, due in (calls, batched) if due is not None), default=None)
+        self._next.due_at = min((due for _, due in (calls, batched) if due is not None), default=None)
         return calls[0] + batched[0]
 
     def _may_prefetch(self) -> bool:
@@ -188,7 +174,7 @@ class Claimer:
             return 0, None
         claim_backoff = self._supplies[tasks]
         if claim_backoff.rests(now):
-            self._look_again = min(claim_backoff.again_at, self._look_again or inf)
+            self._next.again_by(claim_backoff.again_at)
             return 0, None
         claims = self._exchange(self._lease.worker, tasks, room, slots)
         if claims is None:
@@ -204,10 +190,9 @@ class Claimer:
             store_now = self._store.now()
             self._held.reckon(to_us(store_now), self._clock.monotonic())
         if not claims.jobs:
-            self._look_for_unknown(now)
+            self._unknown_tasks.look(now)
         if claims.again_s is not None:
-            again_at = max(now + claims.again_s, claim_backoff.again_at)
-            self._look_again = min(again_at, self._look_again or inf)
+            self._next.again_by(max(now + claims.again_s, claim_backoff.again_at))
         full = len(claims.jobs) == room
         return len(claims.jobs) if full else 0, None if claims.next_due_s is None else now + claims.next_due_s
 
@@ -236,12 +221,12 @@ class Claimer:
         lost. Raises StoreError.
         """
         window = AHEAD_LIMIT if self.free > 0 else timedelta(0)
-        offer, claim_backoff = self._held.left_of(self._options.offer.of_worker(worker)), self._supplies[tasks]
+        claim_backoff = self._supplies[tasks]
         batch = self._finisher.batch()
         words = self._finisher.last_words(batch)
         began = self._clock.monotonic()
         capacity = LimitedCapacity(
-            min(room, slots), offer, claim_backoff.search(began), min(room, self._prefetch.prefetch())
+            min(room, slots), self._held.left(), claim_backoff.search(began), min(room, self._prefetch.prefetch())
         )
         try:
             done = self._store.exchange(
@@ -255,8 +240,7 @@ class Claimer:
                 capacity=capacity,
             )
         except StoreError:  # the store may have committed the claim, or may still commit it later
-            self._unsure_at = self._clock.monotonic()
-            self._is_unsure, self._unsure_until = True, None
+            self._recovery.unanswered(self._clock.monotonic())
             raise
         replied = self._clock.monotonic()
         self._finisher.settled(batch, done.finished)
@@ -276,9 +260,9 @@ class Claimer:
 
     def _queues(self) -> list[str]:
         """Return the queues in a weighted random order, so that every queue comes first at times."""
-        if len(self._options.queues) == 1:
-            return [self._options.queues[0][0]]
-        drawn = sorted(self._options.queues, key=lambda one: -(self._rng.random() ** (1 / one[1])))
+        if len(self._queue_weights) == 1:
+            return [self._queue_weights[0][0]]
+        drawn = sorted(self._queue_weights, key=lambda one: -(self._rng.random() ** (1 / one[1])))
         return [queue for queue, _ in drawn]
 
     def start_due(self, now: float, *, hurry: bool) -> None:
@@ -339,33 +323,65 @@ class Claimer:
         `UNSURE_LOOK_S` seconds, continue for a while after its next answer. Or their end was stored and the store has
         lost it (a restored backup, a failover): the worker checks for these every `OWN_LOOK_LEASES` leases.
         """
-        look_at = now + OWN_LOOK_LEASES * self._lease.duration.total_seconds()
-        self._own_at = look_at if self._own_at is None else self._own_at
-        unsure = self._is_unsure and now >= self._unsure_at
-        if self._lease.worker is None or not (unsure or now >= self._own_at):
+        lease_s = self._lease.duration.total_seconds()
+        if self._lease.worker is None or not self._recovery.is_due(now, lease_s):
             return
-        self._own_at = look_at
         known = {(held.job.job_id, held.job.claim) for held in self._held}
         known |= {(finish.job_id, finish.claim) for finish in self._finisher}
         found = self._store.open_attempts(self._lease.worker)
         unknown = [one for one in found if (one.job_id, one.claim) not in known]
         if unknown:
             self._finisher.give_back(unknown)
-        self._unsure_at = now + UNSURE_LOOK_S
-        if self._is_unsure:
-            self._unsure_until = self._unsure_until or now + max(self._lease.duration.total_seconds(), UNSURE_S)
-            self._is_unsure = now <= self._unsure_until
+        self._recovery.looked(now, lease_s)
 
-    def _look_for_unknown(self, now: float) -> None:
-        """Log a warning, once per task, about due jobs in our queues whose task this worker does not have."""
-        if now < self._unknown_at:
+
+@dataclass(slots=True)
+class RecoveryTimes:
+    """When to look for attempts that the store assigns to this worker but that the worker does not hold."""
+
+    is_unsure: bool = False  # a claim was not answered: the store may count attempts as ours that we do not know
+    unsure_at: float = 0.0  # the next look because of that
+    unsure_until: float | None = None  # the end of these looks; set when the store answers again
+    own_at: float | None = None  # the next look even if every claim was answered
+
+    def unanswered(self, now: float) -> None:
+        """Look from now on, because a claim was not answered."""
+        self.is_unsure, self.unsure_at, self.unsure_until = True, now, None
+
+    def is_due(self, now: float, lease_s: float) -> bool:
+        """Return whether to look now; the first regular look is `OWN_LOOK_LEASES` leases after the first call."""
+        self.own_at = now + OWN_LOOK_LEASES * lease_s if self.own_at is None else self.own_at
+        due = (self.is_unsure and now >= self.unsure_at) or now >= self.own_at
+        self.own_at = now + OWN_LOOK_LEASES * lease_s if due else self.own_at
+        return due
+
+    def looked(self, now: float, lease_s: float) -> None:
+        """Set the time of the next look, after the store has answered."""
+        self.unsure_at = now + UNSURE_LOOK_S
+        if self.is_unsure:
+            self.unsure_until = self.unsure_until or now + max(lease_s, UNSURE_S)
+            self.is_unsure = now <= self.unsure_until
+
+
+class UnknownTasks:
+    """Logs a warning, once per task, about due jobs in a worker's queues whose task the worker does not have."""
+
+    def __init__(self, parts: WorkerParts, known: frozenset[str]) -> None:
+        self._parts = parts
+        self._known = known
+        self._logged: set[str] = set()
+        self._look_at = 0.0
+
+    def look(self, now: float) -> None:
+        """Look for such jobs, at most once in `UNKNOWN_LOOK_S` seconds and for 1/`UNKNOWN_SHARE` of the time."""
+        if now < self._look_at:
             return
-        began = self._clock.monotonic()
-        due = self._store.reads.due_tasks([queue for queue, _ in self._options.queues])
-        took = self._clock.monotonic() - began
-        self._unknown_at = now + max(UNKNOWN_LOOK_S, took * UNKNOWN_SHARE)
-        for name in due - self._known - self._unknown:
-            self._unknown.add(name)
+        clock = self._parts.clock
+        began = clock.monotonic()
+        due = self._parts.store.reads.due_tasks([queue for queue, _ in self._parts.options.queues])
+        self._look_at = now + max(UNKNOWN_LOOK_S, (clock.monotonic() - began) * UNKNOWN_SHARE)
+        for name in due - self._known - self._logged:
+            self._logged.add(name)
             _log.warning(
                 "UnknownTask: this worker has no task named %r%s. Its jobs stay queued. Start a worker that has it.",
                 name,

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from random import Random
 
-from tickwork.clock import Clock
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import AttemptState, Claimed
 from tickwork.core.limits.job_limits import JobLimits, LimitKey
@@ -29,6 +27,7 @@ from tickwork.store.attempts import Finish, NewLog, OpenAttempt, Progress
 from tickwork.store.base import Store
 from tickwork.worker.held_jobs import HeldJob, HeldJobs
 from tickwork.worker.retry_budget import QueueRetryBudgets
+from tickwork.worker.worker_parts import WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 NOTES_S = 0.5  # the interval at which logs and progress are stored while handlers run
@@ -50,26 +49,17 @@ class PendingNotes:
 class Finisher:
     """Decides the transitions of jobs whose attempts have ended, and stores them in batches."""
 
-    def __init__(
-        self,
-        store: Store,
-        held: HeldJobs,
-        retries: QueueRetryBudgets,
-        clock: Clock,
-        rng: Random,
-        nudge_scheduler: Callable[[], None],
-        tally: Counters | None = None,
-    ) -> None:
-        self._store = store
+    def __init__(self, parts: WorkerParts, held: HeldJobs, retries: QueueRetryBudgets) -> None:
+        self._store = parts.store
         self._held = held
         self._retries = retries
-        self._clock = clock
-        self._rng = rng
-        self._nudge_scheduler = nudge_scheduler
-        self._tally = tally
+        self._clock = parts.clock
+        self._rng = parts.rng
+        self._nudge_scheduler = parts.nudge_scheduler
+        self._tally = parts.tally
         self._unstored: list[Finish] = []  # decided, and not yet stored
         self._runs: set[str] = set()  # ids of unstored jobs that a schedule made; the schedule may wait for their end
-        self.breaker_reports = BreakerReports(store)
+        self.breaker_reports = BreakerReports(parts.store)
         self._notes_at = 0.0
         self.notes = PendingNotes()
         # Attempts that may not begin again if the store loses their end (see `Claimer.give_back_unknown`).

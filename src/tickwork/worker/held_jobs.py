@@ -20,9 +20,12 @@ import msgspec
 from msgspec.structs import replace
 
 from tickwork.core.job import Claimed
-from tickwork.core.placement import Needs, Offer, free, needs_of
+from tickwork.core.placement import NOTHING, Needs, Offer, free, needs_of
 from tickwork.core.workers.batch import Batch, form
 from tickwork.worker.ipc.protocol import Assignment
+
+CALL_BYTES = 32 * 1024 * 1024  # the limit of arguments in one call, which is sent in one frame
+_LATE_US = 1 << 62  # an instant after which every batch is due, used to start all of them
 
 
 class HeldJob(msgspec.Struct):
@@ -61,6 +64,7 @@ class HeldJobs:
     """The held jobs of a worker by id, with the jobs that wait to start and the kill times of jobs with a timeout."""
 
     def __init__(self, batches: Mapping[str, Batch]) -> None:
+        self.offer = NOTHING  # of the registered worker, with its own label
         self.batches = Batches(batches)
         self._batched = frozenset(batches)
         self._held: dict[str, HeldJob] = {}
@@ -84,9 +88,9 @@ class HeldJobs:
         """Return how many slots the held jobs take or will take."""
         return len(self._held) - self.batches.slotless
 
-    def left_of(self, offer: Offer) -> Offer:
-        """Return what remains of an offer of resources after the needs of the held jobs."""
-        return free(offer, self._needing.values()) if self._needing else offer
+    def left(self) -> Offer:
+        """Return what remains of the worker's offer of resources after the needs of the held jobs."""
+        return free(self.offer, self._needing.values()) if self._needing else self.offer
 
     def company(self, job_id: str) -> list[HeldJob]:
         """Return the jobs of a job's call: usually only the job itself; an empty list if it is not held."""
@@ -208,10 +212,6 @@ class HeldJobs:
             if held is not None:
                 found.append(held)
         return found
-
-
-CALL_BYTES = 32 * 1024 * 1024  # the limit of arguments in one call, which is sent in one frame
-_LATE_US = 1 << 62  # an instant after which every batch is due, used to start all of them
 
 
 @dataclass(slots=True)

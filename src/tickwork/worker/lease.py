@@ -22,6 +22,10 @@ from tickwork.core.ids import WorkerId
 from tickwork.store.admin.operations import Ask
 from tickwork.store.base import Store
 
+LOOKS = 10  # checks per lease duration
+LAST_LOOKS = 40  # the same, after the handlers were told to stop
+KILL_SHARE = 20  # handlers that did not stop are killed 1/20 of the lease duration before its end
+
 
 class Lease:
     """The lease of a worker, on its monotonic clock. Its attempts are its own only until the lease ends."""
@@ -78,9 +82,6 @@ class Heartbeat:
 
 
 _log = logging.getLogger("tickwork.worker")
-LOOKS = 10  # checks per lease duration
-LAST_LOOKS = 40  # the same, after the handlers were told to stop
-KILL_SHARE = 20  # handlers that did not stop are killed 1/20 of the lease duration before its end
 
 
 class StoppableHandlers(Protocol):

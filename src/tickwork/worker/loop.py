@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import select
-from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
@@ -19,6 +18,7 @@ from tickwork.services.runner import Backoff
 from tickwork.store.admin.operations import Ask
 from tickwork.store.base import Waiter
 from tickwork.worker.worker import Worker
+from tickwork.worker.worker_parts import HandlerPools
 
 _log = logging.getLogger("tickwork.worker")
 LONGEST_S = 5.0
@@ -33,16 +33,14 @@ class WorkerLoop:
         self,
         worker: Worker,
         waiter: Waiter,
-        filenos: Callable[[], list[int]],
+        pools: HandlerPools,
         clock: Clock,
         rng: Random,
         grace_s: float,
-        unsent: Callable[[], list[int]] = list,
     ) -> None:
         self._worker = worker
         self._waiter = waiter
-        self._filenos = filenos
-        self._unsent = unsent
+        self._pools = pools
         self._clock = clock
         self._backoff = Backoff("worker", rng)
         self._grace_s = grace_s
@@ -93,7 +91,8 @@ class WorkerLoop:
                 self._draining = True
                 self._worker.drain()
             wait = self._worker.tick(self._clock.monotonic())
-            self._backoff.worked()
+            if self._backoff.failures:
+                self._backoff.worked()
         except WorkerError:
             raise
         except Exception as error:
@@ -124,8 +123,8 @@ class WorkerLoop:
     def _wait(self, seconds: float) -> None:
         """Wait for some seconds, or until `call`, the store or a handler wakes the loop."""
         poll = select.poll()
-        writing = set(self._unsent())
-        for descriptor in (self._readable, self._waiter.fileno(), *self._filenos()):
+        writing = set(self._pools.unsent())
+        for descriptor in (self._readable, self._waiter.fileno(), *self._pools.filenos()):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN | (select.POLLOUT if descriptor in writing else 0))
         ready = {descriptor for descriptor, _ in _polled(poll, min(seconds, LONGEST_S), self._clock)}

@@ -28,14 +28,15 @@ from tickwork.services.start_services import Nudge, start_services
 from tickwork.store.base import Store
 from tickwork.version import VERSION
 from tickwork.worker.autoscale import Autoscaler, slots_of_each
-from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
 from tickwork.worker.ipc.protocol import Hello
 from tickwork.worker.lease import Heartbeat, Lease, LeaseWatch
 from tickwork.worker.loop import WorkerLoop
-from tickwork.worker.process.children import ChildLimits, ChildPool
+from tickwork.worker.process.child_starter import ChildLimits, ChildSetup
+from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
 from tickwork.worker.process.fork_server import ForkServer
-from tickwork.worker.worker import POLL_ONLY_S, POLL_S, Worker
+from tickwork.worker.worker import Worker
+from tickwork.worker.worker_parts import HandlerPools, WorkerCode, WorkerOptions, WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 GRACE = timedelta(seconds=20)
@@ -76,37 +77,46 @@ def supervise(
     `fork_server` is a fork server that was forked before the caller started threads; if it is None, one is started.
     """
     clock, rule = SystemClock(), options.processes
-    pools: dict[str, str] = {}
+    solo: set[str] = set()  # filled when the first child has loaded the code
     children = ChildPool(
+        ChildSetup(
+            general=[options.target] * rule.low,
+            slots=slots_of_each(options.slots, rule) * rule.low,
+            limits=options.limits,
+            shell=options.shell,
+            run_as=options.run_as,
+            fork_server=fork_server,
+        ),
+        clock,
         target_of=lambda task: options.target,
-        is_solo=lambda task: pools.get(task) == "process",
-        general=[options.target] * rule.low,
-        slots=slots_of_each(options.slots, rule) * rule.low,
+        solo_tasks=solo,
         solo_limit=rule.high,
-        clock=clock,
-        limits=options.limits,
-        shell=options.shell,
-        fork_server=fork_server,
-        run_as=options.run_as,
     )
     try:
         hello = children.start()
         if hello is None:
             return
-        pools.update(hello.pools)
+        solo.update(hello.solo_tasks)
         settings = Settings(**hello.settings)  # type: ignore[arg-type]  # as the code of the children read them
         times = settings.lease_times(options.lease)
         store = open_store(hello.settings)
         started(hello, store)
-        solo = frozenset(name for name, pool in hello.pools.items() if pool == "process")
         lease = Lease(times.lease, times.heartbeat)
         queues = options.queues or queues_of(hello)
-        serving = WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer)
         tally = None if options.health is None else Counters()
-        parts = WorkerAssembly(store, lease, clock, Random(secrets.randbits(64)), tally, settings)
-        names = [queue for queue, _ in queues], [task.name for task in hello.tasks]
-        autoscaler = Autoscaler(rule, children, options.slots, store, *names) if rule.low < rule.high else None
-        loop, runner, _ = parts.assemble(children, hello, solo, serving, options.grace, autoscaler)
+        loop, runner, _ = assemble_worker(
+            store=store,
+            pools=children,
+            hello=hello,
+            options=WorkerOptions(queues, options.slots, socket.gethostname(), os.getpid(), VERSION, options.offer),
+            lease=lease,
+            clock=clock,
+            rng=Random(secrets.randbits(64)),
+            settings=settings,
+            grace=options.grace,
+            autoscaler=_autoscaler(options, children, store, [name for name, _ in queues], hello),
+            tally=tally,
+        )
         if options.health is not None and tally is not None:
             from tickwork.worker.health import WorkerHealth, serve_health  # the server in it is imported by few
 
@@ -120,6 +130,17 @@ def supervise(
             store.close()
     finally:
         children.stop()
+
+
+def _autoscaler(
+    options: SupervisorOptions, children: ChildPool, store: Store, queues: list[str], hello: Hello
+) -> Autoscaler | None:
+    """Return the autoscaler; None if the number of processes is fixed."""
+    rule = options.processes
+    if rule.low == rule.high:
+        return None
+    tasks = [task.name for task in hello.tasks]
+    return Autoscaler(rule, children, options.slots, store, queues=queues, tasks=tasks)
 
 
 def queues_of(hello: Hello) -> tuple[tuple[str, float], ...]:
@@ -145,69 +166,68 @@ def parse_queues(texts: list[str]) -> tuple[tuple[str, float], ...]:
     return tuple(queues)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAssembly:
-    """The shared parts of a worker, and the assembly of its loops, for `tickwork worker` and for `app.worker()`."""
+def assemble_worker(
+    *,
+    store: Store,
+    pools: HandlerPools,
+    hello: Hello,
+    options: WorkerOptions,
+    lease: Lease,
+    clock: Clock,
+    rng: Random,
+    settings: Settings,
+    grace: timedelta,
+    autoscaler: Autoscaler | None = None,
+    tally: Counters | None = None,
+) -> tuple[WorkerLoop, Runner, Nudge]:
+    """Connect the parts of a worker, and start the services that every worker runs. `hello` has the worker's code.
 
-    store: Store
-    lease: Lease
-    clock: Clock
-    rng: Random
-    tally: Counters | None = None
-    settings: Settings = field(default_factory=Settings)
+    Returns the loop, the runner of the services, and a function that wakes the scheduler.
+    """
+    store.answer_within(lease.duration / 3)
+    waiter = store.waiter()
+    runner = Runner(clock, rng)
+    nudge = start_services(
+        runner,
+        store,
+        clock,
+        rng,
+        may_fire=lambda: lease.worker is not None,
+        own=lambda: lease.worker,
+        tally=tally,
+        settings=settings,
+    )
+    parts = WorkerParts(
+        store=store,
+        pools=pools,
+        code=_code_of(hello),
+        options=options,
+        lease=lease,
+        new_id=lambda: secrets.token_hex(16),
+        clock=clock,
+        rng=rng,
+        waiter=waiter,
+        nudge_scheduler=nudge,
+        autoscaler=autoscaler,
+        tally=tally,
+        secret=Vault(lambda: store, settings.place, namespace=settings.namespace).get,
+    )
+    for flaw in hello.flaws:
+        _log.error("%s", flaw)
+    loop = WorkerLoop(Worker(parts), waiter, pools, clock, rng, grace.total_seconds())
+    runner.start(LeaseWatch(lease, pools))
+    runner.start(Heartbeat(store, lease, loop.obey))
+    return loop, runner, nudge
 
-    def assemble(
-        self,
-        pools: HandlerPools,
-        hello: Hello,
-        solo: frozenset[str],
-        serving: WorkerOptions,
-        grace: timedelta,
-        autoscaler: Autoscaler | None = None,
-    ) -> tuple[WorkerLoop, Runner, Nudge]:
-        """Create the worker's loop, and start the services that every worker runs.
 
-        Returns the loop, the runner of the services, and a function that wakes the scheduler.
-        """
-        self.store.answer_within(self.lease.duration / 3)
-        waiter = self.store.waiter()
-        new_id = lambda: secrets.token_hex(16)  # noqa: E731
-        runner = Runner(self.clock, self.rng)
-        nudge = start_services(
-            runner,
-            self.store,
-            self.clock,
-            self.rng,
-            may_fire=lambda: self.lease.worker is not None,
-            own=lambda: self.lease.worker,
-            tally=self.tally,
-            settings=self.settings,
-        )
-        worker = Worker(
-            self.store,
-            pools,
-            hello.tasks,
-            solo,
-            serving,
-            self.lease,
-            new_id,
-            self.clock,
-            self.rng,
-            lambda: POLL_S if waiter.fileno() >= 0 else POLL_ONLY_S,
-            hello.schedules,
-            nudge,
-            hello.batches,
-            autoscaler,
-            [decode_graph(one) for one in hello.graphs],
-            self.tally,
-            secret=Vault(lambda: self.store, self.settings.place, namespace=self.settings.namespace).get,
-        )
-        for flaw in hello.flaws:
-            _log.error("%s", flaw)
-        loop = WorkerLoop(worker, waiter, pools.filenos, self.clock, self.rng, grace.total_seconds(), pools.unsent)
-        runner.start(LeaseWatch(self.lease, pools))
-        runner.start(Heartbeat(self.store, self.lease, loop.obey))
-        return loop, runner, nudge
+def _code_of(hello: Hello) -> WorkerCode:
+    return WorkerCode(
+        tasks=hello.tasks,
+        solo_tasks=hello.solo_tasks,
+        batches=hello.batches,
+        schedules=hello.schedules,
+        graphs=[decode_graph(one) for one in hello.graphs],
+    )
 
 
 def _obey_signals(loop: WorkerLoop) -> None:

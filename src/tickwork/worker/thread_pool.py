@@ -16,10 +16,10 @@ from tickwork.blobs import LargeResults
 from tickwork.clock import Clock
 from tickwork.store.base import Store
 from tickwork.task import Task
-from tickwork.worker.handler_pools import AttemptRunner
 from tickwork.worker.ipc.protocol import AskReply, Assignment, AttemptsEnded, ChildDied, FromExecutor, Returned
 from tickwork.worker.process.children import STALLED_S, ChildPool
 from tickwork.worker.run.executor import Executor
+from tickwork.worker.worker_parts import AttemptRunner
 
 
 class ThreadPool:

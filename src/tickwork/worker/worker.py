@@ -8,97 +8,43 @@ storing an end twice is harmless, because an attempt is closed only once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from random import Random
 
-from tickwork.clock import Clock
-from tickwork.core.access.secret_policy import SecretUse
-from tickwork.core.dag.graph import Graph
 from tickwork.core.ids import WorkerId
-from tickwork.core.job import TaskDefinition
 from tickwork.core.job_stamper import declared_rules
 from tickwork.core.outcome import Released, TimedOut
-from tickwork.core.schedule.spec import ScheduleSpec
-from tickwork.core.workers.batch import Batch
 from tickwork.errors import InvalidInput
-from tickwork.observe.counters import Counters
 from tickwork.observe.json_log import naming
 from tickwork.store import base
-from tickwork.store.base import Store
-from tickwork.worker.autoscale import Autoscaler
 from tickwork.worker.child_events import ChildEvents
 from tickwork.worker.claim_pacing import Prefetch
 from tickwork.worker.claimer import Claimer
 from tickwork.worker.finisher import NOTES_S, Finisher
-from tickwork.worker.handler_pools import HandlerPools, WorkerOptions
 from tickwork.worker.held_jobs import HeldJob, HeldJobs
-from tickwork.worker.lease import Lease
 from tickwork.worker.retry_budget import QueueRetryBudgets
+from tickwork.worker.worker_parts import WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
-POLL_S = 5.0  # the poll interval when the store can notify the worker
-POLL_ONLY_S = 0.5  # the poll interval when it cannot
 CANCEL_LOOK_S = 1.0
 LEASE_LOOK_S = 1.0  # how often to check whether a lease that ran out was renewed after all
-NO_BATCHES: Mapping[str, Batch] = {}
 
 
 class Worker:
     """Claims jobs, submits them to the pools and stores their ends. `tick` never runs or waits for user code."""
 
-    def __init__(
-        self,
-        store: Store,
-        pools: HandlerPools,
-        tasks: Sequence[TaskDefinition],
-        solo_tasks: frozenset[str],
-        options: WorkerOptions,
-        lease: Lease,
-        new_id: Callable[[], str],
-        clock: Clock,
-        rng: Random,
-        poll_s: Callable[[], float] = lambda: POLL_S,
-        schedules: Sequence[ScheduleSpec] = (),
-        nudge_scheduler: Callable[[], None] = lambda: None,
-        batches: Mapping[str, Batch] = NO_BATCHES,
-        autoscaler: Autoscaler | None = None,
-        graphs: Sequence[Graph] = (),
-        tally: Counters | None = None,
-        secret: Callable[[str, SecretUse], str | None] = lambda name, use: None,
-    ) -> None:
-        self._store = store
-        self._pools = pools
-        self._definitions = tasks
-        self._options = options
-        self._lease = lease
-        self._new_id = new_id
-        self._clock = clock
-        self._poll_s = poll_s
-        self._schedules = schedules
-        self._graphs = graphs
-        self._nudge_scheduler = nudge_scheduler
-        self._prefetch = prefetch = Prefetch(options.slots)
-        retries = QueueRetryBudgets(rng)
-        self._held = HeldJobs(batches)
-        self._finisher = Finisher(store, self._held, retries, clock, rng, nudge_scheduler, tally)
-        self._child_events = ChildEvents(store, pools, self._held, self._finisher, prefetch, secret)
-        self._claimer = Claimer(
-            store,
-            pools,
-            tasks,
-            solo_tasks,
-            options,
-            lease,
-            self._held,
-            self._finisher,
-            retries,
-            prefetch,
-            clock,
-            rng,
-            self._child_events.kill_holder,
-        )
-        self._autoscaler = autoscaler
+    def __init__(self, parts: WorkerParts) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._pools = parts.pools
+        self._lease = parts.lease
+        self._clock = parts.clock
+        self._prefetch = Prefetch(parts.options.slots)
+        retries = QueueRetryBudgets(parts.rng)
+        self._held = HeldJobs(parts.code.batches)
+        self._finisher = Finisher(parts, self._held, retries)
+        self._child_events = ChildEvents(parts, self._held, self._finisher, self._prefetch)
+        kill = self._child_events.kill_holder
+        self._claimer = Claimer(parts, self._held, self._finisher, retries, self._prefetch, kill_holder=kill)
         self._cancels_at = 0.0
         self.called = True  # the store notified us of new jobs or cancellations since the last tick
         self.draining = False
@@ -179,16 +125,17 @@ class Worker:
 
     def _resize(self) -> None:
         """Let the autoscaler resize the pool of children, and adopt the resulting number of slots."""
-        if self._autoscaler is None:
-            return
-        left = self._held.left_of(self._options.offer.of_worker(self._lease.worker or ""))
-        self._autoscaler.look(self._held.load, left, self._prefetch.mean_s, self._clock)
-        self._prefetch.slots = self._autoscaler.slots
+        autoscaler = self._parts.autoscaler
+        if autoscaler is not None:
+            autoscaler.look(self._held.load, self._held.left(), self._prefetch.mean_s, self._clock)
+            self._prefetch.slots = autoscaler.slots
 
     def _wait(self, now: float) -> float:
         """Return the seconds until the next work is due, unless a notification or a message comes first."""
         owning = self._lease.left(now) > 0
-        times = [now + (self._poll_s() if owning else min(self._poll_s(), LEASE_LOOK_S))]
+        waiter, (poll_s, poll_only_s) = self._parts.waiter, self._parts.poll_s
+        poll_s = poll_s if waiter is None or waiter.fileno() >= 0 else poll_only_s
+        times = [now + (poll_s if owning else min(poll_s, LEASE_LOOK_S))]
         if owning and self._claims:
             times.extend(self._claimer.times(now))
         if owning:
@@ -208,33 +155,35 @@ class Worker:
                 "The lease of worker %s was lost; its %d jobs were dropped.", self._lease.worker, len(self._held)
             )
             self._drop_all()
-        me = self._new_id()
+        me, options, code = self._parts.new_id(), self._parts.options, self._parts.code
         worker = base.WorkerRegistration(
             id=WorkerId(me),
-            host=self._options.host,
-            pid=self._options.pid,
-            version=self._options.version,
-            queues=tuple(queue for queue, _ in self._options.queues),
-            tasks=tuple(task.name for task in self._definitions),
-            slots=self._options.slots,
-            schedules=tuple(spec.name for spec in self._schedules),
-            offer=self._options.offer.of_worker(me),
+            host=options.host,
+            pid=options.pid,
+            version=options.version,
+            queues=tuple(queue for queue, _ in options.queues),
+            tasks=tuple(task.name for task in code.tasks),
+            slots=options.slots,
+            schedules=tuple(spec.name for spec in code.schedules),
+            offer=options.offer.of_worker(me),
         )
-        self._store.register_worker(worker, self._definitions, self._lease.duration)
+        self._store.register_worker(worker, code.tasks, self._lease.duration)
         self._declare()
+        self._held.offer = worker.offer
         self._lease.begin(worker.id, now)
-        self._nudge_scheduler()
+        self._parts.nudge_scheduler()
 
     def _declare(self) -> None:
         """Store the limits, dags and schedules of the code. If schedules are invalid, log that and run tasks anyway."""
-        if rules := declared_rules(self._definitions):
+        code = self._parts.code
+        if rules := declared_rules(code.tasks):
             self._store.limits.declare_limits(rules)
-        for graph in self._graphs:
+        for graph in code.graphs:
             self._store.dags.put_dag(graph)
-        if not self._schedules:
+        if not code.schedules:
             return
         try:
-            self._store.schedules.declare_schedules(self._schedules)
+            self._store.schedules.declare_schedules(code.schedules)
         except InvalidInput as error:
             _log.error("The schedules of this worker's code were not stored: %s", error)
 

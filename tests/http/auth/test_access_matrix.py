@@ -260,7 +260,7 @@ def test_a_route_that_does_not_say_who_may_call_it_cannot_be_built() -> None:
     with pytest.raises(TypeError):
         routes.get("/x")(handler)  # type: ignore[call-arg]
     for nothing in (None, "admin", "", True):
-        with pytest.raises(InvariantBroken, match="does not say who may call it"):
+        with pytest.raises(InvariantBroken, match="does not declare its access"):
             routes.get("/x", nothing)(handler)  # type: ignore[arg-type]
     assert routes.all == []
 

@@ -24,9 +24,8 @@ from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import RUN, NewJob
 from tickwork.errors import StoreError
 from tickwork.http.auth.access import COOKIE
-from tickwork.http.live import stream, stream_events
-from tickwork.http.live.stream import ChangeStream
-from tickwork.http.live.stream_events import StreamEvent
+from tickwork.http.live import stream
+from tickwork.http.live.stream import ChangeStream, StreamEvent
 from tickwork.http.server_context import ServerContext
 from tickwork.security.credentials import create_key
 from tickwork.store.base import Store
@@ -200,7 +199,7 @@ def test_runs_are_told_with_their_steps(app: Tickwork) -> None:
 
 
 def test_more_than_an_event_can_name_is_told_in_part(app: Tickwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_events, "IDS", 3)
+    monkeypatch.setattr(stream, "IDS", 3)
 
     async def scene(on: ChangeStream, stopping: asyncio.Event) -> None:
         async with aclosing(on.listen(None, stopping)) as listener:

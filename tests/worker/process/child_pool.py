@@ -7,7 +7,9 @@ from typing import Any
 from tests.waiting import eventually
 from tickwork.clock import SystemClock
 from tickwork.worker.ipc.protocol import Assignment, AttemptsEnded, ChildDied, FromExecutor
-from tickwork.worker.process.children import Child, ChildLimits, ChildPool
+from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_starter import ChildSetup
+from tickwork.worker.process.children import ChildPool
 
 TASKS = """
 import os, time
@@ -43,13 +45,11 @@ class Pool:
 
     def __init__(self, file: Path, processes: int = 1, slots: int = 2, solo_limit: int = 1) -> None:
         self.children = ChildPool(
+            ChildSetup(general=[str(file)] * processes, slots=slots),
+            SystemClock(),
             target_of=lambda task: str(file),
-            is_solo=lambda task: False,
-            general=[str(file)] * processes,
-            slots=slots,
+            solo_tasks=(),
             solo_limit=solo_limit,
-            clock=SystemClock(),
-            limits=ChildLimits(),
         )
         self.heard: list[FromExecutor | ChildDied] = []
 

@@ -143,7 +143,7 @@ def test_with_no_child_at_all_attempts_wait(pool: Callable[..., Pool]) -> None:
 def test_code_that_does_not_load_any_more_is_an_error_of_the_worker(
     pool: Callable[..., Pool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tickwork.worker.process.children.RESPAWN_S", 0.01)
+    monkeypatch.setattr("tickwork.worker.process.child_starter.RESPAWN_S", 0.01)
     one = pool()
     (tmp_path / "shop.py").write_text("1 // 0")
     os.kill(one.all[0].process.pid, signal.SIGKILL)

@@ -18,10 +18,11 @@ from tests.waiting import eventually
 from tickwork.clock import SystemClock
 from tickwork.worker.ipc.protocol import FrameReader
 from tickwork.worker.process.child import ChildOptions
-from tickwork.worker.process.children import ChildLimits, ChildPool
+from tickwork.worker.process.child_output import ChildOutput
+from tickwork.worker.process.child_starter import ChildSetup
+from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.fork_server import ForkedChild, ForkServer, start_fork_server, start_fork_server_by_fork
 from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, ForkServerProcess, Spawn, from_fork_server
-from tickwork.worker.process.output_pipes import ChildOutput
 
 SOURCE = str(Path(__file__).parents[3] / "src")
 WAYS = ["forked", "started"]
@@ -31,7 +32,8 @@ HOST = """
 import atexit, os, select, sys
 import tickwork.app
 from tickwork.clock import SystemClock
-from tickwork.worker.process.children import ChildLimits, ChildPool
+from tickwork.worker.process.child_starter import ChildSetup
+from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.fork_server import start_fork_server_by_fork, start_fork_server
 
 way, target, forks = sys.argv[1:]
@@ -39,7 +41,8 @@ atexit.register(lambda: print("exit", os.getpid(), flush=True))
 print("begun", end=" ")  # this waits in the buffer
 fork_server = start_fork_server_by_fork(lambda: None) if way == "forked" else start_fork_server()
 children = ChildPool(
-    lambda task: target, lambda task: False, [target], 2, 1, SystemClock(), ChildLimits(), fork_server=fork_server
+    ChildSetup(general=[target], slots=2, fork_server=fork_server), SystemClock(),
+    target_of=lambda task: target, solo_tasks=(), solo_limit=1
 )
 children.start()
 if forks == "1" and os.fork() == 0:  # a process that has a copy of all sockets
@@ -542,7 +545,11 @@ def test_a_message_that_another_thread_took_in_is_not_silence(
 
 def test_a_fork_server_that_is_lost_while_it_has_no_children_is_noticed(fork_server: ForkServer) -> None:
     children = ChildPool(
-        lambda _: "shop.py", lambda _: True, [], 1, 1, SystemClock(), ChildLimits(), fork_server=fork_server
+        ChildSetup(general=[], slots=1, fork_server=fork_server),
+        SystemClock(),
+        target_of=lambda _: "shop.py",
+        solo_tasks=(),
+        solo_limit=1,
     )
     os.kill(fork_server.pid, signal.SIGKILL)
     eventually(lambda: children.poll() == [] and fork_server.lost, 5)

@@ -131,7 +131,7 @@ def test_a_body_is_signed() -> None:
     ("given", "said"),
     [
         ({"secrets": {"auth.bearer": "${secret.NOWHERE}"}}, "the secret NOWHERE is not set"),
-        ({"auth": {"bearer": "${secret.TOKEN}"}}, "a secret stands in the argument secrets"),
+        ({"auth": {"bearer": "${secret.TOKEN}"}}, "pass a secret in the argument secrets"),
         ({"auth": {"basic": "a:b", "bearer": "c"}}, "more than one of basic, bearer and hmac"),
         ({"auth": {"basic": "nocolon"}}, "has no colon"),
         ({"headers": {"X": "a\r\nB: c"}}, "a value that no header can have"),

@@ -193,7 +193,7 @@ def _options(
     from tickwork.core.placement import read_offer
     from tickwork.core.text.duration import parse_duration
     from tickwork.core.workers.autoscale import read_processes
-    from tickwork.worker.process.children import ChildLimits
+    from tickwork.worker.process.child_starter import ChildLimits
     from tickwork.worker.process.cpu_count import usable_cpus
     from tickwork.worker.supervisor import SLOTS, SupervisorOptions, parse_queues
 

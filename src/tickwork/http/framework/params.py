@@ -1,18 +1,82 @@
-"""Parameters that several handlers take: texts, instants, and job filters."""
+"""Parameters that several handlers take: texts, instants, durations, job filters, and the pagination of lists."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobFilter, JobState, QueuedReason
-from tickwork.http.framework.problems import Problem
+from tickwork.core.text.duration import format_duration, parse_duration, parse_spacing
+from tickwork.errors import InvalidOption
+from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Struct
+
+Span = str | float
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
+
+
+def read_seconds(value: Span, what: str, low: float, high: float) -> float:
+    """Return a duration in seconds. Raises InvalidOption if it is not from `low` to `high`."""
+    seconds = parse_duration(value, what=what).total_seconds() if isinstance(value, str) else float(value)
+    if not low <= seconds <= high:
+        raise InvalidOption(f"{what} must be from {_said(low)} to {_said(high)}, not {value!r}. Nothing was done.")
+    return seconds
+
+
+def _said(seconds: float) -> str:
+    return format_duration(parse_duration(f"{seconds:g}s", what="a bound"))
+
+
+def duration(what: str, given: Span) -> timedelta:
+    """Return a duration of at least zero. A text of digits counts as seconds, as in a URL. Raises InvalidOption."""
+    if isinstance(given, str) and _NUMBER.fullmatch(given) is None:
+        return parse_duration(given, what=what)
+    try:
+        return parse_duration(timedelta(seconds=float(given)), what=what)
+    except OverflowError:
+        raise InvalidOption(f"{what}: {given} seconds is too long.") from None
+
+
+def spacing(rate: str | None) -> timedelta:
+    """Return the time between two jobs at a rate. Raises InvalidOption."""
+    return timedelta(0) if rate is None else parse_spacing(rate)
+
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
+
+class PageQuery(Struct):
+    """A page of a list: its size, and `next_cursor` of the page before."""
+
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+def is_storable_name(text: str) -> bool:
+    """Return whether a text can be a stored name. The stores cannot even be queried for some other texts."""
+    return 0 < len(text) <= 200 and text.isprintable()
+
+
+def name_after(query: PageQuery) -> str:
+    """Return the name after which a page of a list by names begins."""
+    if query.cursor is None:
+        return ""
+    if not is_storable_name(query.cursor):
+        raise bad_cursor()
+    return query.cursor
+
+
+def bad_cursor() -> Problem:
+    said = "it is not a next_cursor of this list"
+    return Problem(422, "invalid", f"cursor: {said}.", faults=[ProblemDetail(said, parameter="cursor")])
+
 
 Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\u0000]*$")]
 

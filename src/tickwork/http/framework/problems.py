@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -15,6 +15,13 @@ from tickwork.core.text.suggestions import guess
 
 TYPE = "application/problem+json"
 _PREFIX = "urn:tickwork:problem:"
+T = TypeVar("T")
+# Unauthenticated callers see this text, too: it tells neither where the database is nor which user the server has
+# there.
+_NO_STORE = (
+    "the database did not answer, or refused; the log of the server says why, under the id of this request. The "
+    "requested change may or may not be stored."
+)
 
 
 class ProblemDetail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +48,13 @@ class ProblemBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     detail: str
     request_id: str = ""
     errors: list[ProblemDetail] = []
+
+
+def required(value: T | None, missing: Exception) -> T:
+    """Return a value that was looked up; raise `missing` if it is None."""
+    if value is None:
+        raise missing
+    return value
 
 
 class Problem(Exception):
@@ -79,12 +93,6 @@ def problem_of(error: errors.TickworkError) -> Problem:
     return Problem(500, "internal", str(error))
 
 
-# Unauthenticated callers see this text, too: it tells neither where the database is nor which user the server has
-# there.
-_NO_STORE = (
-    "the database did not answer, or refused; the log of the server says why, under the id of this request. What was "
-    "asked for may or may not have happened."
-)
 _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
     (errors.InvalidInput, 422, "invalid"),
     (errors.KeyTaken, 409, "key-taken"),

@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "AnyCredentials",
     "HandlerResult",
     "NoCredentials",
+    "Page",
     "Route",
     "RouteAccess",
     "Routes",
@@ -30,6 +31,7 @@ __all__ = [
     "Struct",
 ]
 
+Item = TypeVar("Item")
 API = "/api/v1"
 BODY_LIMIT = 1024 * 1024
 IDEMPOTENCY_HEADER = "Idempotency-Key"
@@ -52,6 +54,13 @@ RouteAccess = Scope | AnyCredentials | NoCredentials
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True):
     """The base of all bodies and parameters. It refuses unknown fields, so a misspelt one is an error."""
+
+
+class Page(Struct, Generic[Item]):
+    """The base of all lists: some items, and the cursor of the next page; null on the last."""
+
+    items: list[Item]
+    next_cursor: str | None
 
 
 class HandlerResult(msgspec.Struct, frozen=True):
@@ -139,7 +148,7 @@ class Routes:
         """Return a decorator that adds a handler as a route, with what its signature and docstring declare."""
 
         def add(handler: Handler) -> Handler:
-            check(isinstance(access, RouteAccess), f"The handler {handler.__name__} does not say who may call it.")
+            check(isinstance(access, RouteAccess), f"The handler {handler.__name__} does not declare its access.")
             hints = get_type_hints(handler)
             names = tuple(_PARAMETER.findall(path))
             taken = [name for name in inspect.signature(handler).parameters if name not in ("call", "query", "body")]

@@ -2,27 +2,42 @@
 
 Everything here runs on the event loop; the store is called on threads. Polling begins with the first listener and ends
 after the last. Only the events of the last seconds are kept: a cursor contains everything that another server needs to
-resume from it.
+resume from it. The number of open streams is bounded.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator
-from datetime import timedelta
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from datetime import datetime, timedelta
 from itertools import islice
 from random import Random
+from typing import NamedTuple
 
+import msgspec
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from tickwork.clock import Clock
-from tickwork.http.live.stream_events import StreamChange, StreamEvent, StreamPosition, changed, hello, place_of, reset
+from tickwork.core.ids import JobId
+from tickwork.http.connections.bodies import Capacity
+from tickwork.http.framework.route import Struct
 from tickwork.http.live.wait_jobs import stops
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Store
-from tickwork.store.reads.change_feed import Changes, Key
+from tickwork.store.reads.change_feed import TOPICS, Changes, JobChange, Key
+from tickwork.store.rows.instants import from_us, to_us
+from tickwork.version import VERSION
 
+LISTENERS = 500  # of /stream
+FOLLOWERS = 200  # of logs of jobs, each with queries of its own
+PING_S = 15
+IDS = 200  # jobs that an event names
+RUNS = 50
+_MARK = 8  # characters of a topic's digest in a cursor
+_INSTANT = 14  # characters of an instant in a cursor
 LOOK_S = 1.0
 TOPICS_S = 3.0  # how often topics are polled
 IDLE_S = 2.0  # seconds after which a listener learns that nothing changed
@@ -30,6 +45,153 @@ LATE = timedelta(seconds=10)  # changes that become visible up to this late are 
 RESUMES = timedelta(minutes=5)  # an older cursor gets a reset instead of the changes since
 MOST = 1_000  # changes of a kind that one poll reads
 KEPT = 60  # events; a listener that is further behind gets a reset
+
+
+def listeners_capacity() -> Capacity:
+    """Return the bound on open streams of changes."""
+    full = f"{LISTENERS} pages listen to this server already. Close some, or look again every few seconds."
+    return Capacity(LISTENERS, full, "too-many-listeners")
+
+
+def followers_capacity() -> Capacity:
+    """Return the bound on followed logs."""
+    full = f"{FOLLOWERS} logs are followed on this server already. Try again in a while, or read pages of the log."
+    return Capacity(FOLLOWERS, full, "too-many-followers")
+
+
+class EventStream(EventSourceResponse):
+    """A stream of events that releases its unit of a capacity when it ends, even if it never began.
+
+    The connection is closed if its client does not read (http/connections/timeouts.py).
+    """
+
+    def __init__(self, events: AsyncIterator[ServerSentEvent], room: Capacity) -> None:
+        super().__init__(events, ping=PING_S)
+        self._room = room
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._room.give_back()
+
+
+class JobCounts(Struct):
+    """The number of jobs that were created, that started an attempt, and that ended."""
+
+    created: int
+    started: int
+    ended: int
+
+
+class ChangesBody(Struct):
+    """Changes since the previous event. `is_partial`: not all of them are listed; refetch everything on display.
+
+    `failed` is how many of the ended jobs failed. `runs` are the runs that changed, or whose steps did. `topics` are
+    the other things that changed: dags, gates, hooks, limits, notifications, operations, schedules, tasks, tenants and
+    workers.
+    """
+
+    at: datetime
+    jobs: JobCounts
+    failed: int
+    job_ids: list[JobId]
+    runs: list[str]
+    topics: list[str]
+    is_partial: bool
+
+
+class HelloBody(Struct):
+    """The first event: the time of the store, the version of the server, and the cursor from which changes follow."""
+
+    at: datetime
+    version: str
+    cursor: str
+
+
+class ResetBody(Struct):
+    """Changes may have been missed: refetch everything on display."""
+
+    at: datetime
+
+
+class StreamEvent(NamedTuple):
+    """An event as it is sent. A client that lost its connection resumes from the last event with an id."""
+
+    name: str
+    data: str
+    id: str | None
+
+
+class StreamPosition(NamedTuple):
+    """The position up to which changes were sent: an instant of the store, and the digests of its topics."""
+
+    at: datetime
+    topics: dict[str, str]
+
+    @property
+    def cursor(self) -> str:
+        """The position as a text that any server can read."""
+        return f"{to_us(self.at):0{_INSTANT}x}" + "".join(self.topics[topic] for topic in TOPICS)
+
+
+def place_of(cursor: str) -> StreamPosition | None:
+    """Return the position of a cursor; None if it is not a valid one."""
+    instant, marks = cursor[:_INSTANT], cursor[_INSTANT:]
+    is_whole = len(instant) == _INSTANT and len(marks) == _MARK * len(TOPICS)
+    if not (is_whole and cursor.isascii() and cursor.isalnum()):
+        return None
+    try:
+        at = from_us(int(instant, 16))
+    except (ValueError, OverflowError):
+        return None
+    return StreamPosition(at, {topic: marks[n * _MARK : (n + 1) * _MARK] for n, topic in enumerate(TOPICS)})
+
+
+class StreamChange(NamedTuple):
+    """A change of a job, and those of its keys that were not sent yet."""
+
+    happening: JobChange
+    keys: list[Key]
+
+
+def hello(place: StreamPosition, *, resumes: bool) -> StreamEvent:
+    """Return the first event. If the stream resumes from a cursor, it has no id: earlier changes follow."""
+    data = _json(HelloBody(place.at, VERSION, place.cursor))
+    return StreamEvent("hello", data, None if resumes else place.cursor)
+
+
+def reset(place: StreamPosition) -> StreamEvent:
+    """Return the event that says that changes may have been missed."""
+    return StreamEvent("reset", _json(ResetBody(place.at)), place.cursor)
+
+
+def changed(
+    found: Changes, news: Sequence[StreamChange], before: StreamPosition, place: StreamPosition
+) -> StreamEvent | None:
+    """Return an event with the changes between two positions; None if there are none."""
+    topics = [topic for topic in TOPICS if before.topics[topic] != place.topics[topic]]
+    if not news and not topics:
+        return None
+    ids = list(dict.fromkeys(one.happening.job_id for one in news))
+    runs = list(dict.fromkeys(run for one in news for run in _runs(one.happening)))
+    is_partial = (bool(news) and found.is_partial) or len(ids) > IDS or len(runs) > RUNS
+    failed = sum(one.happening.kind == "failed" for one in news)
+    body = ChangesBody(found.at, _counts(news), failed, ids[:IDS], runs[:RUNS], topics, is_partial)
+    return StreamEvent("changes", _json(body), place.cursor)
+
+
+def _counts(news: Sequence[StreamChange]) -> JobCounts:
+    kinds = Counter(kind for kind, _, _ in {key for one in news for key in one.keys})
+    return JobCounts(kinds["created"], kinds["started"], kinds["ended"])
+
+
+def _runs(one: JobChange) -> list[str]:
+    return ([one.job_id] if one.is_run else []) + ([one.run_id] if one.run_id else [])
+
+
+def _json(body: Struct) -> str:
+    return msgspec.json.encode(body).decode()
 
 
 class ChangeStream:

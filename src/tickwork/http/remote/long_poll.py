@@ -17,8 +17,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from tickwork.clock import Clock
-from tickwork.http.remote.claimer import LeasedAttempt, LeaseRequest, RemoteClaimer, WantedJobs
-from tickwork.http.remote.finish import RemoteFinisher
+from tickwork.http.remote.attempts import LeasedAttempt, LeaseRequest, RemoteClaimer, RemoteFinisher, WantedJobs
 from tickwork.observe.counters import Counters
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Store, Waiter

@@ -150,6 +150,11 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     flaws: list[str] = []
     hidden: list[str] = []
 
+    @property
+    def solo_tasks(self) -> frozenset[str]:
+        """Return the CPU-bound tasks, each job of which runs in a child process of its own."""
+        return frozenset(name for name, pool in self.pools.items() if pool == "process")
+
 
 class LoadFailed(msgspec.Struct, frozen=True, array_like=True, tag="trouble"):
     """A child could not load the user's code."""
@@ -265,7 +270,8 @@ def encode(message: ToExecutor | FromExecutor) -> bytes:
 def frame(message: msgspec.Struct) -> bytes:
     """Return a struct as a frame: four bytes of length (big-endian), then msgpack."""
     body = _encoder.encode(message)
-    check(len(body) <= FRAME_LIMIT, f"A frame of {len(body)} bytes is too long.")
+    if len(body) > FRAME_LIMIT:
+        check(False, f"A frame of {len(body)} bytes is too long.")
     return _LENGTH.pack(len(body)) + body
 
 
@@ -281,7 +287,8 @@ class FrameReader:
         start = 0
         while len(self._buffer) - start >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
-            check(length <= FRAME_LIMIT, f"A frame of {length} bytes was announced.")
+            if length > FRAME_LIMIT:
+                check(False, f"A frame of {length} bytes was announced.")
             end = start + _LENGTH.size + length
             if len(self._buffer) < end:
                 break

@@ -6,123 +6,39 @@ have crashed a child before and are now retried alone.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import select
 import signal
-import socket
-import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from tickwork.clock import Clock
 from tickwork.core.placement import home_of, score
 from tickwork.errors import InvariantBroken, WorkerError
-from tickwork.observe.json_log import wants_json
-from tickwork.worker.handler_pools import AttemptRunner
 from tickwork.worker.ipc.protocol import (
     AskReply,
     Assignment,
-    AttemptsEnded,
     ChildDied,
-    FrameReader,
     FromExecutor,
     Hello,
-    HideSecret,
     Interrupt,
     LoadFailed,
     Quit,
     Recall,
     Returned,
-    ToExecutor,
-    Wrote,
-    encode,
-    from_executor,
     runs_of,
-    socket_pair,
 )
-from tickwork.worker.process.child import ChildOptions
-from tickwork.worker.process.console import PassedOnOutput
-from tickwork.worker.process.fork_server import ForkedChild, ForkServer, start_fork_server
-from tickwork.worker.process.fork_server_main import NOT_BORN
-from tickwork.worker.process.output_attribution import OutputAttribution
-from tickwork.worker.process.output_pipes import ChildOutput, OutputReader
+from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_starter import QUIT_S, ChildSetup, ChildStarter
+from tickwork.worker.worker_parts import AttemptRunner
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the time limit for importing the user's code
 STALLED_S = 0.2  # a child that ended no attempt for this long is asked to return those that it has not begun
 MEMORY_LOOK_S = 1.0
-QUIT_S = 2.0
-RESPAWN_S = 0.25  # the wait before replacing a child that failed to load; doubled each time
-LOAD_TRIES = 5
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
-
-
-@dataclass(frozen=True, slots=True)
-class ChildLimits:
-    """The limits of a child process. `memory_mb` is a hard cap; at the others, the child is replaced between jobs."""
-
-    max_jobs: int | None = None
-    recycle_mb: int | None = None
-    memory_mb: int | None = None
-
-
-@dataclass(eq=False)
-class Child:
-    """A child process, its connection, and the attempts that it holds."""
-
-    name: str
-    process: ForkedChild
-    connection: socket.socket
-    solo: bool
-    target: str
-    output: ChildOutput
-    credit: OutputAttribution
-    frames: FrameReader = field(default_factory=FrameReader)
-    held: dict[str, Assignment] = field(default_factory=dict)
-    unsent: bytearray = field(default_factory=bytearray)
-    hello: Hello | None = None
-    trouble: str | None = None
-    done: int = 0
-    retiring: bool = False
-    leaves_by: float | None = None
-    moved_at: float = 0.0
-    recalled: bool = False
-    silent: bool = False  # its end of the socket is closed
-    fenced: bool = False  # it was killed because the lease ended, so its attempts are released, not charged
-    interrupted: set[str] = field(default_factory=set)  # ids of jobs that it was told to stop or cancel
-    lock: threading.RLock = field(default_factory=threading.RLock)  # for sending and killing, also by `LeaseWatch`
-
-    def send(self, message: ToExecutor) -> None:
-        """Queue a message, and send as much as the socket takes without blocking the supervisor."""
-        with self.lock:
-            self.unsent += encode(message)
-            self.flush()
-
-    def flush(self) -> None:
-        with self.lock, suppress(OSError):  # the socket is full, or the child is gone
-            while self.unsent:
-                sent = self.connection.send(self.unsent)
-                del self.unsent[:sent]
-
-    def kill(self) -> None:
-        """Kill the child with all processes that its handlers started."""
-        self.process.kill()
-
-    def fence(self) -> None:
-        """Kill the child at once because the worker's lease ends. May be called from any thread."""
-        with self.lock:
-            self.fenced = True
-            self.process.kill_now()
-
-    def release(self) -> None:
-        """Release the resources of a child that has ended."""
-        with self.lock:
-            self.connection.close()
-            self.process.release()
 
 
 Share = tuple[int, Child, list[Assignment]]
@@ -139,7 +55,7 @@ class _NoRunner:
 _NOBODY = _NoRunner()
 
 
-class ChildPool:
+class ChildPool(ChildStarter):
     """A pool of child processes.
 
     Not thread-safe: only the thread that ticks the worker may call it. `stop_running` and `kill_running` are safe from
@@ -148,36 +64,21 @@ class ChildPool:
 
     def __init__(
         self,
-        target_of: Callable[[str], str],
-        is_solo: Callable[[str], bool],
-        general: list[str],
-        slots: int,
-        solo_limit: int,
+        setup: ChildSetup,
         clock: Clock,
-        limits: ChildLimits,
-        shell: bool = False,
-        fork_server: ForkServer | None = None,
-        run_as: str | None = None,
+        *,
+        target_of: Callable[[str], str],
+        solo_tasks: Collection[str],
+        solo_limit: int,
     ) -> None:
+        super().__init__(setup, clock)
         self._target_of = target_of
-        self._is_solo = is_solo
-        self._general = general  # the target of each general child
-        self._slots = max(1, -(-slots // max(1, len(general))))
+        self._solo_tasks = solo_tasks
         self._solo_limit = solo_limit
-        self._clock = clock
-        self._limits = limits
-        self._shell = shell
-        self._run_as = run_as  # the system user that the commands of jobs run as
-        self._fork_server = fork_server  # None: a fork server is started for the first child
-        self._children: list[Child] = []
         self._waiting: deque[Assignment] = deque()  # attempts that wait for a solo child
         self._homeless: list[Assignment] = []  # attempts that wait for a general child, while none exists
         self._last_words: list[tuple[AttemptRunner, FromExecutor | ChildDied]] = []
-        self._missing: list[str] = []  # targets of general children that did not load
-        self._failed_loads = 0
-        self._spawn_at = 0.0
         self._looked_at = 0.0
-        self._reader = OutputReader(clock)
 
     # -- starting and ending
 
@@ -199,50 +100,6 @@ class ChildPool:
                 if isinstance(message, ChildDied):
                     raise WorkerError(f"a child process ended while it loaded {self._general[0]}: {message.error}.")
         return children[0].hello if children else None
-
-    def _spawn(self, target: str, *, solo: bool) -> Child:
-        """Fork a child, through a new fork server if the last one was lost."""
-        ours, theirs = socket_pair()
-        ours.setblocking(False)
-        if self._fork_server is None or self._fork_server.lost:
-            self._fork_server = start_fork_server()
-        slots = 1 if solo else self._slots
-        output = ChildOutput()
-        given = [theirs.fileno(), *output.descriptors()]
-        options = ChildOptions(target, slots, self._limits.memory_mb or 0, self._shell, self._run_as)
-        process = self._fork_server.spawn(given, options)
-        theirs.close()
-        output.hand_over()
-        self._reader.add(output)
-        credit = OutputAttribution(
-            PassedOnOutput(self._reader.show, lambda: process.pid, self._clock.monotonic, as_json=wants_json())
-        )
-        child = Child(self._free_name(), process, ours, solo, target, output, credit, moved_at=self._clock.monotonic())
-        self._children.append(child)
-        return child
-
-    def _free_name(self) -> str:
-        """Return the lowest number that no child has as a name.
-
-        The replacement of a child gets its name, and with it the jobs that are sticky to that name.
-        """
-        taken = {child.name for child in self._children}
-        return next(name for name in map(str, itertools.count(1)) if name not in taken)
-
-    def resize(self, count: int) -> None:
-        """Start or retire general children until there are `count`. A retiring child finishes its work and exits."""
-        serving = [child for child in self._children if not child.solo and not child.retiring]
-        while self._missing and len(serving) + len(self._missing) > count:
-            self._missing.pop()
-        for _ in range(len(serving) + len(self._missing), count):
-            self._spawn(self._general[0], solo=False)
-        too_many = max(0, len(serving) - count)
-        for child in sorted(serving, key=lambda child: (child.hello is not None, len(child.held)))[:too_many]:
-            child.retiring = True
-
-    def loaded(self) -> int:
-        """Return how many general children have loaded the code and take work."""
-        return sum(1 for child in self._children if not child.solo and not child.retiring and child.hello is not None)
 
     def stop(self) -> None:
         """Stop every child, and kill all processes that its handlers left running."""
@@ -277,13 +134,8 @@ class ChildPool:
         """Kill a child; keep the messages that it sent before, for the next `poll`."""
         child.kill()
         child.process.wait()
-        self._last_words += [(child, message) for message in self._left_by(child)]
+        self._last_words += self._heard(child, child.remaining())
         self._forget(child)
-
-    def _forget(self, child: Child) -> None:
-        self._reader.remove(child.output)
-        self._children.remove(child)
-        child.release()
 
     def stop_running(self) -> None:
         """Tell all children to stop their attempts, which are then released."""
@@ -307,7 +159,7 @@ class ChildPool:
         """
         shares: list[Share] = [(len(one.held), one, []) for one in self._serving()]
         for assignment in assignments:
-            if alone or self._is_solo(assignment.task) or not self._general:
+            if alone or assignment.task in self._solo_tasks or not self._general:
                 self._waiting.append(assignment)
             elif shares:
                 self._share_for(assignment, shares)[2].append(assignment)
@@ -415,90 +267,22 @@ class ChildPool:
         self._reader.heard()
         for child in list(self._children):
             child.flush()
-            news += [(child, message) for message in self._received(child)]
+            news += self._heard(child, child.received())
             code = child.process.poll()
             if code is not None:
                 child.kill()  # processes that its handlers started must not outlive it
-                news += [(child, message) for message in self._left_by(child)]
+                news += self._heard(child, child.remaining())
                 news.append((child, self._died(child, code)))
         self._start_waiting()
         news, self._last_words = self._last_words + news, []
         return news
 
-    def _left_by(self, child: Child) -> Iterator[FromExecutor]:
-        """Yield the remaining messages and output of a child that has ended."""
-        child.output.drain()
-        yield from self._received(child)
-        yield from self._held_of(child, child.credit.flush())
-        yield from self._held_of(child, child.credit.recovered(child.output.board.unsent()))
-
-    def _received(self, child: Child) -> Iterator[FromExecutor]:
-        """Yield the messages of a child and the output from its descriptors, in the order in which logs store them.
-
-        The output is taken between two reads of the socket. The first read returns no end of an attempt whose output
-        is missing here; the second returns every secret that an attempt received before it wrote the output.
-        """
-        messages = list(self._messages(child))
-        pieces = child.output.take()
-        if pieces:
-            messages += self._messages(child)
-        for message in messages:
-            if isinstance(message, HideSecret):
-                child.credit.hide(message.value)
-        for message in messages:
-            if isinstance(message, Wrote):
-                child.credit.sent(message)
-            elif isinstance(message, AttemptsEnded):
-                yield from self._held_of(child, child.credit.credit(pieces))
-                ended = ((end.job_id, end.claim) for end in message.ends)
-                yield from self._held_of(child, child.credit.flush(ended))
-                pieces = []
-            self._note(child, message)
-            yield message
-        yield from self._held_of(child, child.credit.credit(pieces))
-
-    def _held_of(self, child: Child, chunks: Iterable[Wrote]) -> Iterator[Wrote]:
-        """Yield the chunks that belong to attempts which the child holds."""
-        for chunk in chunks:
-            held = child.held.get(chunk.job_id)
-            if held is not None and held.claim == chunk.claim:
-                yield chunk
-
-    def _messages(self, child: Child) -> Iterator[FromExecutor]:
-        """Yield the messages that can be read from a child's socket without blocking."""
-        while True:
-            try:
-                data = child.connection.recv(1 << 18)
-            except (BlockingIOError, ConnectionResetError):
-                return
-            if not data:
-                child.silent = True
-                if child.process.returncode is None:
-                    child.kill()  # without its socket, it cannot be controlled any more
-                return
-            for frame in child.frames.feed(data):
-                yield from_executor.decode(frame)
-
-    def _note(self, child: Child, message: FromExecutor) -> None:
-        """Update the state of a child by one of its messages."""
-        match message:
-            case Hello():
-                child.hello = message
-                child.credit.always_hide(message.hidden)
-                self._failed_loads = 0
-            case LoadFailed(error):
-                child.trouble = error
-            case AttemptsEnded(ends):
-                for end in ends:
-                    child.held.pop(end.job_id, None)
-                    child.credit.forget(end.job_id, end.claim)
-                child.done += len(ends)
-                child.moved_at, child.recalled = self._clock.monotonic(), False
-            case Returned(job_ids):
-                for job_id in job_ids:
-                    child.held.pop(job_id, None)
-            case _:
-                pass
+    def _heard(self, child: Child, messages: Iterable[FromExecutor]) -> list[tuple[Child, FromExecutor]]:
+        """Return messages with their source; a child that has loaded ends the series of failed loads."""
+        heard = [(child, message) for message in messages]
+        if any(isinstance(message, Hello) for _, message in heard):
+            self._failed_loads = 0
+        return heard
 
     def _died(self, child: Child, code: int) -> ChildDied | Returned:
         """Remove and replace a child that ended; return the message about its attempts."""
@@ -523,23 +307,6 @@ class ChildPool:
         else:
             self._homeless += unstarted
 
-    def _replace(self, child: Child) -> None:
-        """Start the replacement of a general child: at once, or after a delay if the child failed to load.
-
-        A retiring child is not replaced: its replacement was started when it began to retire, or none is wanted.
-        """
-        if child.retiring:
-            return
-        if child.hello is None:
-            self._spawn_at = self._clock.monotonic() + RESPAWN_S * 2**self._failed_loads
-            if child.process.returncode != NOT_BORN:  # a failed fork, such as for lack of memory, is no load failure
-                self._failed_loads += 1
-        if not child.solo and child.hello is not None:
-            self._spawn(child.target, solo=False)
-        elif not child.solo:
-            self._missing.append(child.target)
-            _log.error("A child process ended while it loaded %s; another one is started in a moment.", child.target)
-
     # -- housekeeping
 
     def tend(self, now: float) -> None:
@@ -548,7 +315,9 @@ class ChildPool:
         Raises WorkerError when the user's code failed to load `LOAD_TRIES` times in a row, because the worker could
         run nothing.
         """
-        self._respawn(now)
+        if self._missing and self._respawn(now):
+            homeless, self._homeless = self._homeless, []
+            self.submit(homeless)
         look = now - self._looked_at > MEMORY_LOOK_S
         if look:
             self._looked_at = now
@@ -558,22 +327,6 @@ class ChildPool:
                 child.recalled = True
                 child.send(Recall())
             self._retire_if_due(child, look, now)
-
-    def stalled(self) -> bool:
-        """Return whether a child was asked to return attempts and has ended none since."""
-        return any(child.recalled for child in self._children)
-
-    def _respawn(self, now: float) -> None:
-        """Start the replacements of children that failed to load, once their delay is over."""
-        if not self._missing or now < self._spawn_at:
-            return
-        if self._failed_loads >= LOAD_TRIES:
-            raise WorkerError(f"{self._missing[0]} could not be loaded again, {LOAD_TRIES} times in a row.")
-        for target in self._missing:
-            self._spawn(target, solo=False)
-        self._missing.clear()
-        homeless, self._homeless = self._homeless, []
-        self.submit(homeless)
 
     def _retire_if_due(self, child: Child, look: bool, now: float) -> None:
         """Replace a child that reached a limit; tell a retiring child to exit when it is idle, and kill it if late."""
@@ -589,10 +342,14 @@ class ChildPool:
 
     def _used_up(self, child: Child, look: bool) -> bool:
         """Return whether a child has reached its job limit or, if `look`, its memory limit for recycling."""
-        jobs, megabytes = self._limits.max_jobs, self._limits.recycle_mb
+        jobs, megabytes = self._setup.limits.max_jobs, self._setup.limits.recycle_mb
         if jobs is not None and child.done >= jobs:
             return True
         return look and megabytes is not None and _memory_mb(child.process.pid) > megabytes
+
+    def stalled(self) -> bool:
+        """Return whether a child was asked to return attempts and has ended none since."""
+        return any(child.recalled for child in self._children)
 
 
 def _memory_mb(pid: int | None) -> float:

@@ -123,6 +123,7 @@ class Console(io.TextIOBase):
         known = self._writers.get(sink)
         if known is None:
             known = self._writers[sink] = _Writer(sink)
+            sink.is_shown = True
         return known
 
     def put(self, line: str) -> None:
@@ -132,8 +133,6 @@ class Console(io.TextIOBase):
 
     def end(self, sink: OutputSink) -> None:
         """Write the incomplete last line of an attempt, and flush what it wrote: a child may be killed at any time."""
-        if not self._writers:
-            return  # most attempts write nothing
         with self._lock:
             writer = self._writers.pop(sink, None)
             if writer is None:

@@ -5,7 +5,7 @@ variable. Captured output is also written to its original destination.
 
 In a child process, the descriptors 1 and 2 are pipes to the supervisor. There, text of an attempt goes to its sink and
 to the worker's console. Text of threads without an attempt, and of processes that a handler forked, goes to the
-descriptor, and the supervisor attributes it to an attempt (see worker/process/output_pipes.py).
+descriptor, and the supervisor attributes it to an attempt (see worker/process/child_output.py).
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class OutputSink:
         self._passed_on = passed_on
         self.about = about
         self.secrets = secrets
+        self.is_shown = False  # the console of its process has text of it
         self._stirred = stirred
         self._lock = threading.Lock()
         self._parts: list[str] = []
@@ -137,7 +138,7 @@ class OutputSink:
 class Recorder:
     """Copies unsent output of attempts to a child's shared memory, and orders it with output from the descriptors.
 
-    `ended` is called with the sink of each attempt that has ended.
+    `ended` is called with the sink of each ended attempt whose output the console has shown.
     """
 
     def __init__(self, board: Board, streams: StandardStreams, ended: Callable[[OutputSink], None]) -> None:
@@ -153,7 +154,8 @@ class Recorder:
         self._streams.flush()
         self._board.drain()
         sink.flush(final=True)
-        self._ended(sink)
+        if sink.is_shown:
+            self._ended(sink)
         entry = sink.entry
         sink.keep_on(None)
         self._board.leave(entry)

@@ -188,7 +188,7 @@ class HttpArguments:
             raise InvalidArguments("auth says more than one of basic, bearer and hmac.")
         if any("${secret." in str(value) for value in (*self.auth.values(), *self.headers.values())):
             raise InvalidArguments(
-                'a secret stands in the argument secrets, as in secrets={"auth.bearer": "${secret.TOKEN}"}.'
+                'pass a secret in the argument secrets, as in secrets={"auth.bearer": "${secret.TOKEN}"}.'
             )
         if signed:
             if not signed.get("secret"):

@@ -13,7 +13,7 @@ from tickwork import Tickwork, every
 from tickwork.core.job import JobFilter
 from tickwork.errors import StoreError
 from tickwork.http.asgi import asgi
-from tickwork.http.auth.refused_calls import EACH_MINUTE
+from tickwork.http.auth.refusals import EACH_MINUTE
 from tickwork.http.framework.route import Routes, Scope
 from tickwork.http.routes import ROUTES
 from tickwork.http.server_context import ServerContext

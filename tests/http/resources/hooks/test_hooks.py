@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 from tickwork import Tickwork, debounce
 from tickwork.core import hooks
-from tickwork.http.connections import bodies, capacity
-from tickwork.http.connections.capacity import CapacityShare
+from tickwork.http.connections import bodies
+from tickwork.http.connections.bodies import CapacityShare
 from tickwork.http.framework.problems import Problem
 from tickwork.http.server_context import ServerContext
 from tickwork.security import vault
@@ -503,7 +503,7 @@ def test_a_message_that_no_hook_can_take_is_not_kept_in_memory(
             kept.append(count)
             super().take(count)
 
-    monkeypatch.setattr(capacity, "CapacityShare", Watched)
+    monkeypatch.setattr(bodies, "CapacityShare", Watched)
     zeros = f"sha256={'0' * 64}"
     for path in HOOK_PATHS:
         assert anybody.post(path, content=DATA).status_code == 404
@@ -528,7 +528,7 @@ def test_hooks_take_no_more_than_there_is_room_for_whether_they_are_there_or_not
 
 
 def test_a_message_in_pieces_is_refused_at_the_same_piece_whether_it_is_kept_or_not() -> None:
-    bounded = capacity.Capacity(10, "It is full.")
+    bounded = bodies.Capacity(10, "It is full.")
 
     async def read_until_refused(read: Any, held: Any) -> int:
         pieces = 0

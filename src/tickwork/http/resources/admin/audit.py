@@ -9,7 +9,7 @@ import msgspec
 
 from tickwork.core.arguments.payload import storable
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.audit import AuditFilter, AuditView
 
@@ -41,11 +41,8 @@ class AuditRowBody(Struct):
     address: str
 
 
-class AuditBody(Struct):
+class AuditBody(Page[AuditRowBody]):
     """Changes, the newest first."""
-
-    items: list[AuditRowBody]
-    next_cursor: str | None
 
 
 @routes.get("/audit", Scope.ADMIN, takes_nul=True)

@@ -14,13 +14,12 @@ from tickwork.core.access.login_backoff import FREE_OF_ADDRESS, FREE_OF_NAME
 from tickwork.core.access.scopes import ROLES, digest_of, is_name
 from tickwork.core.arguments.payload import storable
 from tickwork.core.web.addresses import network_of
-from tickwork.http.audit_rows import record, recorded
 from tickwork.http.auth.access import COOKIE, Caller, TokenGrant, address_of, refuse_foreign
-from tickwork.http.auth.refused_calls import LOGIN
+from tickwork.http.auth.refusals import LOGIN
 from tickwork.http.connections.bodies import SMALL
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import ANY_CREDENTIALS, NO_CREDENTIALS, HandlerResult, Routes, Struct
-from tickwork.http.request import Call
+from tickwork.http.request import Call, record, recorded
 from tickwork.security.credentials import check_user, hash_password, new_token
 from tickwork.store.admin.access import SessionOrigin
 

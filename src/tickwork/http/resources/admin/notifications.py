@@ -11,7 +11,7 @@ from tickwork.core.notify.channels import Channel
 from tickwork.core.notify.rule import FILTERS, Kind, Notification
 from tickwork.core.text.duration import format_duration
 from tickwork.errors import NotificationNotFound
-from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.notifications import NotificationView
 
@@ -49,11 +49,8 @@ class NotificationBody(Struct):
     waiting_count: int
 
 
-class NotificationList(Struct):
+class NotificationList(Page[NotificationBody]):
     """All notifications, by name."""
-
-    items: list[NotificationBody]
-    next_cursor: str | None = None
 
 
 class ChannelFields(Struct):
@@ -78,11 +75,8 @@ class ChannelBody(ChannelFields, kw_only=True):
     name: str
 
 
-class ChannelList(Struct):
+class ChannelList(Page[ChannelBody]):
     """All channels, by name."""
-
-    items: list[ChannelBody]
-    next_cursor: str | None = None
 
 
 class TestBody(Struct):
@@ -94,7 +88,7 @@ class TestBody(Struct):
 @routes.get("/notifications", Scope.READ)
 def list_notifications(call: Call) -> NotificationList:
     """List notifications, by name."""
-    return NotificationList([_view(view) for view in call.app.notifications.all()])
+    return NotificationList([_view(view) for view in call.app.notifications.all()], None)
 
 
 @routes.get("/notifications/{name}", Scope.READ)
@@ -133,7 +127,7 @@ def test_notification(call: Call, name: str) -> TestBody:
 @routes.get("/channels", Scope.READ)
 def list_channels(call: Call) -> ChannelList:
     """List channels by name. Their secrets are references."""
-    return ChannelList([_channel(one) for one in call.app.notifications.channels().values()])
+    return ChannelList([_channel(one) for one in call.app.notifications.channels().values()], None)
 
 
 @routes.get("/channels/{name}", Scope.READ)

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tickwork.core.access.scopes import is_secret_name
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 
 routes = Routes("secrets")
@@ -31,11 +31,8 @@ class SecretBody(Struct):
     set_by: str
 
 
-class SecretListBody(Struct):
+class SecretListBody(Page[SecretBody]):
     """Secrets, by name."""
-
-    items: list[SecretBody]
-    next_cursor: str | None = None
 
 
 @routes.put("/secrets/{name}", Scope.ADMIN)
@@ -51,7 +48,7 @@ def set_secret(call: Call, name: str, body: NewSecretBody) -> SecretBody:
 @routes.get("/secrets", Scope.ADMIN)
 def list_secrets(call: Call) -> SecretListBody:
     """List secrets by name, without their values."""
-    return SecretListBody(list(_of(call).values()))
+    return SecretListBody(list(_of(call).values()), None)
 
 
 @routes.delete("/secrets/{name}", Scope.ADMIN)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tickwork.config import effective_settings, sqlite_path
 from tickwork.core.recurrence.zones import EPOCH
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.version import VERSION
 
@@ -27,11 +27,8 @@ class SettingBody(Struct):
     description: str
 
 
-class ConfigBody(Struct):
+class ConfigBody(Page[SettingBody]):
     """The settings of this server, by name."""
-
-    items: list[SettingBody]
-    next_cursor: str | None = None
 
 
 class ServiceBody(Struct):
@@ -68,7 +65,7 @@ def get_config(call: Call) -> ConfigBody:
     """List the settings that this server runs with, and where each was set."""
     found = effective_settings(call.app.settings, call.app.settings_from)
     return ConfigBody(
-        [SettingBody(one.name, value, source, one.variable, one.description) for one, value, source in found]
+        [SettingBody(one.name, value, source, one.variable, one.description) for one, value, source in found], None
     )
 
 

@@ -1,4 +1,4 @@
-"""Workers over REST: list them, and quiet, stop or resume one."""
+"""Workers over REST: list them and the tasks that they have registered, and quiet, stop or resume one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
+
 from tickwork.core.ids import WorkerId
-from tickwork.core.job import JobView, WorkerView
-from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.core.job import JobView, TaskDefinition, WorkerView
+from tickwork.declare.export import duration_text
+from tickwork.errors import UnknownTask
+from tickwork.http.framework.params import PageQuery, is_storable_name, name_after
+from tickwork.http.framework.problems import Problem, required
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.operations import Ask
 
@@ -66,11 +71,8 @@ class WorkerDetail(WorkerBody):
     jobs: list[HeldJob]
 
 
-class WorkerList(Struct):
+class WorkerList(Page[WorkerBody]):
     """The live workers, and those that were lost recently."""
-
-    items: list[WorkerBody]
-    next_cursor: str | None
 
 
 @routes.get("/workers", Scope.READ)
@@ -118,9 +120,9 @@ def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
 
 def _found(call: Call, id: str) -> WorkerView:
     """Return a worker by its id; a remote one by the id of any of its leases."""
-    worker = call.app.store.reads.worker(WorkerId(id))
-    if worker is None:
-        raise Problem(404, "not-found", f"there is no worker {id!r}.")
+    worker = required(
+        call.app.store.reads.worker(WorkerId(id)), Problem(404, "not-found", f"there is no worker {id!r}.")
+    )
     if worker.pid:
         return worker
     alike = (one for one in call.parts.registrations.workers() if _told_alike(one) == _told_alike(worker))
@@ -175,4 +177,59 @@ def _held(view: JobView) -> HeldJob:
         is_cancel_requested=view.cancel_requested,
         run_id=view.run,
         step=view.step,
+    )
+
+
+task_routes = Routes("tasks")
+
+
+class TaskBody(Struct):
+    """A task as a worker last registered it, or the newest `version` of a dag. `schema` describes its arguments."""
+
+    name: str
+    kind: str
+    version: int | None
+    queue: str
+    priority: int
+    retries: int
+    backoff: str
+    timeout: str | None
+    expires: str | None
+    schema: msgspec.Raw
+
+
+class TaskPage(Page[TaskBody]):
+    """Some tasks, by name."""
+
+
+@task_routes.get("/tasks", Scope.READ)
+def list_tasks(call: Call, query: PageQuery) -> TaskPage:
+    """List the tasks that workers have registered, and the dags, by name."""
+    found = call.app.store.reads.task_definitions(query.limit, name_after(query))
+    return TaskPage([_task_body(one) for one in found], found[-1].name if len(found) == query.limit else None)
+
+
+@task_routes.get("/tasks/{name}", Scope.READ)
+def get_task(call: Call, name: str) -> TaskBody:
+    """Return what is known of a task. An unknown task can be enqueued all the same."""
+    found = required(
+        call.parts.registrations.task_definition(name) if is_storable_name(name) else None,
+        UnknownTask(f"no worker has reported a task {name!r}."),
+    )
+    return _task_body(found)
+
+
+def _task_body(one: TaskDefinition) -> TaskBody:
+    policy = one.policy
+    return TaskBody(
+        name=one.name,
+        kind="task" if one.version is None else "dag",
+        version=one.version,
+        queue=one.queue,
+        priority=one.priority,
+        retries=policy.retry.retries,
+        backoff=duration_text(policy.retry.base),
+        timeout=None if policy.timeout is None else duration_text(policy.timeout),
+        expires=None if policy.expires is None else duration_text(policy.expires),
+        schema=msgspec.Raw(one.schema),
     )

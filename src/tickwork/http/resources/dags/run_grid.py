@@ -12,7 +12,7 @@ from tickwork.core.dag.graph import Graph
 from tickwork.core.dag.overview import GridCell
 from tickwork.core.ids import JobId, is_id
 from tickwork.errors import DagNotFound
-from tickwork.http.framework.pagination import bad_cursor, is_storable_name
+from tickwork.http.framework.params import bad_cursor, is_storable_name
 from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call

@@ -1,25 +1,30 @@
-"""The steps of a run over REST: their states and recent changes, their jobs, and the events of the run."""
+"""The steps of a run over REST: their states, jobs and events, and the steps of all runs that wait for an approval."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Literal
 
+from tickwork.core.dag.graph import ApprovalStep
 from tickwork.core.dag.overview import StepLine
-from tickwork.core.job import JobState
+from tickwork.core.ids import JobId, is_id
+from tickwork.core.job import JobFilter, JobState, JobView
 from tickwork.core.recurrence.zones import EPOCH
 from tickwork.core.stats.error_groups import last_line
-from tickwork.http.framework.pagination import PageQuery, bad_cursor, is_storable_name
-from tickwork.http.framework.params import Text, instant
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.params import PageQuery, Text, bad_cursor, instant, is_storable_name
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.dags.runs import found_run
+from tickwork.store.base import Store
 from tickwork.store.dags import InstanceView
-from tickwork.store.reads.page_queries import EventPlace, RunEvent
+from tickwork.store.reads.page_queries import EventPlace, PendingApprovalView, RunEvent
 
 routes = Routes("runs")
 OVERLAP = timedelta(seconds=10)  # a write may become visible this long after its own timestamp
 _MICROSECOND = timedelta(microseconds=1)
 LOOK = 1_000  # jobs of a run that a page reads to find jobs in a state
+RUNS = 500  # running runs that a page reads
+PLACES = 5_000  # approvals of these runs that a page reads; the last run may exceed it
 
 
 class StepsQuery(PageQuery):
@@ -53,11 +58,9 @@ class StepBody(Struct):
     reason: str | None
 
 
-class StepPage(Struct):
+class StepPage(Page[StepBody]):
     """Some steps of a run, in the order of the dag, at an instant. Pass `at` as `changed_since` next time."""
 
-    items: list[StepBody]
-    next_cursor: str | None
     at: datetime
 
 
@@ -80,11 +83,8 @@ class InstanceBody(Struct):
     ended_at: datetime | None
 
 
-class InstancePage(Struct):
+class InstancePage(Page[InstanceBody]):
     """Some jobs of a run's steps, by step and index."""
-
-    items: list[InstanceBody]
-    next_cursor: str | None
 
 
 class RunEventBody(Struct):
@@ -104,11 +104,8 @@ class RunEventBody(Struct):
     detail: str | None
 
 
-class RunEventPage(Struct):
+class RunEventPage(Page[RunEventBody]):
     """The events of a run, in their order."""
-
-    items: list[RunEventBody]
-    next_cursor: str | None
 
 
 @routes.get("/runs/{id}/steps", Scope.READ)
@@ -207,3 +204,85 @@ def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise bad_cursor()
     return int(text)
+
+
+Place = tuple[JobId, str]
+
+
+class ApprovalQuery(Struct):
+    """`cursor` is the `next_cursor` of the page before."""
+
+    cursor: str | None = None
+
+
+class ApprovalBody(Struct):
+    """A step that waits for an answer. `who` may give it; if it is empty, every caller with the scope `operate`.
+
+    At `answered_at` the `default` becomes the answer. `may_answer`: whether the caller may answer.
+    """
+
+    run_id: str
+    dag: str
+    step: str
+    text: str
+    who: list[str]
+    since: datetime
+    answered_at: datetime | None
+    default: Literal["approve", "reject"]
+    may_answer: bool
+
+
+class ApprovalPage(Page[ApprovalBody]):
+    """Some waiting approvals, of the newest runs first. A page may be empty while there are more."""
+
+
+@routes.get("/approvals", Scope.READ)
+def list_approvals(call: Call, query: ApprovalQuery) -> ApprovalPage:
+    """List the steps of running runs that wait for an answer. POST /runs/{id}/approve answers."""
+    if query.cursor is not None and not is_id(query.cursor):
+        raise bad_cursor()
+    store = call.app.store
+    before = None if query.cursor is None else JobId(query.cursor)
+    page = store.reads.find_jobs(JobFilter(runs=True, state=JobState.RUNNING), RUNS, before)
+    places, last = _places(store, page.jobs)
+    dags = {view.id: view.task for view in page.jobs}
+    asked = {(one.run, one.step): one for one in store.reads.asked(list(places))} if places else {}
+    items = [
+        _body(call, dags[place[0]], asked[place], approval) for place, approval in places.items() if place in asked
+    ]
+    return ApprovalPage(items, last or page.next)
+
+
+def _places(store: Store, runs: list[JobView]) -> tuple[dict[Place, ApprovalStep], JobId | None]:
+    """Return the approval steps of runs, whether they wait or not; and the last run read if PLACES was reached."""
+    found: dict[Place, ApprovalStep] = {}
+    known: dict[tuple[str, int], dict[str, ApprovalStep]] = {}
+    for run in runs:
+        version = (run.task, run.version or 0)
+        if version not in known:
+            known[version] = _approvals(store, *version)
+        found |= {(run.id, step): approval for step, approval in known[version].items()}
+        if len(found) >= PLACES:
+            return found, run.id
+    return found, None
+
+
+def _approvals(store: Store, dag: str, version: int) -> dict[str, ApprovalStep]:
+    view = store.reads.dag_version(dag, version)
+    steps = () if view is None else view.graph.steps
+    return {step.name: step.approval for step in steps if step.approval is not None}
+
+
+def _body(call: Call, dag: str, one: PendingApprovalView, approval: ApprovalStep) -> ApprovalBody:
+    may_answer = Scope.OPERATE in call.who.scopes and (not approval.who or call.who.name in approval.who)
+    return ApprovalBody(
+        run_id=one.run,
+        dag=dag,
+        step=one.step,
+        text=one.text or approval.text,
+        who=list(approval.who),
+        since=one.since,
+        answered_at=one.answered_at,
+        default=approval.default,
+        may_answer=may_answer,
+    )

@@ -1,9 +1,9 @@
-"""Runs of dags over REST: start one, and read its state, graph and timeline."""
+"""Runs of dags over REST: start, read, cancel, rerun, clear and approve them; and the list of assets."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 from starlette.responses import Response
@@ -11,16 +11,14 @@ from starlette.responses import Response
 from tickwork.api.runs import Run
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import IfExists, JobFilter, JobState, JobView
-from tickwork.errors import DagNotFound, JobNotFound
-from tickwork.http.audit_rows import recorded
-from tickwork.http.framework.pagination import Limit, bad_cursor, is_storable_name
-from tickwork.http.framework.params import Text, instant
-from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
-from tickwork.http.request import Call
+from tickwork.errors import DagNotFound, InvalidInput, JobNotFound
+from tickwork.http.framework.params import Limit, PageQuery, Text, bad_cursor, instant, is_storable_name, name_after
+from tickwork.http.framework.problems import Problem, required
+from tickwork.http.framework.route import API, HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.request import Call, recorded
 from tickwork.http.resources.dags.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
-from tickwork.http.resources.jobs.job_bodies import KnownJob, existing
+from tickwork.http.resources.jobs.job_bodies import IntervalBody, KnownJob, existing, occurrence_fields
 from tickwork.http.resources.jobs.jobs import stored, taken_keys
-from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
 
 routes = Routes("runs")
 
@@ -76,11 +74,8 @@ class RunBody(RunItem):
 ExistingRunBody = existing(RunBody)
 
 
-class RunPage(Struct):
+class RunPage(Page[RunItem]):
     """Some runs, the newest first."""
-
-    items: list[RunItem]
-    next_cursor: str | None
 
 
 class RunsQuery(Struct):
@@ -224,10 +219,10 @@ def why_of_step(call: Call, id: str, step: str) -> WhyBody:
 
 def found_run(call: Call, id: str) -> Run:
     """Return the run with this id. Raises JobNotFound."""
-    run = call.app.run(JobId(id)) if is_id(id) else None
-    if run is None:
-        raise JobNotFound(f"there is no run {id!r}: it was never committed, or it was pruned.")
-    return run
+    return required(
+        call.app.run(JobId(id)) if is_id(id) else None,
+        JobNotFound(f"there is no run {id!r}: it was never committed, or it was pruned."),
+    )
 
 
 def run_body(run: Run) -> RunBody:
@@ -258,3 +253,107 @@ def _common(view: JobView) -> dict[str, Any]:
         "error": view.error,
         **occurrence_fields(view.occurrence),
     }
+
+
+class RerunBody(Struct):
+    """The steps to run again (or instances, `transform[3]`; by default the failed ones), and changed parameters.
+
+    With changed parameters everything runs again, unless steps are named or `only_failed` is set.
+    """
+
+    steps: list[str] = msgspec.field(name="from", default_factory=list)
+    only_failed: bool = False
+    with_inputs: dict[str, Any] | None = None
+
+
+class ClearBody(Struct):
+    """The steps to clear."""
+
+    steps: Annotated[list[str], msgspec.Meta(min_length=1)]
+
+
+class ApproveBody(Struct):
+    """The answer to a step that waits for one."""
+
+    step: str
+    approved: bool = True
+    note: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
+
+
+class AssetBody(Struct):
+    """An asset that jobs and runs produce: when it was last produced, and by which of them."""
+
+    name: str
+    made_at: datetime
+    made_by: str
+
+
+class AssetPage(Page[AssetBody]):
+    """Some assets, by name."""
+
+
+@routes.post("/runs/{id}/cancel", Scope.OPERATE)
+def cancel_run(call: Call, id: str) -> RunBody:
+    """Cancel a run: waiting steps end, running ones are asked to stop, and teardowns follow. 409 if it has ended."""
+    run = found_run(call, id)
+    if not call.app.store.cancel_jobs([run.id]):
+        raise Problem(409, "ended", f"run {run.id} has ended ({run.state}). Nothing was changed.")
+    call.changed(f"run {run.id}", before={"state": run.seen.state.value}, after={"cancelled": True})
+    return run_body(run)
+
+
+@routes.post("/runs/{id}/rerun", Scope.OPERATE)
+def rerun_run(call: Call, id: str, body: RerunBody) -> RunBody:
+    """Run the failed steps of an ended run again, or other steps, and their dependents. Other results are kept."""
+    if body.steps and body.only_failed:
+        raise InvalidInput("from and only_failed both say what starts again: give one of them.")
+    run = found_run(call, id)
+    _check_ended(run)
+    before = {"state": run.seen.state.value, "params": msgspec.Raw(run.seen.args)}
+    run.rerun(*body.steps, params=body.with_inputs or None, only_failed=body.only_failed)
+    call.changed(f"run {run.id}", before, after={"from": body.steps, "with_inputs": body.with_inputs})
+    return run_body(run)
+
+
+@routes.post("/runs/{id}/clear", Scope.OPERATE)
+def clear_run(call: Call, id: str, body: ClearBody) -> RunBody:
+    """Clear the outcomes of steps of an ended run: they and their dependents run again, as rerun does."""
+    run = found_run(call, id)
+    _check_ended(run)
+    before = {"state": run.seen.state.value}
+    run.rerun(*body.steps)
+    call.changed(f"run {run.id}", before, after={"from": body.steps})
+    return run_body(run)
+
+
+@routes.post("/runs/{id}/approve", Scope.OPERATE)
+def approve_step(call: Call, id: str, body: ApproveBody) -> RunBody:
+    """Answer a step that waits for approval. 403 if only others may, 409 if it does not wait for one."""
+    run = found_run(call, id)
+    step = run.graph.by_name.get(body.step)
+    if step is None or step.approval is None:
+        raise JobNotFound(f"step {body.step!r} of run {run.id} is no approval.")
+    who = step.approval.who
+    if who and call.who.name not in who:
+        raise Problem(403, "not-allowed", f"{call.who.name} may not answer step {body.step!r}; {', '.join(who)} may.")
+    if not call.app.store.dags.answer(run.id, body.step, body.approved, call.who.name, body.note):
+        said = run.why(body.step)
+        raise Problem(409, "not-waiting", f"step {body.step!r} of run {run.id} does not wait for an answer: {said}.")
+    call.changed(f"run {run.id}", after={"step": body.step, "approved": body.approved, "note": body.note})
+    return run_body(run)
+
+
+@routes.get("/assets", Scope.READ)
+def list_assets(call: Call, query: PageQuery) -> AssetPage:
+    """List the assets that tasks and dags have produced, by name."""
+    after = name_after(query)
+    found = [one for one in call.app.assets() if one.name > after]
+    page = found[: query.limit]
+    items = [AssetBody(one.name, one.made_at, one.made_by) for one in page]
+    return AssetPage(items, page[-1].name if len(found) > len(page) else None)
+
+
+def _check_ended(run: Run) -> None:
+    state = run.view.state
+    if not state.ended:
+        raise Problem(409, "not-ended", f"run {run.id} has not ended ({state.value}), so it cannot be run again.")

@@ -10,11 +10,18 @@ from msgspec import Meta
 from tickwork.core.bulk_operation import BulkAction, BulkChange, BulkOperation, OperationState, concerns, phases
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobView
-from tickwork.http.framework.durations import Span, duration, spacing
-from tickwork.http.framework.pagination import PageQuery, bad_cursor
-from tickwork.http.framework.params import FilterBody, instant, shown_filter
-from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
+from tickwork.http.framework.params import (
+    FilterBody,
+    PageQuery,
+    Span,
+    bad_cursor,
+    duration,
+    instant,
+    shown_filter,
+    spacing,
+)
+from tickwork.http.framework.problems import Problem, required
+from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.job_bodies import JobItem, item_of
 from tickwork.store.base import Store
@@ -69,11 +76,8 @@ class OperationBody(Struct):
     ended_at: datetime | None
 
 
-class OperationList(Struct):
+class OperationList(Page[OperationBody]):
     """Bulk operations, the newest first."""
-
-    items: list[OperationBody]
-    next_cursor: str | None
 
 
 @routes.post("/bulk", Scope.OPERATE, status=202, also={200: DryRunBody})
@@ -171,10 +175,9 @@ def cancel_operation(call: Call, id: str) -> OperationBody:
 
 
 def _found(call: Call, id: str) -> BulkOperation:
-    operation = call.app.store.operations.get_operation(id)
-    if operation is None:
-        raise Problem(404, "not-found", f"there is no operation {id!r}.")
-    return operation
+    return required(
+        call.app.store.operations.get_operation(id), Problem(404, "not-found", f"there is no operation {id!r}.")
+    )
 
 
 def _shown(one: BulkOperation) -> OperationBody:

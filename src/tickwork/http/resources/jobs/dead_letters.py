@@ -11,10 +11,9 @@ from starlette.responses import Response, StreamingResponse
 from tickwork.core.bulk_operation import BulkAction, BulkChange
 from tickwork.core.job import JobFilter, JobState
 from tickwork.core.stats.error_groups import By, ErrorGroup
-from tickwork.http.framework.durations import spacing
-from tickwork.http.framework.params import FilterBody, Text
+from tickwork.http.framework.params import FilterBody, Text, spacing
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.bulk import DryRunBody, OperationBody, begun, tried
 from tickwork.http.resources.jobs.job_bodies import shown
@@ -62,11 +61,9 @@ class DeadQuery(DeadFilter):
     by: By = "error"
 
 
-class DeadList(Struct):
+class DeadList(Page[ErrorGroupBody]):
     """Groups of dead letters, the largest first. `is_partial`: only the newest were read."""
 
-    items: list[ErrorGroupBody]
-    next_cursor: str | None
     total: int
     is_partial: bool
 

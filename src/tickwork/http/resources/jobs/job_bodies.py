@@ -1,4 +1,4 @@
-"""Request and response bodies of jobs."""
+"""Request and response bodies of jobs, with the occurrence of a schedule."""
 
 from __future__ import annotations
 
@@ -12,19 +12,34 @@ from msgspec import UNSET, Meta, UnsetType
 from tickwork.api.client import Client, Job
 from tickwork.core.blob_ref import MARK
 from tickwork.core.job import IfExists, JobState, JobView
+from tickwork.core.occurrence import Occurrence
 from tickwork.core.stats.error_groups import last_line
 from tickwork.declare.export import duration_text
-from tickwork.http.framework.durations import Span
-from tickwork.http.framework.pagination import Limit
-from tickwork.http.framework.params import FilterBody, Text
+from tickwork.http.framework.params import FilterBody, Limit, Span, Text
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import BODY_LIMIT, Struct
+from tickwork.http.framework.route import BODY_LIMIT, Page, Struct
 from tickwork.http.request import decoded
-from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
 
 BATCH_LIMIT = 10_000
 BATCH_BYTES = 16 * 1024 * 1024
 IDS_LIMIT = 200  # the most ids in a list query
+
+
+class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
+    """The period of an occurrence: from the one before it to this one."""
+
+    start: datetime
+    end: datetime
+
+
+def occurrence_fields(occurrence: Occurrence | None) -> dict[str, Any]:
+    """Return the four fields that describe an occurrence; without one, they are null and `is_catchup` is false."""
+    return {
+        "schedule": None if occurrence is None else occurrence.schedule,
+        "scheduled_for": None if occurrence is None else occurrence.scheduled_for,
+        "is_catchup": occurrence is not None and occurrence.is_catchup,
+        "interval": None if occurrence is None or occurrence.interval is None else IntervalBody(*occurrence.interval),
+    }
 
 
 class NewJobBody(Struct):
@@ -249,14 +264,12 @@ class JobQuery(FilterBody):
     cursor: str | None = None
 
 
-class JobList(Struct):
+class JobList(Page[JobItem]):
     """Some jobs, the newest first. A page may be short or empty while `next_cursor` leads to more.
 
     `is_partial`: the words of `q` match the beginning of too many tasks or keys, and some were left out.
     """
 
-    items: list[JobItem]
-    next_cursor: str | None
     is_partial: bool = False
 
 

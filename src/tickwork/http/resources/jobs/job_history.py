@@ -18,12 +18,11 @@ from tickwork.blobs import READ_LIMIT, TooMuch
 from tickwork.core.blob_ref import MARK
 from tickwork.core.ids import JobId
 from tickwork.core.job import AttemptState, AttemptView, JobState, JobView, LogChunk
-from tickwork.http.auth.credential_watch import CHECK_S
-from tickwork.http.framework.durations import Span, duration
-from tickwork.http.framework.pagination import Limit
+from tickwork.http.auth.access import CHECK_S
+from tickwork.http.framework.params import Limit, Span, duration
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import HandlerResult, Routes, Scope, Struct
-from tickwork.http.live.sse import EventStream
+from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.live.stream import EventStream
 from tickwork.http.live.wait_jobs import stops
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import found
@@ -82,11 +81,8 @@ class LogQuery(Struct):
     follow: bool = False
 
 
-class LogList(Struct):
+class LogList(Page[LogBody]):
     """The log of a job, in its order."""
-
-    items: list[LogBody]
-    next_cursor: str | None
 
 
 class EventBody(Struct):
@@ -98,11 +94,8 @@ class EventBody(Struct):
     detail: str | None = None
 
 
-class EventList(Struct):
+class EventList(Page[EventBody]):
     """The events of a job, in their order."""
-
-    items: list[EventBody]
-    next_cursor: str | None = None
 
 
 class ResultQuery(Struct):
@@ -189,7 +182,7 @@ def _place(cursor: str | None) -> tuple[int, int]:
 def job_events(call: Call, id: str) -> EventList:
     """List the events of a job: created, due, the start and end of each attempt, cancel requested, and its end."""
     job = found(call, id)
-    return EventList(list(_events(job.view, job.attempts())))
+    return EventList(list(_events(job.view, job.attempts())), None)
 
 
 def _events(view: JobView, attempts: list[AttemptView]) -> Iterator[EventBody]:

@@ -1,8 +1,9 @@
-"""Jobs over REST: enqueue, find, cancel, retry and reschedule."""
+"""Jobs over REST: enqueue, find, count by state, cancel, retry and reschedule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -14,14 +15,12 @@ import msgspec
 from tickwork.api.client import Job
 from tickwork.core.access.scopes import is_sensitive, told_job, told_name
 from tickwork.core.ids import JobId, is_id
-from tickwork.core.job import JobView, NewJob
+from tickwork.core.job import JobState, JobView, NewJob, QueuedReason
 from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
-from tickwork.http.audit_rows import recorded
-from tickwork.http.framework.durations import Span, duration
-from tickwork.http.framework.params import instant
-from tickwork.http.framework.problems import Problem, ProblemDetail
-from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
-from tickwork.http.request import Call
+from tickwork.http.framework.params import AnyStateFilter, Span, StateWord, Text, duration, instant
+from tickwork.http.framework.problems import Problem, ProblemDetail, required
+from tickwork.http.framework.route import API, HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.request import Call, recorded
 from tickwork.http.resources.jobs.job_bodies import (
     BATCH_BYTES,
     EnqueuedBody,
@@ -44,6 +43,10 @@ from tickwork.task import Enqueues
 
 routes = Routes("jobs")
 _SPANS = ("delay", "key_for", "backoff", "timeout", "expires")
+_FAULTS = 100  # errors of a batch that are listed
+_WARNINGS = 5
+MOST = 10_000  # of each state
+SEARCHED = 1_000  # jobs that match the words of `q`
 
 
 class RescheduleBody(Struct):
@@ -174,10 +177,6 @@ def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list
     return new, faults[:_FAULTS]
 
 
-_FAULTS = 100  # errors of a batch that are listed
-_WARNINGS = 5
-
-
 def _new_job(named: Callable[[str], Enqueues[Any, Any]], body: NewJobBody) -> NewJob:
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
     task, args = given.pop("task"), given.pop("args")
@@ -199,6 +198,63 @@ def list_jobs(call: Call, query: JobQuery) -> JobList:
     hits = call.app.store.reads.search_jobs(query.q, query.limit, before)
     found = call.app.store.reads.find_jobs(query.which(hits.ids), query.limit) if hits.ids else None
     return JobList([item_of(view) for view in found.jobs] if found else [], hits.next, hits.is_partial)
+
+
+# `/jobs/counts` is declared before `/jobs/{id}`, which would match it, too.
+class CountQuery(AnyStateFilter):
+    """A filter of jobs to count. `q`: the beginning of a task or a key, an id, or words of an error."""
+
+    q: Text | None = None
+
+
+class StateCountBody(Struct):
+    """The number of jobs in a state; queued jobs are counted as `due`, `delayed` and `retrying`.
+
+    `is_bounded`: counting stopped at this number, and there may be more.
+    """
+
+    state: StateWord
+    count: int
+    is_bounded: bool
+
+
+class StateCounts(Page[StateCountBody]):
+    """The number of jobs in each state."""
+
+
+@routes.get("/jobs/counts", Scope.READ)
+def count_jobs(call: Call, query: CountQuery) -> StateCounts:
+    """Count jobs by state, up to 10,000 in each, among a bounded number of rows."""
+    if query.q is not None:
+        return _searched(call, query, query.q)
+    counted = call.app.store.reads.count_jobs(query.which(), MOST)
+    bounded = {one.state.value for one in counted if one.is_bounded}
+    return _shown({one.state.value: one.count for one in counted}, bounded)
+
+
+def _searched(call: Call, query: CountQuery, text: str) -> StateCounts:
+    """Count the newest of the jobs that match the words of a text."""
+    store = call.app.store
+    hits = store.reads.search_jobs(text, SEARCHED)
+    views = store.reads.find_jobs(query.which(hits.ids), SEARCHED).jobs if hits.ids else []
+    now = store.now()
+    counts = Counter(_word(view, now) for view in views)
+    return _shown(counts, set(_WORDS) if hits.is_partial or hits.next is not None else set())
+
+
+def _word(view: JobView, now: datetime) -> str:
+    if view.state is not JobState.QUEUED:
+        return view.state.value
+    if view.failures:
+        return QueuedReason.RETRYING.value
+    return (QueuedReason.DUE if view.run_at <= now else QueuedReason.DELAYED).value
+
+
+def _shown(counts: Mapping[str, int], bounded: set[str]) -> StateCounts:
+    return StateCounts([StateCountBody(word, counts.get(word, 0), word in bounded) for word in _WORDS], None)
+
+
+_WORDS = tuple(word for word in StateWord if word not in (StateWord.WAITING, StateWord.QUEUED))
 
 
 @routes.get("/jobs/{id}", Scope.READ)
@@ -250,7 +306,7 @@ def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -
 
 def found(call: Call, id: str) -> Job:
     """Return the job with this id. Raises JobNotFound."""
-    job = call.app.job(JobId(id)) if is_id(id) else None
-    if job is None:
-        raise JobNotFound(f"there is no job {id!r}: it was never committed, or it was pruned.")
-    return job
+    return required(
+        call.app.job(JobId(id)) if is_id(id) else None,
+        JobNotFound(f"there is no job {id!r}: it was never committed, or it was pruned."),
+    )

@@ -16,9 +16,9 @@ from tickwork.core.occurrence import decode_occurrence
 from tickwork.core.outcome import Failed
 from tickwork.errors import BlobError, InvalidArguments
 from tickwork.http.framework.route import Struct
-from tickwork.http.remote.claimer import LeasedAttempt
+from tickwork.http.remote.attempts import LeasedAttempt
 from tickwork.http.request import Call
-from tickwork.http.resources.schedules.occurrence_body import IntervalBody, occurrence_fields
+from tickwork.http.resources.jobs.job_bodies import IntervalBody, occurrence_fields
 from tickwork.store.rows.instants import from_us
 
 _CLAIM = re.compile("[0-9a-f]{16}")

@@ -22,10 +22,10 @@ from tickwork.core.job_options import read_option, task_name, worker_name
 from tickwork.core.outcome import Failed, Released, Succeeded, TimedOut, clip
 from tickwork.core.placement import read_offer
 from tickwork.errors import InvalidOption, LeaseLost
-from tickwork.http.auth.credential_watch import CHECK_S, WatchedCredential
-from tickwork.http.framework.durations import read_seconds
+from tickwork.http.auth.access import CHECK_S, WatchedCredential
+from tickwork.http.framework.params import read_seconds
 from tickwork.http.framework.route import BODY_LIMIT, Routes, Scope, Struct
-from tickwork.http.remote.claimer import LeaseRequest, WantedJobs
+from tickwork.http.remote.attempts import LeaseRequest, WantedJobs
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import found
 from tickwork.http.resources.jobs.leased_job import LeasedJobBody, read_claim, shown

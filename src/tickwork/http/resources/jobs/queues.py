@@ -8,8 +8,8 @@ from typing import Literal
 from tickwork.core.job import QueueView
 from tickwork.core.workers.autoscale import QueueLoad
 from tickwork.http.framework.params import Text
-from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.problems import Problem, required
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.limits.limits import GateBody, LimitBody, RuleBody, gate_body, limit_set, put_gate
 
@@ -37,11 +37,8 @@ class QueueBody(Struct):
     unplaced: int
 
 
-class QueueList(Struct):
+class QueueList(Page[QueueBody]):
     """The queues that have jobs, by name."""
-
-    items: list[QueueBody]
-    next_cursor: str | None
 
 
 class QueuePauseBody(Struct):
@@ -93,10 +90,10 @@ def limit_queue(call: Call, name: str, body: RuleBody) -> LimitBody:
 
 
 def _found(call: Call, name: str) -> QueueBody:
-    one = next((queue for queue in all_queues(call) if queue.name == name), None)
-    if one is None:
-        raise Problem(404, "not-found", f"no job stands or runs in a queue {name!r}.")
-    return one
+    return required(
+        next((queue for queue in all_queues(call) if queue.name == name), None),
+        Problem(404, "not-found", f"no job stands or runs in a queue {name!r}."),
+    )
 
 
 def all_queues(call: Call) -> list[QueueBody]:

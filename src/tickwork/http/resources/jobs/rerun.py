@@ -10,12 +10,10 @@ import msgspec
 from tickwork.core.access.scopes import is_sensitive, told_job
 from tickwork.core.job import JobView, NewJob
 from tickwork.core.occurrence import encode_occurrence
-from tickwork.http.audit_rows import recorded
-from tickwork.http.framework.durations import Span, duration
-from tickwork.http.framework.params import instant
+from tickwork.http.framework.params import Span, duration, instant
 from tickwork.http.framework.problems import Problem
 from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
-from tickwork.http.request import Call
+from tickwork.http.request import Call, recorded
 from tickwork.http.resources.jobs.job_bodies import ExistingJobBody, JobBody, needs_of
 from tickwork.http.resources.jobs.jobs import answered, found
 from tickwork.http.work_scopes import argument_names, check_work

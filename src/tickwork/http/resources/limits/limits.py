@@ -14,8 +14,8 @@ from tickwork.core.limits.limits import Concurrency, Rate, concurrency, rate
 from tickwork.core.option_parsing import to_us
 from tickwork.core.recurrence.zones import EPOCH
 from tickwork.http.framework.params import Text
-from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.problems import Problem, required
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.limits import GateView, LimitKeyView, LimitView, Rule
 
@@ -52,11 +52,8 @@ class LimitBody(Struct):
     open_until: datetime | None = None
 
 
-class LimitList(Struct):
+class LimitList(Page[LimitBody]):
     """All limits and breakers, by name."""
-
-    items: list[LimitBody]
-    next_cursor: str | None
 
 
 class LimitKey(Struct):
@@ -72,14 +69,12 @@ class LimitKey(Struct):
     phase: Literal["closed", "open", "half-open"] | None
 
 
-class LimitKeyList(Struct):
+class LimitKeyList(Page[LimitKey]):
     """The keys of a limit with waiting or running jobs, the most waiting jobs first.
 
     `is_partial`: there may be more of them.
     """
 
-    items: list[LimitKey]
-    next_cursor: str | None
     is_partial: bool
 
 
@@ -140,11 +135,8 @@ class GateBody(Struct):
     passed_on: int = 0
 
 
-class GateList(Struct):
+class GateList(Page[GateBody]):
     """The gates in force."""
-
-    items: list[GateBody]
-    next_cursor: str | None
 
 
 class ResumedBody(Struct):
@@ -160,11 +152,8 @@ class TenantBody(Struct):
     weight: int
 
 
-class TenantList(Struct):
+class TenantList(Page[TenantBody]):
     """The tenants whose weight is not 1."""
-
-    items: list[TenantBody]
-    next_cursor: str | None
 
 
 class WeightBody(Struct):
@@ -185,9 +174,7 @@ def list_limits(call: Call) -> LimitList:
 @limits.get("/limits/{name}/keys", Scope.READ)
 def list_limit_keys(call: Call, name: str) -> LimitKeyList:
     """List the keys of a limit with waiting or running jobs, the most waiting jobs first; at most 100."""
-    view = _limit(call, name)
-    if view is None:
-        raise Problem(404, "not-found", f"there is no limit {name!r}.")
+    view = required(_limit(call, name), Problem(404, "not-found", f"there is no limit {name!r}."))
     found = call.app.store.limits.limit_keys(name, KEYS_LIMIT)
     now_us = to_us(call.app.store.now() - EPOCH)
     return LimitKeyList([_key_body(view, one, now_us) for one in found], None, len(found) == KEYS_LIMIT)

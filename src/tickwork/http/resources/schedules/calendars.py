@@ -17,9 +17,9 @@ from tickwork.declare.export import declared_calendar
 from tickwork.declare.schedules import read_calendar
 from tickwork.errors import InvalidInput, InvalidOption
 from tickwork.http.declared_bodies import read_body
-from tickwork.http.framework.pagination import PageQuery, is_storable_name, name_after
-from tickwork.http.framework.problems import Problem, ProblemDetail
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.params import PageQuery, is_storable_name, name_after
+from tickwork.http.framework.problems import Problem, ProblemDetail, required
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 
 routes = Routes("schedules")
@@ -35,11 +35,8 @@ class CalendarBody(Struct):
     tz: str | None
 
 
-class CalendarPage(Struct):
+class CalendarPage(Page[CalendarBody]):
     """Some calendars, by name."""
-
-    items: list[CalendarBody]
-    next_cursor: str | None
 
 
 class CronBody(Struct):
@@ -140,10 +137,10 @@ def _read(body: CronBody) -> RuleValue:
 
 
 def _found(call: Call, name: str) -> Calendar:
-    found = call.app.calendars().get(name) if is_storable_name(name) else None
-    if found is None:
-        raise Problem(404, "not-found", f"there is no calendar {name!r}.")
-    return found
+    return required(
+        call.app.calendars().get(name) if is_storable_name(name) else None,
+        Problem(404, "not-found", f"there is no calendar {name!r}."),
+    )
 
 
 def _body(name: str, value: Calendar) -> CalendarBody:

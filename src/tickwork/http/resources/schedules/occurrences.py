@@ -10,8 +10,8 @@ from msgspec import Meta
 from tickwork.core.recurrence.zones import day_start, local_date, zone_name
 from tickwork.core.schedule.density import Counter
 from tickwork.errors import InvalidOption
-from tickwork.http.framework.pagination import PageQuery, bad_cursor
-from tickwork.http.framework.route import Routes, Scope, Struct
+from tickwork.http.framework.params import PageQuery, bad_cursor
+from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.schedules.schedules import found_schedule
 
@@ -32,11 +32,8 @@ class FireBody(Struct):
     reason: str | None
 
 
-class FirePage(Struct):
+class FirePage(Page[FireBody]):
     """The outcomes of some occurrences, the latest first."""
-
-    items: list[FireBody]
-    next_cursor: str | None
 
 
 class DaysQuery(Struct):

@@ -23,9 +23,9 @@ from tickwork.declare.schedules import param_misfits, read_schedule, stored_para
 from tickwork.errors import InvalidOption, ScheduleNotFound
 from tickwork.http.declared_bodies import read_body, request_reader
 from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
-from tickwork.http.framework.pagination import Limit, PageQuery, is_storable_name, name_after
+from tickwork.http.framework.params import Limit, PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import API, HandlerResult, Routes, Scope, Struct
+from tickwork.http.framework.route import API, HandlerResult, Page, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
 from tickwork.http.resources.schedules.calendars import OccurrenceBody
@@ -83,11 +83,8 @@ class ScheduleBody(Struct):
     edited_at: datetime
 
 
-class SchedulePage(Struct):
+class SchedulePage(Page[ScheduleBody]):
     """Some schedules, by name."""
-
-    items: list[ScheduleBody]
-    next_cursor: str | None
 
 
 class NextQuery(Struct):

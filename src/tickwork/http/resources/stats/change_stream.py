@@ -10,7 +10,7 @@ from sse_starlette import ServerSentEvent
 
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.route import Routes, Scope, Struct
-from tickwork.http.live.sse import EventStream
+from tickwork.http.live.stream import EventStream
 from tickwork.http.request import Call
 
 routes = Routes("stream")

@@ -1,17 +1,20 @@
-"""Liveness and readiness probes, and the API document."""
+"""Liveness and readiness probes, the API document, and metrics in the Prometheus text format."""
 
 from __future__ import annotations
 
 from starlette.responses import HTMLResponse, Response
 
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import NO_CREDENTIALS, Routes, Struct
+from tickwork.http.framework.route import NO_CREDENTIALS, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.server_context import READY_S
+from tickwork.observe.counters import exposition
+from tickwork.observe.metrics_table import CONNECTIONS, CONNECTIONS_REFUSED
 from tickwork.version import VERSION
 
 probes = Routes("health", prefix="")
 about = Routes("about")
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HealthBody(Struct):
@@ -53,9 +56,22 @@ async def openapi(call: Call) -> Response:
 @about.get("/docs", NO_CREDENTIALS, streams="text/html")
 async def docs(call: Call) -> Response:
     """Return this document as an HTML page."""
-    from tickwork.http.framework.docs_page import POLICY
+    from tickwork.http.framework.openapi import POLICY
 
     return HTMLResponse(
         call.request.app.state.docs_page(call.request.scope.get("root_path", "")),
         headers={"Content-Security-Policy": POLICY},
     )
+
+
+scrapes = Routes("metrics", prefix="")
+
+
+@scrapes.get("/metrics", Scope.METRICS, streams="text/plain")
+def metrics(call: Call) -> Response:
+    """Return the metrics of the store and of this server, in the Prometheus text format."""
+    call.parts.store_counts.look()
+    counts = call.app.store.connections()
+    call.parts.tally.set(CONNECTIONS, {(): counts.open})
+    call.parts.tally.set(CONNECTIONS_REFUSED, {(): counts.refused})
+    return Response(exposition(call.parts.store_counts.tally, call.parts.tally), media_type=TYPE)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobFilter, JobState, JobView
-from tickwork.http.framework.pagination import Limit
-from tickwork.http.framework.params import Text
+from tickwork.http.framework.params import Limit, Text
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.job_bodies import JobItem, item_of
@@ -17,6 +16,7 @@ routes = Routes("stats")
 NAMES = 20  # of each kind in an answer
 WALK = 1_000  # names of a kind that are read
 ID_PART = 6  # characters of an id; shorter texts are not searched as ids
+_LAST_ID = "ffffffff-ffff-7fff-bfff-ffffffffffff"
 
 
 class SearchQuery(Struct):
@@ -116,6 +116,3 @@ def _schedules(store: Store, text: str) -> list[str]:
     exact = list(store.schedules.get_schedules([text]))
     after = store.schedules.list_schedules(NAMES + 1, text)
     return exact + [one.name for one in after if one.name.startswith(text)]
-
-
-_LAST_ID = "ffffffff-ffff-7fff-bfff-ffffffffffff"

@@ -1,13 +1,27 @@
-"""The options of a worker, and the interface of the pools (threads or child processes) that run its handlers."""
+"""The parts that a worker is made of: its options, the code that it runs, and the pools that run its handlers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
 from typing import Protocol
 
+from tickwork.clock import Clock
+from tickwork.core.access.secret_policy import SecretUse
+from tickwork.core.dag.graph import Graph
+from tickwork.core.job import TaskDefinition
 from tickwork.core.placement import NOTHING, Offer
+from tickwork.core.schedule.spec import ScheduleSpec
+from tickwork.core.workers.batch import Batch
+from tickwork.observe.counters import Counters
+from tickwork.store.base import Store, Waiter
+from tickwork.worker.autoscale import Autoscaler
 from tickwork.worker.ipc.protocol import AskReply, Assignment, ChildDied, FromExecutor
+from tickwork.worker.lease import Lease
+
+POLL_S = 5.0  # the poll interval when the store can notify the worker
+POLL_ONLY_S = 0.5  # the poll interval when it cannot
 
 
 class AttemptRunner(Protocol):
@@ -66,3 +80,38 @@ class WorkerOptions:
     pid: int = 0
     version: str = ""
     offer: Offer = NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCode:
+    """The declarations of a worker's code. `solo_tasks`: the CPU-bound tasks. `batches`: the rules of batch tasks."""
+
+    tasks: Sequence[TaskDefinition]
+    solo_tasks: frozenset[str] = frozenset()
+    batches: Mapping[str, Batch] = field(default_factory=dict)
+    schedules: Sequence[ScheduleSpec] = ()
+    graphs: Sequence[Graph] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerParts:
+    """The parts of a worker, which its claimer, its finisher and its handling of messages share.
+
+    `new_id` returns the id of a registration. `nudge_scheduler` wakes the scheduler of this process. `secret` opens a
+    secret of the store. `poll_s`: the poll intervals if `waiter` can notify the worker, and if it cannot.
+    """
+
+    store: Store
+    pools: HandlerPools
+    code: WorkerCode
+    options: WorkerOptions
+    lease: Lease
+    new_id: Callable[[], str]
+    clock: Clock
+    rng: Random
+    waiter: Waiter | None = None
+    poll_s: tuple[float, float] = (POLL_S, POLL_ONLY_S)
+    nudge_scheduler: Callable[[], None] = lambda: None
+    autoscaler: Autoscaler | None = None
+    tally: Counters | None = None
+    secret: Callable[[str, SecretUse], str | None] = lambda name, use: None

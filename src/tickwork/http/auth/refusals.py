@@ -1,8 +1,12 @@
-"""Audit log of refused calls (401, 403): the first ones of each minute as rows, the others as a count.
+"""Records of refused requests: calls (401, 403) in the audit log, and deliveries of hooks.
 
-A client can be refused any number of times, so the rows that this writes are bounded. Calls without valid credentials,
-calls without the scope, and failed logins with an unknown user name have budgets of their own: a flood of one kind does
-not hide the others.
+A client can be refused any number of times, so the rows that this writes are bounded: the first calls of each minute
+are rows, the others a count. Calls without valid credentials, calls without the scope, and failed logins with an
+unknown user name have budgets of their own: a flood of one kind does not hide the others.
+
+Refused deliveries are recorded after they were answered. A write takes long enough to be measured from outside, and
+only an existing hook has a record. So a write before the answer would reveal which hooks exist. Requests leave their
+record here, and a service of the server stores it within a second.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from starlette.requests import Request
 
 from tickwork.clock import Clock
 from tickwork.core.arguments.payload import storable
+from tickwork.core.hooks import Delivery
 from tickwork.errors import StoreError
 from tickwork.http.auth.access import NOBODY, Access, address_of
 from tickwork.http.framework.problems import Problem
@@ -29,6 +34,9 @@ _PATH_LIMIT = 200  # characters
 # Failed logins and deliveries of hooks have records of their own, and each page of the web UI calls get_session.
 _NOT_RECORDED = ("create_session", "deliver", "get_session")
 _log = logging.getLogger("tickwork.http")
+INTERVAL_S = 1.0
+HOOKS_LIMIT = 1000  # with a record that waits
+TOLD_EVERY_S = 60.0  # seconds between two log records about one hook that cannot work
 
 
 class _Budget:
@@ -110,3 +118,38 @@ class RefusedCalls:
 def _counted(action: str, target: str, said: dict[str, int]) -> AuditRow | None:
     """Return the row with a count of calls over the budget; None if it is zero."""
     return AuditRow("server", action, target, None, audit_value(said)) if said["count"] else None
+
+
+_log = logging.getLogger("tickwork.http")
+
+
+class RefusedDeliveries:
+    """Refused deliveries that wait to be recorded: the latest of each hook."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Delivery] = {}
+        self._faults: dict[str, str] = {}
+        self._told: dict[str, float] = {}
+
+    def add(self, delivery: Delivery, fault: str | None) -> None:
+        """Record a delivery within a second. `fault`: what is wrong with the hook on this server."""
+        with self._lock:
+            if len(self._waiting) < HOOKS_LIMIT or delivery.hook in self._waiting:
+                self._waiting[delivery.hook] = delivery
+                if fault is not None:
+                    self._faults[delivery.hook] = fault
+
+    def tick(self, now: float) -> float:
+        """Store the waiting deliveries, and log what is wrong with hooks, each at most once a minute."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            faults, self._faults = self._faults, {}
+        for hook, fault in faults.items():
+            if now - self._told.get(hook, -TOLD_EVERY_S) >= TOLD_EVERY_S:
+                self._told[hook] = now
+                _log.error("Hook %r refuses all messages: %s.", hook, fault.removesuffix("."))
+        for delivery in waiting.values():
+            self._store.hooks.record_delivery(delivery)
+        return INTERVAL_S

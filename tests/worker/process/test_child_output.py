@@ -7,9 +7,8 @@ import pytest
 
 from tickwork.worker.ipc.protocol import Wrote
 from tickwork.worker.ipc.shared_memory import Board, RunningAttempt, UnsentText
+from tickwork.worker.process.child_output import ChildOutput, OutputAttribution, OutputPiece
 from tickwork.worker.process.console import PassedOnOutput
-from tickwork.worker.process.output_attribution import OutputAttribution
-from tickwork.worker.process.output_pipes import ChildOutput, OutputPiece
 from tickwork.worker.run.capture import LOG_LIMIT, STRIDE
 
 JOB, OTHER = "0" * 36, "1" * 36
