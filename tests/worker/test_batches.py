@@ -158,11 +158,11 @@ def test_while_slots_are_free_other_jobs_do_not_wait_for_a_look_for_batches(
 
     exchange, claims = app.store.exchange, Claimer.claim
 
-    def noting_looks(*asked: Any) -> Any:
-        answer = exchange(*asked)
+    def noting_looks(*asked: Any, tasks: Any, **how: Any) -> Any:
+        answer = exchange(*asked, tasks=tasks, **how)
         if answer.claims is not None and answer.claims.jobs:
             before.append(list(looks))
-        looks.extend(asked[4])
+        looks.extend(tasks)
         return answer
 
     def noting_claims(claiming: Claimer, now: float) -> int:
@@ -190,9 +190,9 @@ def test_looking_for_batches_that_are_not_there_takes_a_small_part_of_the_time(
 
     exchange = app.store.exchange
 
-    def over_a_long_queue(*asked: Any) -> Any:
-        answer = exchange(*asked)
-        if tuple(asked[4]) == ("many",):
+    def over_a_long_queue(*asked: Any, tasks: Any, **how: Any) -> Any:
+        answer = exchange(*asked, tasks=tasks, **how)
+        if tuple(tasks) == ("many",):
             looks.append(time.monotonic())
             time.sleep(0.05)
         return answer
