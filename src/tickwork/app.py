@@ -66,10 +66,10 @@ def open_store(
     blobs: Blobs | None = None,
     on_refused: Callable[[], None] | None = None,
 ) -> Store:
-    """Open the store that the settings name, with these blobs or the blobs that the settings name.
+    """Open the store that the settings name, with the given blob storage or else the one that the settings name.
 
-    `on_refused` marks a store for handlers, which may wait longer for a connection than other stores. It is called for
-    each connection that the database server refuses.
+    `on_refused` marks a store for handlers, which may wait longer for a connection than other stores. It is called
+    for each connection that the database server refuses.
     """
     blobs = open_blobs(settings) if blobs is None else blobs
     path = sqlite_path(settings.place)
@@ -101,10 +101,10 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
     """An app: its tasks, and the store that holds their jobs.
 
     `Tickwork()` uses TICKWORK_URL, or tickwork.toml, or an embedded SQLite file in the current folder. The store is
-    opened on first use, so importing an app has no side effects. `upgrade=True` applies migrations. `namespace` names a
-    separate store beside others at the same URL. `blobs` is where results too large for the store go: a folder, an
-    object (see `Blobs`), or the name of an object, `shop.storage:blobs`. `pool_size` and `user_pool_size` bound the
-    PostgreSQL connections of this process.
+    opened on first use, so importing an app has no side effects. `upgrade=True` applies migrations. `namespace`
+    selects a separate store at the same URL. `blobs` is where results too large for the store are written: a folder,
+    an object (see `Blobs`), or the import path of an object, `shop.storage:blobs`. `pool_size` and `user_pool_size`
+    limit the PostgreSQL connections of this process.
     """
 
     def __init__(
@@ -141,12 +141,12 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
 
     @cached_property
     def blobs(self) -> Blobs | None:
-        """The place for results that are too large for the store; None if there is none."""
+        """The blob storage for results that are too large for the store; None if there is none."""
         return open_blobs(self.settings) if self._given_blobs is None else self._given_blobs
 
     @cached_property
     def large_results(self) -> LargeResults:
-        """Moves large results to blobs, and loads them again."""
+        """The converter that moves large results to blob storage and loads them again."""
         return LargeResults(self.blobs)
 
     @property
@@ -161,7 +161,10 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
 
     @property
     def registrations(self) -> Registrations:
-        """The workers and the definitions of their tasks, for what enqueues and explains jobs. A server caches them."""
+        """The registered workers and task definitions, used to enqueue and explain jobs.
+
+        A server overrides this with a cache.
+        """
         return self.store.reads if self.cached_registrations is None else self.cached_registrations
 
     @property
@@ -182,13 +185,19 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
             self._store = self.cached_registrations = None
 
     def decode_result(self, name: str, data: bytes) -> Any:
-        """Decode a stored result, also from a blob. The result of an unknown task is returned as plain JSON."""
+        """Decode a stored result, loading it from blob storage if necessary.
+
+        The result of an unknown task is returned as plain JSON.
+        """
         return super().decode_result(name, self.large_results.whole(data))
 
     # -- jobs
 
     def enqueue(self, task: str | Task[Any, Any] | Dag[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
-        """Enqueue a task by name, for code that does not import it. Its stored definition gives the defaults."""
+        """Enqueue a task by name, for code that does not import the task.
+
+        Defaults come from the definition in the store.
+        """
         return self.named(task).enqueue(*args, **kwargs)
 
     async def enqueue_async(self, task: str | Task[Any, Any] | Dag[Any, Any], /, *args: Any, **kwargs: Any) -> Job:
@@ -197,7 +206,10 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         return await named.enqueue_async(*args, **kwargs)
 
     def named(self, task: str | Task[Any, Any] | Dag[Any, Any]) -> Enqueues[Any, Any]:
-        """Return a task by name, imported here or not, ready for `.options(...)` and `.enqueue(...)`."""
+        """Return a task by name, ready for `.options(...)` and `.enqueue(...)`.
+
+        This program need not have imported the task.
+        """
         name = task_name(task if isinstance(task, str) else task.name)
         known = self.tasks.get(name) or self.dags.get(name)
         return known if known is not None else _by_name(self, name, self.registrations.task_definition(name))
@@ -211,15 +223,19 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         return self.named(task).broadcast(*args, **kwargs)
 
     def dag_versions(self, name: str | None = None) -> list[DagView]:
-        """Return the newest version of every stored dag, by name; or all versions of one dag, newest first."""
+        """Return the newest version of every stored dag, by name; with `name`, all versions of that dag, newest
+        first.
+        """
         return self.store.dags.list_dags(name)
 
     def assets(self) -> list[AssetView]:
-        """Return the assets that tasks and dags with `produce=` have updated: when, and by which job."""
+        """Return the assets that tasks and dags with `produce=` have updated, each with its last update and the job
+        of it.
+        """
         return self.store.dags.list_assets()
 
     def connection(self) -> AbstractContextManager[Any]:
-        """Open your own transaction on the store: pass it as `tx=`.
+        """Open a transaction on the store for the caller; pass it as `tx=` to enqueue jobs in it.
 
         It commits if the block ends without an exception.
         """
@@ -249,9 +265,9 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
     ) -> Schedule:
         """Store a schedule: `app.schedule("report", report, cron("0 8 * * MON-FRI"), queue="slow")`.
 
-        Policies (`catchup=`, `overlap=`, ...) and options of its jobs (`queue=`, `retries=`, ...) are further
-        arguments. An existing schedule of that name is edited; the edit applies from now on and fires nothing of the
-        time before.
+        Policies (`catchup=`, `overlap=`, ...) and options of its jobs (`queue=`, `retries=`, ...) are passed as
+        further arguments. If a schedule of that name exists, it is edited; the edit applies from now on and does not
+        fire past occurrences.
         """
         task = self.named(target)
         if task.name in self.dags:
@@ -261,11 +277,14 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         return self.schedules.put([spec])[0]
 
     def put_schedules(self, specs: Sequence[ScheduleSpec]) -> list[Schedule]:
-        """Store schedules, all or none, as `schedule` stores one."""
+        """Store several schedules, all or none, with the rules of `schedule`."""
         return self.schedules.put(specs)
 
     def put_calendar(self, name: str, value: Calendar) -> None:
-        """Store a calendar under a name, for use by schedules. Editing it moves their next fires."""
+        """Store a calendar under a name, for use by schedules.
+
+        Editing a calendar changes when its schedules fire next.
+        """
         self.store.schedules.put_calendar(calendar_name(name), value)
         self._nudge()
 
@@ -313,11 +332,11 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         lease: str | Any = None,
         grace: str | Any = GRACE,
     ) -> Iterator[None]:
-        """Run a worker inside this process while the block runs; at its end running jobs may finish.
+        """Run a worker inside this process while the block runs. When the block ends, running jobs may finish.
 
-        `labels=["gpu", "region:eu"]` and `resources="mem=8GB,gpu=1"` are what it offers to jobs with `needs=`. For
-        development, tests and small use: handlers run on threads. Only `tickwork worker` can end a handler that does
-        not let itself be interrupted.
+        `labels=["gpu", "region:eu"]` and `resources="mem=8GB,gpu=1"` are what the worker offers to jobs with
+        `needs=`. For development, tests and small use: handlers run on threads. Only `tickwork worker` can kill a
+        handler that cannot be interrupted.
         """
         refuse_while_loading()
         if concurrency < 1:
@@ -394,7 +413,7 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
 
 
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:
-    """Return a task that this app does not define, with the options, limits and parameters that the store has of it."""
+    """Return a task that this app does not define, with the options, limits and parameters of its stored definition."""
     stored = decode_task_limits(None if definition is None else definition.task_limits)
     task_limits = (
         msgspec.structs.replace(stored, queues={**stored.queues, **app.queue_limits}) if app.queue_limits else stored

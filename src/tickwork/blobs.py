@@ -1,7 +1,7 @@
-"""Blob storage for results too large for the store, which holds references to them (`core/blob_ref.py`).
+"""Blob storage for results too large for the store; the store holds references to them (`core/blob_ref.py`).
 
-A blob is written before its job's end is stored, and deleted after its job was. A crash in between leaves a blob that
-no row refers to; the pruner deletes it later.
+A blob is written before the end of its job is stored, and deleted after its job is deleted. A crash in between leaves
+a blob that no row refers to; the pruner deletes such blobs later.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 @runtime_checkable
 class Blobs(Protocol):
-    """Blob storage that every worker and every reader of results can reach: a folder, a bucket.
+    """Blob storage, such as a folder or a bucket, that every worker and every reader of results can access.
 
-    Keys are letters, digits, dots and dashes. Each key is written once; data that was read is checked against its
+    Keys are letters, digits, dots and dashes. Each key is written once. Data that is read is checked against its
     reference.
     """
 
     def put(self, key: str, data: bytes) -> None:
-        """Store a blob. It must be durable when this returns: the job's end is stored next."""
+        """Store a blob. It must be durable when this method returns, because the end of the job is stored next."""
 
     def get(self, key: str) -> bytes:
         """Return a blob."""
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete blobs; some may be gone already."""
+        """Delete blobs; some of them may already be deleted."""
 
     def keys(self, before: datetime) -> Iterable[str]:
         """Return the keys of the blobs written before an instant."""
 
 
 class LocalBlobs:
-    """Blobs as files of a folder, which is created on first use. Any number of processes may share it.
+    """Blobs as files in a folder, which is created on first use. Any number of processes may share the folder.
 
-    A file is written under another name, synced and renamed, so a blob exists completely or not at all. Files and
+    A file is written under a temporary name, synced and renamed, so a blob exists completely or not at all. Files and
     created folders are accessible to this user only. An existing folder keeps its mode.
     """
 
@@ -86,7 +86,7 @@ class LocalBlobs:
         return self._path(key).read_bytes()
 
     def open(self, key: str) -> BinaryIO:
-        """Return the file of a blob, for readers that must not hold all of it in memory."""
+        """Open the file of a blob, for readers that must not load all of it into memory."""
         return open(self._path(key), "rb")
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -94,13 +94,13 @@ class LocalBlobs:
             self._path(key).unlink(missing_ok=True)
 
     def keys(self, before: datetime) -> Iterator[str]:
-        """Yield the keys of blobs written before an instant, also the names of files that a crash left half-written."""
+        """Yield the keys of blobs written before an instant, and the names of files that a crash left incomplete."""
         for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
             if owner_of(path.name) is not None and _is_before(path, before):
                 yield path.name
 
     def trouble(self) -> str | None:
-        """Return why nothing can be written, as far as is known without writing; None if nothing is wrong."""
+        """Return why nothing can be written, as far as is known without writing; None if no problem is known."""
         there = self.folder
         while not there.exists() and there != there.parent:
             there = there.parent
@@ -121,7 +121,7 @@ class LocalBlobs:
 
 
 class NamedBlobs:
-    """Blobs of an object that the settings name, `shop.storage:blobs`, imported on first use."""
+    """Blob storage implemented by an object that the settings name, `shop.storage:blobs`, imported on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -131,7 +131,7 @@ class NamedBlobs:
 
     @cached_property
     def _blobs(self) -> Blobs:
-        """The imported object. Raises BlobError if it cannot be imported or is no Blobs."""
+        """The imported object. Raises BlobError if it cannot be imported or does not implement Blobs."""
         module, _, attribute = self._name.partition(":")
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
@@ -174,7 +174,7 @@ def open_blobs(settings: Settings) -> Blobs | None:
 
 
 class TooMuch(Exception):
-    """A value and the blobs it refers to have more bytes than its reader allows."""
+    """Raised when a value together with the blobs that it refers to is larger than the reader allows."""
 
 
 class LargeResults:
@@ -184,10 +184,10 @@ class LargeResults:
         self._blobs = blobs
 
     def keep(self, data: bytes, job_id: str, attempt: int, what: str) -> bytes:
-        """Return what to store for a result; a result too large for a row has been written to a blob.
+        """Return what to store for a result; a result too large for a row is first written to a blob.
 
-        Raises InvalidPayload, which names `what`, if the result is too large for a blob or there is no place for blobs,
-        and BlobError.
+        Raises InvalidPayload, which names `what`, if the result is too large for a blob or no blob storage is
+        configured, and BlobError if the blob cannot be written.
         """
         if len(data) <= RESULT_LIMIT:
             return data
@@ -208,7 +208,7 @@ class LargeResults:
         return reference.encode()
 
     def load(self, reference: BlobRef) -> bytes:
-        """Return the data of a reference. Raises BlobError."""
+        """Return the data of the blob that a reference names. Raises BlobError."""
         if self._blobs is None:
             raise BlobError(f"blob {reference.key} cannot be read here: no place for blobs is set (TICKWORK_BLOBS).")
         try:
@@ -239,9 +239,9 @@ class LargeResults:
             raise InvalidArguments(f"{error}.") from None
 
     def opened(self, data: bytes) -> BinaryIO | None:
-        """Return a file with all of a large result, checked. Raises BlobError.
+        """Return a checked file with the complete large result, or None if the result cannot be read from one file.
 
-        None: the result must be assembled, or the blob storage has no method `open`.
+        Returns None if the result must be assembled, or if the blob storage has no method `open`. Raises BlobError.
         """
         reference, open_blob = reference_in(data), getattr(self._blobs, "open", None)
         if reference is None or reference.path or open_blob is None:
@@ -263,7 +263,7 @@ class LargeResults:
 
 
 def _check_file(file: BinaryIO, reference: BlobRef) -> bool:
-    """Return whether a file refers to no other blobs. Raises BlobError if it is not what was written."""
+    """Return whether a file refers to no other blobs. Raises BlobError if its content is not what was written."""
     digest, size, end, is_plain = hashlib.sha256(), 0, b"", True
     while chunk := file.read(_CHUNK):
         digest.update(chunk)
@@ -285,7 +285,7 @@ def _is_before(path: Path, instant: datetime) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create a folder and its parents, each as durable as the files in it will be."""
+    """Create a folder and its parents, and sync each, so that they are as durable as the files in the folder."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

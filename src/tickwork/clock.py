@@ -1,7 +1,7 @@
 """System clocks. This is the only file that reads the time.
 
-Stored times are the store's: PostgreSQL's own clock, or for SQLite an anchor in the file plus the time since then on a
-clock that never steps. A process measures its own waits on its monotonic clock.
+Stored times come from the clock of the store: PostgreSQL's own clock, or for SQLite an anchor in the file plus the
+time since then on a clock that never steps. A process measures its own waits on its monotonic clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Clock(Protocol):
         """Return microseconds on a clock that never steps and is the same for all processes of one boot."""
 
     def boot_id(self) -> str:
-        """Return a name of the boot in which `steady_us` counts."""
+        """Return an identifier of the boot in which `steady_us` counts."""
 
     def monotonic(self) -> float:
         """Return seconds, for measuring waits within this process."""

@@ -1,4 +1,4 @@
-"""Settings: arguments over environment over tickwork.toml (or [tool.tickwork] of pyproject.toml) over defaults.
+"""Settings. Arguments override the environment, which overrides tickwork.toml (or [tool.tickwork] of pyproject.toml).
 
 The fields of `Settings` are the only table of settings: name, kind, default and description. Values are texts, as in
 the environment. docs/settings.md, `tickwork config`, `GET /config` and the settings page of the UI follow it.
@@ -61,8 +61,8 @@ def setting(default: Any, kind: Kind, description: str) -> Any:
 class Settings:
     """The settings in force.
 
-    A namespace is a separate store beside the others: a file `tickwork.NAME.db`, a schema `tickwork_NAME`. So no query
-    can see data of another namespace, even one that forgets a filter.
+    A namespace is a separate store: a file `tickwork.NAME.db`, or a schema `tickwork_NAME`. A query therefore cannot
+    read data of another namespace, even if it lacks a filter.
     """
 
     url: str = setting(DEFAULT_URL, "URL", "The address of the store: `sqlite:///FILE` or `postgresql://...`.")
@@ -153,7 +153,7 @@ class Settings:
 
     @property
     def place(self) -> str:
-        """The URL of the store of this namespace."""
+        """The URL of the store, with the namespace applied."""
         path = sqlite_path(self.url)
         if path is None or self.namespace is None:
             return self.url
@@ -162,7 +162,7 @@ class Settings:
 
     @property
     def home(self) -> str:
-        """The schema of this namespace, in a PostgreSQL database."""
+        """The PostgreSQL schema of the namespace."""
         return self.schema if self.namespace is None else f"{self.schema}_{self.namespace}"
 
     def lease_times(self, lease: str | timedelta | None = None, *, least: timedelta | None = None) -> LeaseTimes:
@@ -186,18 +186,18 @@ class Settings:
 
     @property
     def passwords(self) -> frozenset[str]:
-        """The passwords of the store, which must not appear in anything stored of a job."""
+        """The passwords of the store, which must not appear in anything that is stored about a job."""
         return frozenset(passwords_in(self.url) | passwords_in(self.listen_url or ""))
 
     def reap_every(self) -> timedelta:
-        """Return how often to look for leases that ran out. Raises InvalidInput below 100 ms."""
+        """Return how often to look for expired leases. Raises InvalidInput below 100 ms."""
         interval = parse_duration(self.reap_interval, what="reap_interval")
         if interval < LEAST_REAP:
             raise InvalidInput(f"a reap_interval of {format_duration(interval)} is too short. Say at least 100ms.")
         return interval
 
     def is_off(self, task: str) -> bool:
-        """Return whether workers with these settings do not run a built-in task."""
+        """Return whether these settings switch off a built-in task, so that workers do not run it."""
         return task in _switched_off(self.builtin_off, self.namespace)
 
     def kept(self) -> Retention:
@@ -251,7 +251,7 @@ def _count(name: str, text: str, most: int = _MOST_CONNECTIONS) -> int:
 
 
 def load_settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings. Raises InvalidInput for an unknown name in a file, or a value that is not a text."""
+    """Read the settings. Raises InvalidInput for an unknown name in a file or a value that is not a text."""
     return find_settings(given, environ)[0]
 
 
@@ -274,7 +274,7 @@ def find_settings(
 
 
 def _checked(settings: Settings) -> Settings:
-    """Return the settings. Raises InvalidInput for a value that is malformed or out of range."""
+    """Validate the settings and return them. Raises InvalidInput for a value that is malformed or out of range."""
     if settings.driver not in {"apsw", "sqlite3"}:
         raise InvalidInput(f"driver must be 'apsw' or 'sqlite3', not {settings.driver!r}.")
     if settings.namespace is not None and not _NAMESPACE.fullmatch(settings.namespace):

@@ -1,9 +1,9 @@
 """The current job: the facts and operations available to a handler while it runs, and the creator of new jobs.
 
-The creator is stored with each new job, so that an operator finds the jobs that a user or component started. It is a
-text of a kind and a name: `user:ada`, `key:deploy` and `nobody` (over REST, as in the audit log), `cli:ada@host`,
+The creator is stored with each new job, so that an operator can find the jobs that a user or component started. It is
+a text of a kind and a name: `user:ada`, `key:deploy` and `nobody` (over REST, as in the audit log), `cli:ada@host`,
 `schedule:nightly`, `hook:github`, `notification:ops` and `job:<id>` (a handler of that job enqueued it). Jobs that a
-program enqueues through the library have none: the library does not know who runs the program.
+program enqueues through the library have no creator: the library does not know who runs the program.
 """
 
 from __future__ import annotations
@@ -62,10 +62,13 @@ class WorkerLink(Protocol):
     def late_by(self) -> timedelta: ...
 
     def progress(self, fraction: float, note: str | None) -> None:
-        """Report progress. The note is cut to NOTE_LIMIT characters after secrets in it are masked."""
+        """Report progress. Secrets in the note are masked, and then it is cut to NOTE_LIMIT characters."""
 
     def save(self, state: bytes) -> None:
-        """Store the state, and return when it is stored. Raises LeaseLost if this attempt was superseded."""
+        """Store the state of the handler's work; return when it is stored.
+
+        Raises LeaseLost if this attempt was superseded.
+        """
 
     def saved(self) -> bytes | None: ...
 
@@ -94,7 +97,7 @@ class LazyTransaction:
         return self._connection
 
     def execute(self, sql: str, values: Any = ()) -> Any:
-        """Run a statement in the transaction, which ends with this job and not before."""
+        """Run a statement in the transaction, which commits only when the job ends."""
         word, _, rest = sql.strip().upper().partition(" ")
         if word.rstrip(";") in {"BEGIN", "COMMIT", "END"} or (
             word.rstrip(";") == "ROLLBACK" and "TO" not in rest.split()
@@ -110,7 +113,7 @@ class LazyTransaction:
 
 
 class CurrentJob:
-    """The job and attempt that this handler runs for. `batch` holds all jobs of the same call."""
+    """The job and the attempt that this handler runs. `batch` holds all jobs of the same call."""
 
     __slots__ = ("_link", "batch", "transaction")
 
@@ -142,39 +145,42 @@ class CurrentJob:
 
     @property
     def run_id(self) -> str | None:
-        """The id of the dag run that this job is a step of; None otherwise."""
+        """The id of the dag run to which this step belongs; None for a job that is not a step."""
         return self._link.run_id
 
     @property
     def step(self) -> str | None:
-        """The name of the step that this job is; None outside of a run."""
+        """The name of the step that this job executes; None for a job that is not a step."""
         return self._link.step
 
     @property
     def broadcast(self) -> Broadcast | None:
-        """The place of this worker in a broadcast, `index` of `total`; None for other jobs."""
+        """The place of this worker in a broadcast, `index` of `total`; None if the job is not part of a broadcast."""
         return self._link.broadcast
 
     @property
     def timeout(self) -> timedelta | None:
-        """How long this attempt may take; None: there is no limit."""
+        """How long this attempt may take; None if there is no limit."""
         return self._link.timeout
 
     @property
     def map_index(self) -> int | None:
-        """The number of this instance of a mapped step, from 0 on; None otherwise. Each access asks the store."""
+        """The number of this instance of a mapped step, counted from 0; None for other jobs.
+
+        Each access reads the store.
+        """
         place = self._link.map_place()
         return None if place is None else place.index
 
     @property
     def map_count(self) -> int | None:
-        """The number of instances of the mapped step; None otherwise. Each access asks the store."""
+        """The number of instances of the mapped step; None for other jobs. Each access reads the store."""
         place = self._link.map_place()
         return None if place is None else place.count
 
     @property
     def scheduled_for(self) -> datetime:
-        """When this attempt was due; for a job of a schedule its occurrence, at every attempt.
+        """When this attempt was due. For a job of a schedule: its occurrence, which is the same for every attempt.
 
         A step has the occurrence of its run, also for the attributes `late_by`, `schedule`, `is_catchup` and
         `interval`.
@@ -183,46 +189,46 @@ class CurrentJob:
 
     @property
     def late_by(self) -> timedelta:
-        """How much later than `scheduled_for` the handler was called."""
+        """The delay between `scheduled_for` and the call of the handler."""
         return self._link.late_by()
 
     @property
     def schedule(self) -> str | None:
-        """The name of the schedule that made this job or its run; None otherwise."""
+        """The name of the schedule that made this job or its run; None if no schedule did."""
         occurrence = self._link.occurrence()
         return None if occurrence is None else occurrence.schedule
 
     @property
     def is_catchup(self) -> bool:
-        """Whether it runs for an occurrence that was missed."""
+        """Whether this job runs for an occurrence that was missed."""
         occurrence = self._link.occurrence()
         return occurrence is not None and occurrence.is_catchup
 
     @property
     def interval(self) -> tuple[datetime, datetime] | None:
-        """The period of its occurrence: from the occurrence before it to it. None for the first occurrence."""
+        """The period from the previous occurrence to the occurrence of this job. None for the first occurrence."""
         occurrence = self._link.occurrence()
         return None if occurrence is None else occurrence.interval
 
     @property
     def logger(self) -> logging.Logger:
-        """A logger whose lines are kept with the attempt, from INFO on."""
+        """A logger whose lines of level INFO and above are stored with the attempt."""
         return logging.getLogger(f"tickwork.task.{self.task}")
 
     @property
     def token(self) -> str:
-        """The identity of this attempt: pass it to external systems to detect a superseded attempt.
+        """The identity of this attempt. Pass it to external systems so that they can reject a superseded attempt.
 
-        `id` identifies the effect over all attempts.
+        The attribute `id` is the same for all attempts of the job.
         """
         return f"{self.id}:{self.attempt}"
 
     def secret(self, name: str) -> str:
         """Return the value of a secret of the store, or else of an environment variable that `secret_env` allows.
 
-        The worker decrypts it. From then on it is masked in everything stored of this attempt: output, result, error,
-        progress, saved state. Raises InvalidArguments if there is none of that name, SecretError if this job may not
-        use it.
+        The worker decrypts the secret and masks it in everything that is stored of this attempt from then on: output,
+        result, error, progress, saved state. Raises InvalidArguments if there is no secret of that name, and
+        SecretError if this job may not use it.
         """
         return self._link.secret(name)
 
@@ -232,15 +238,15 @@ class CurrentJob:
         return self._link.stops()
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Report progress from 0 to 1. It is shown while the job runs; cheap enough to call in a loop."""
+        """Report progress from 0 to 1. It is shown while the job runs. The call is cheap enough for a loop."""
         if not 0 <= fraction <= 1:
             raise InvalidInput(f"progress goes from 0 to 1, not {fraction!r}.")
         self._link.progress(float(fraction), None if note is None else payload.storable(str(note)))
 
     def save(self, state: Any) -> None:
-        """Store the state of the work; a later attempt finds it in `saved`. Returns when it is on disk.
+        """Store the state of the work, which a later attempt reads as `saved`. Returns when the state is durable.
 
-        Raises LeaseLost if this attempt was superseded, so that it stops before it does more harm.
+        Raises LeaseLost if this attempt was superseded, so that it stops.
         """
         if self.transaction is not None:
             raise InvalidInput(
@@ -251,7 +257,7 @@ class CurrentJob:
 
     @property
     def saved(self) -> Any:
-        """The state that an earlier attempt saved, or None."""
+        """The state that an earlier attempt saved; None if no attempt saved any."""
         stored = self._link.saved()
         return None if stored is None else payload.decode(stored)
 
@@ -260,7 +266,10 @@ _current: ContextVar[CurrentJob | None] = ContextVar("tickwork_current_job", def
 
 
 def current_job() -> CurrentJob:
-    """Return the job of the calling handler. Raises NoCurrentJob elsewhere, and in a batch handler."""
+    """Return the job that the calling handler runs.
+
+    Raises NoCurrentJob outside of a handler, and in a batch handler.
+    """
     job = _current.get()
     if job is None:
         raise NoCurrentJob("current_job() works inside a handler that a worker runs; this code was called directly.")
@@ -273,10 +282,12 @@ def current_job() -> CurrentJob:
 
 
 def current_batch() -> list[CurrentJob]:
-    """Return the jobs of the calling batch handler, one for each argument. Raises NoCurrentJob elsewhere.
+    """Return the jobs of the calling batch handler, one for each argument.
+
+    Raises NoCurrentJob outside of a batch handler.
 
     Each has its own `id`, `attempt`, `token`, `progress`, `save` and so on. `cancelled` is true for all of them when
-    the whole call should stop, which includes the case that every job was cancelled.
+    the whole call should stop, for example because every job was cancelled.
     """
     job = _current.get()
     if job is None or not job.batch:
@@ -285,17 +296,17 @@ def current_batch() -> list[CurrentJob]:
 
 
 def current_or_none() -> CurrentJob | None:
-    """Return the current job, or None outside of a handler. For a batch the first job stands for the whole call."""
+    """Return the current job, or None outside of a handler. In a batch handler: the first job of the batch."""
     return _current.get()
 
 
 def set_current(job: CurrentJob | None) -> None:
-    """Make a job the current job of this thread or coroutine. For executors."""
+    """Make a job the current job of this thread or coroutine. Executors call it."""
     _current.set(job)
 
 
 def set_current_batch(jobs: Sequence[CurrentJob]) -> None:
-    """Make jobs the current batch of this thread or coroutine. For executors."""
+    """Make jobs the current batch of this thread or coroutine. Executors call it."""
     jobs[0].batch = jobs
     _current.set(jobs[0])
 
@@ -314,9 +325,10 @@ def creating_as(creator: str) -> Iterator[None]:
 
 
 def current_creator() -> str | None:
-    """Return the creator of a job made now. Inside a handler it is the handler's job.
+    """Return the creator to store with a job made now. Inside a handler it is the job of the handler.
 
-    A batch handler runs many jobs in one call, and the job on whose behalf it makes another is not known: None.
+    Returns None in a batch handler, which runs many jobs in one call: the job on whose behalf it makes another is not
+    known.
     """
     asking = current_or_none()
     if asking is None:

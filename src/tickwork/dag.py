@@ -1,7 +1,7 @@
 """Dags: trace a function into a graph of steps, store the dag, and enqueue its runs.
 
 A dag's function is called once, at first use, with references for its parameters; each task that it calls becomes a
-step. A run of the dag is a job of its own, whose arguments are the parameters. Nothing here runs steps.
+step. A run of the dag is a job, whose arguments are the parameters. This module does not run steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KINDS_WITHOUT_NAMES = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_
 
 
 class RunSignature(Signature):
-    """The parameters of a dag. A run has no function to apply defaults, so they are stored with its arguments."""
+    """The parameters of a dag. Defaults are stored with the arguments of a run, because a run calls no function."""
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes:
         """Encode the arguments of a run, with the defaults of parameters that the call leaves out."""
@@ -53,7 +53,7 @@ class RunSignature(Signature):
 
 
 class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
-    """A function that is traced into a graph. Inside of another dag, a call adds its steps to that dag."""
+    """A function that is traced into a graph of steps. Called inside of another dag, it adds its steps to that dag."""
 
     def __init__(
         self,
@@ -79,17 +79,20 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
 
     @cached_property
     def signature(self) -> RunSignature:
-        """Its parameters and return type, read at first use like those of a task."""
+        """The parameters and the return type of the dag, read at first use."""
         return RunSignature.of(self.function, kind="dag")
 
     @cached_property
     def task_limits(self) -> TaskLimits:
-        """The limits that its runs are stamped with."""
+        """The limits to stamp on the runs of this dag."""
         return with_queue_limits(self.declared, self._registry.queue_limits, self.signature)
 
     @property
     def graph(self) -> Graph:
-        """Its steps, traced at first use and validated. Raises InvalidDag, and any exception of its function."""
+        """The validated graph of steps, traced at first use.
+
+        Raises InvalidDag, and any exception of the dag's function.
+        """
         return self._whole._checked
 
     @cached_property
@@ -97,16 +100,16 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return checked(self.trace())
 
     def forget_limits(self) -> None:
-        """Discard the traced graph after limits of queues were declared: its steps are stamped with those limits."""
+        """Discard the traced graph, after queue limits were declared: its steps are stamped with those limits."""
         self.__dict__.pop("task_limits", None)
         self.__dict__.pop("_checked", None)
 
     def validate(self) -> None:
-        """Raise InvalidDag, which is a ValueError, if it could not run: a cycle, a rule that cannot hold, ..."""
+        """Raise InvalidDag, which is a ValueError, if the dag could not run, for example because of a cycle."""
         _ = self.graph
 
     def trace(self) -> Graph:
-        """Call the function again and return the recorded graph, not validated."""
+        """Call the dag's function again and return the recorded graph without validating it."""
         names = self._parameters()
         with Trace(self.name).going_on() as trace:
             trace.shapes.update({Param(name): self.signature.takes(name) for name in names})
@@ -126,7 +129,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         )
 
     def put(self) -> int:
-        """Store the definition if this store does not have it yet, and return its version. Raises InvalidDag."""
+        """Store the dag's definition if the store does not have it yet, and return its version. Raises InvalidDag."""
         store = self._registry.store
         if self._stored[0] is not store:
             self._stored = (store, store.dags.put_dag(self.graph))
@@ -161,7 +164,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
     def options(self, **options: Any) -> Dag[Arguments, Result]:
         """Return the dag with other options for its runs: `etl.options(priority="high").enqueue(day="2026-11-15")`.
 
-        Inside of another dag there is no separate run; there only `name` is allowed, the prefix of its step names.
+        Inside of another dag, where there is no separate run, only `name` is allowed: the prefix of the step names.
         """
         step, rest = split_step(options)
         return self._with(self.defaults.updated(rest), self.step.updated(step))
@@ -173,7 +176,7 @@ class Dag(Enqueues[Arguments, Result], Generic[Arguments, Result]):
         return other
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inside of another dag: add the steps of this dag, and return what its function returns."""
+        """Inside of another dag: add the steps of this dag, and return what the function of this dag returns."""
         trace = current_trace()
         if trace is None:
             raise InvalidDag(

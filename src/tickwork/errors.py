@@ -46,15 +46,15 @@ from datetime import timedelta
 
 
 class TickworkError(Exception):
-    """The base of everything that Tickwork raises to its callers."""
+    """The base class of the exceptions that Tickwork raises to its callers."""
 
 
 class InvalidInput(TickworkError, ValueError):
-    """Refused before anything was stored."""
+    """An input was refused before anything was stored."""
 
 
 class InvalidArguments(InvalidInput):
-    """A task's arguments do not fit its signature or its type hints."""
+    """The arguments of a task do not fit its signature or its type hints."""
 
 
 class InvalidPayload(InvalidInput):
@@ -76,7 +76,7 @@ class UnknownTask(TickworkError):
 class KeyTaken(TickworkError):
     """Another job holds the key of a new job: it is of another task, or `if_exists` is "error". Nothing was stored.
 
-    `job_id`, `task` and `state` describe the holder.
+    `job_id`, `task` and `state` describe the job that holds the key.
     """
 
     def __init__(self, key: str, job_id: str, task: str, state: str, message: str) -> None:
@@ -88,25 +88,25 @@ class KeyTaken(TickworkError):
 
 
 class JobNotFound(TickworkError):
-    """No such job is in this store (or it was pruned)."""
+    """The store has no job of that id, or the job was pruned."""
 
 
 class ScheduleNotFound(TickworkError, KeyError):
-    """No schedule of that name is in this store."""
+    """The store has no schedule of that name."""
 
     __str__ = Exception.__str__  # a KeyError would show the message in quotes
 
 
 class DagNotFound(TickworkError):
-    """No dag of that name, or no such version of it, is in this store."""
+    """The store has no dag of that name, or not the requested version of it."""
 
 
 class HookNotFound(TickworkError):
-    """No hook of that name is in this store."""
+    """The store has no hook of that name."""
 
 
 class NotificationNotFound(TickworkError):
-    """No notification, or no channel, of that name is in this store."""
+    """The store has no notification, or no channel, of that name."""
 
 
 class JobEnded(TickworkError):
@@ -135,11 +135,11 @@ class JobDropped(JobEnded):
 
 
 class WaitTimeout(TickworkError, TimeoutError):
-    """The job had not ended within the timeout of the caller. It goes on."""
+    """The job did not end within the timeout of the caller. The job continues."""
 
 
 class LeaseLost(TickworkError):
-    """This attempt was superseded or reclaimed; nothing it writes is accepted any more."""
+    """This attempt was superseded or reclaimed; the store rejects everything that it writes."""
 
 
 class NoCurrentJob(TickworkError):
@@ -147,7 +147,7 @@ class NoCurrentJob(TickworkError):
 
 
 class WorkerError(TickworkError):
-    """A worker could not start, or its children keep dying."""
+    """A worker could not start, or its child processes keep dying."""
 
 
 class CommandFailed(TickworkError):
@@ -171,7 +171,9 @@ class BlobError(TickworkError):
 
 
 class SecretError(TickworkError):
-    """A secret cannot be encrypted or decrypted here: the key is missing or another, or the value was changed."""
+    """A secret cannot be encrypted or decrypted here: the key is missing or a different one, or the value was
+    changed.
+    """
 
 
 class StoreError(TickworkError):
@@ -183,19 +185,19 @@ class StoreUnreachable(StoreError):
 
 
 class StoreNotOurs(StoreError):
-    """A file or schema that is not Tickwork's, or that cannot become one."""
+    """A file or schema was not created by Tickwork, or cannot be used for its store."""
 
 
 class SchemaMismatch(StoreError):
-    """The store's schema is newer or older than this version of Tickwork."""
+    """The schema of the store is newer or older than this version of Tickwork."""
 
 
 class StoreReadOnly(StoreError):
-    """The store cannot be written."""
+    """The store is read-only."""
 
 
 class StoreFull(StoreError):
-    """The store's disk is full."""
+    """The disk of the store is full."""
 
 
 class MixedDrivers(StoreError):
@@ -203,11 +205,11 @@ class MixedDrivers(StoreError):
 
 
 class InvariantBroken(TickworkError):
-    """An invariant would have been violated. The transaction was rolled back; please report this."""
+    """An internal invariant would have been violated. The transaction was rolled back; please report it as a bug."""
 
 
 class Retry(Exception):
-    """Raised by a handler: retry this job after `after` (a duration). It counts as a failure."""
+    """Raised by a handler to retry its job after `after` (a duration). The attempt counts as a failure."""
 
     def __init__(self, message: str = "the handler asked for a retry", *, after: str | timedelta | None = None) -> None:
         super().__init__(message)
@@ -215,11 +217,11 @@ class Retry(Exception):
 
 
 class Fatal(Exception):
-    """Raised by a handler: the job fails at once without retries and becomes a dead letter."""
+    """Raised by a handler to fail its job at once, without retries. The job becomes a dead letter."""
 
 
 class Snooze(Exception):
-    """Raised by a handler: run the job again after `after`. It does not count as a failure."""
+    """Raised by a handler to run its job again after `after`. The attempt does not count as a failure."""
 
     def __init__(self, after: str | timedelta) -> None:
         super().__init__(f"snoozed for {after}")
@@ -227,11 +229,11 @@ class Snooze(Exception):
 
 
 class Cancel(Exception):
-    """Raised by a handler: end this job as cancelled."""
+    """Raised by a handler to end its job as cancelled."""
 
 
 class Interrupted(BaseException):
-    """Raised inside a handler that is ended from outside: its time is up, or it was cancelled."""
+    """Raised inside a handler that is stopped from outside: its timeout has passed, or its job was cancelled."""
 
 
 def check(holds: object, broken: str) -> None:

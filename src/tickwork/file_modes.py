@@ -1,4 +1,4 @@
-"""File permissions: files and folders that Tickwork creates are accessible to its own user only.
+"""File permissions: only the owner can access the files and folders that Tickwork creates.
 
 They hold arguments, results and logs, which other users of the same machine must not read.
 """
@@ -17,7 +17,9 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file with FILE_MODE if there is none. Failures are ignored; opening the file reports them.
+    """Create an empty file with mode FILE_MODE if it does not exist.
+
+    Failures are ignored; opening the file reports them.
 
     An existing file is not opened: closing it again would release the locks that SQLite holds on it in this process.
     """
@@ -26,7 +28,7 @@ def create_private(path: Path) -> None:
 
 
 def narrow(path: Path) -> None:
-    """Remove the rights of group and others from a file or folder owned by this user; skip files of other users."""
+    """Remove the permissions of group and others from a file or folder of this user; skip files of other users."""
     with suppress(OSError):
         status = path.stat()
         if status.st_uid == os.geteuid() and status.st_mode & _OTHERS:
@@ -34,9 +36,9 @@ def narrow(path: Path) -> None:
 
 
 def exposed_key(path: Path) -> str | None:
-    """Return a warning about the key of a certificate that users outside of its group can use, else None.
+    """Return a warning if users outside of its group can access the private key of a certificate, else None.
 
-    The group may read it: on many systems, the servers that use a key are in a group.
+    Access by the group is allowed: on many systems, the servers that use a key are in a group.
     """
     if not exposed([path], stat.S_IRWXO | stat.S_IWGRP):
         return None
@@ -44,7 +46,7 @@ def exposed_key(path: Path) -> str | None:
 
 
 def exposed(paths: Iterable[Path], rights: int = _OTHERS) -> list[Path]:
-    """Return the existing paths to which group or others have any of `rights`, by default any right at all."""
+    """Return the existing paths for which group or others have any of the permissions `rights` (default: any)."""
     found = []
     for path in paths:
         with suppress(OSError):

@@ -1,9 +1,9 @@
 """OpenTelemetry tracing, from an enqueue through the attempts of its job.
 
-OpenTelemetry is used only if the user's own code has imported it: otherwise there is no cost, and no dependency. A job
+OpenTelemetry is used only if the user's own code has imported it; otherwise there is no cost and no dependency. A job
 keeps the W3C `traceparent` of the code that enqueued it; the steps of a run have the `traceparent` of their run. An
 attempt that begins within a minute continues that trace; a later attempt begins a new trace, since a trace of several
-days is not useful. Both are linked to their origin.
+days is not useful. Both are linked to the span of the enqueue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_traced() -> bool:
 
 
 def sent(task: str, queue: str, count: int) -> str | None:
-    """Record a span for an enqueue; return the `traceparent` for its jobs. None: there is no trace."""
+    """Record a span for an enqueue; return the `traceparent` for its jobs, or None if there is no trace."""
     if not is_traced():
         return None
     api: Any = sys.modules[_API]
@@ -39,7 +39,7 @@ def sent(task: str, queue: str, count: int) -> str | None:
 
 
 class AttemptSpan:
-    """The span of one attempt, current from its beginning to its end."""
+    """The span of one attempt; it is the current span while the attempt runs."""
 
     def __init__(self, task: str, queue: str, job_id: str, attempt: int, trace: str | None, now: datetime) -> None:
         from opentelemetry import context
@@ -81,7 +81,7 @@ def _about(task: str, queue: str, operation: str) -> dict[str, Any]:
 
 
 def _origin(api: Any, trace: str | None) -> Any:
-    """Return the span context of a `traceparent`; None if it is missing or malformed."""
+    """Return the span context of a `traceparent`; None if the `traceparent` is missing or malformed."""
     found = None if trace is None else _TRACEPARENT.fullmatch(trace)
     if found is None:
         return None

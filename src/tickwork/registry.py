@@ -68,22 +68,24 @@ class AppRegistry(TaskRegistry):
     ) -> Any:
         """Make a function a task: `@app.task` or `@app.task(retries=5, queue="mail")`.
 
-        `pool` is where it runs: "thread" (the default for plain functions), "async" (the default for async functions)
-        or "process" (CPU-bound: a separate process). `transactional` passes it a connection as its first argument,
-        whose writes commit together with the job's end. `schedule` is a rule that starts it, without arguments;
-        policies are further arguments: `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
+        `pool` is where the function runs: "thread" (the default for plain functions), "async" (the default for async
+        functions) or "process" (for CPU-bound functions: a separate process). `transactional` passes a database
+        connection as the first argument; what the function writes with it commits together with the end of the job.
+        `schedule` is a rule that starts the task without arguments; policies are further arguments:
+        `@app.task(schedule=cron("0 2 * * *"), catchup="all", overlap="queue")`.
 
-        `batch=batch(max=100, wait="500ms")` calls it with a list of the arguments of up to `max` jobs at once: its only
-        parameter is `items: list[T]`, and `enqueue(item)` takes one T. It returns None, or a list with the result of
-        each job in the same order, in which an exception is the failure of that job; an exception that it raises fails
-        all jobs.
+        `batch=batch(max=100, wait="500ms")` calls the function with a list of the arguments of up to `max` jobs: its
+        only parameter is `items: list[T]`, and `enqueue(item)` takes one T. The function returns None, or a list with
+        the result of each job in the same order, in which an exception is the failure of that job; an exception that
+        it raises fails all jobs.
 
-        Limits of its jobs: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (a limit declared
-        elsewhere, or several), `sequence="account"` (one job at a time for each account, in order; with
-        `sequence("account", on_retry="pass")` others may pass a job that waits for a retry), `breaker=breaker()`.
-        Placement: `sticky="account"` (jobs of one account on the same worker, where possible). Merging of calls:
-        `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`. The last call of a debounced task runs,
-        also if it comes while the job of an earlier call runs. `produce="asset"` is the asset that a success updates.
+        Limits: `limits=[concurrency(2, key="tenant"), rate("10/s")]`, `limit="stripe"` (a limit declared elsewhere,
+        or several), `sequence="account"` (one job at a time for each account, in order; with `sequence("account",
+        on_retry="pass")` other jobs may pass a job that waits for a retry), `breaker=breaker()`. Placement:
+        `sticky="account"` (jobs of one account on the same worker, where possible). Merging of calls:
+        `debounce=debounce("5s", key="account")`, `throttle=throttle("1m")`. The last call of a debounced task always
+        gets a job, even if it comes while the job of an earlier call runs. `produce="asset"` names the asset that a
+        success updates.
         """
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
@@ -148,12 +150,12 @@ class AppRegistry(TaskRegistry):
     ) -> Any:
         """Make a function a dag: `@app.dag` or `@app.dag(name="nightly", priority="low")`.
 
-        The function defines the steps and their order: inside of it, calling a task adds a step. It is called when the
-        dag is first used, not here. Options and limits apply to its runs, as the options of a task apply to its jobs; a
-        run is not retried unless `retries=` is given. `description` is by default the first line of its docstring.
-        `schedule` is a rule that starts it, with policies as further arguments, as for a task. `on="asset"` starts a
-        run when the asset was updated, `on=["a", "b"]` when any of several was, `on=[("a", "b")]` when both were;
-        `produce="asset"` is what a run updates.
+        The function defines the steps and their order: each task that it calls adds a step. It is called when the dag
+        is first used, not by the decorator. Options and limits apply to the runs of the dag, as the options of a task
+        apply to its jobs; a run is not retried unless `retries=` is given. `description` is by default the first line
+        of the docstring. `schedule` is a rule that starts runs, with policies as further arguments, as for a task.
+        `on="asset"` starts a run when the asset was updated, `on=["a", "b"]` when any of several was, `on=[("a",
+        "b")]` when both were. `produce="asset"` names the asset that a run updates.
         """
 
         def register(function: Callable[..., Any]) -> Dag[Any, Any]:
@@ -189,10 +191,11 @@ class AppRegistry(TaskRegistry):
         return register if function is None else register(function)
 
     def queue(self, name: str, *, limits: Sequence[Bound | str]) -> None:
-        """Declare limits for all jobs that this app enqueues into a queue.
+        """Declare limits for all jobs that this app enqueues into a queue: `app.queue("mail",
+        limits=[concurrency(5)])`.
 
-        `app.queue("mail", limits=[concurrency(5)])`. As soon as a worker has reported them to the store, they apply to
-        all jobs of its tasks, whichever program makes them. Raises InvalidOption.
+        As soon as a worker has reported the limits to the store, they apply to all jobs of its tasks, whichever
+        program enqueues them. Raises InvalidOption.
         """
         queue = read_option("queue", name)
         read = read_limits(f"queue:{queue}", limits)
@@ -206,9 +209,9 @@ class AppRegistry(TaskRegistry):
             dag.forget_limits()
 
     def _own_limits(self, owner: str, limits: Sequence[AnyLimit]) -> None:
-        """Record which owner declares which limits.
+        """Record the limits that a task, dag or queue declares.
 
-        Raises InvalidOption if owners declare different limits of one name.
+        Raises InvalidOption if another owner declares a different limit of the same name.
         """
         found = {limit.name or "": bare(limit) for limit in limits if not isinstance(limit, Shared)}
         for name, bound in found.items():
@@ -221,7 +224,7 @@ class AppRegistry(TaskRegistry):
         self._bounds.update({name: (owner, bound) for name, bound in found.items()})
 
     def _add(self, made: Made, registered: dict[str, Made]) -> None:
-        """Register a task or dag. Raises InvalidOption if another function has its name."""
+        """Register a task or dag. Raises InvalidOption if another function is registered under its name."""
         known = self.tasks.get(made.name) or self.dags.get(made.name)
         if known is not None and _origin_of(known.function) != _origin_of(made.function):
             both = "tasks or dags" if made.name in self.dags or made.is_dag else "tasks"
@@ -232,7 +235,7 @@ class AppRegistry(TaskRegistry):
         registered[made.name] = made
 
     def _declare(self, name: str, spec: ScheduleSpec | None) -> None:
-        """Record the schedule that a decorator declares for a task, or that it declares none."""
+        """Record the schedule that a decorator declares for a task or dag; None if it declares no schedule."""
         self._declared.pop(name, None)
         if spec is not None:
             self._declared[name] = spec
@@ -240,12 +243,15 @@ class AppRegistry(TaskRegistry):
     def declared_schedules(self) -> list[ScheduleSpec]:
         """Return the schedules that decorators declare. Raises InvalidArguments for a task that requires arguments.
 
-        Parameters are read only here, when everything that their hints may name is defined.
+        Parameters are read here and not by the decorator: by now, every type that their hints name is defined.
         """
         return [msgspec.structs.replace(spec, args=self._no_arguments(name)) for name, spec in self._declared.items()]
 
     def _no_arguments(self, name: str) -> str:
-        """Return the arguments of a job that a schedule makes: the defaults. Raises InvalidArguments."""
+        """Return the arguments of a job that a schedule makes: the defaults of the parameters.
+
+        Raises InvalidArguments.
+        """
         try:
             return (self.tasks.get(name) or self.dags[name]).encode((), {}).decode()
         except InvalidArguments as error:
@@ -312,7 +318,7 @@ def _first_line(function: Callable[..., Any]) -> str:
 
 
 def _on(value: Any) -> tuple[tuple[str, ...], ...]:
-    """Read `on`: for each entry the assets that start a run together. Raises InvalidOption."""
+    """Parse the option `on`; return, for each entry, the assets that together start a run. Raises InvalidOption."""
     if value is None:
         return ()
     if isinstance(value, str):

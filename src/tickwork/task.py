@@ -47,7 +47,7 @@ Rows = Iterable[Sequence[Any] | Mapping[str, Any]]  # arguments of jobs, by posi
 
 
 class Enqueues(Traceable, Generic[Arguments, Result]):
-    """A task with options, which can be enqueued, or called inside of a dag."""
+    """A task with its options, which can be enqueued, or called inside of a dag."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
     @property
     def is_dag(self) -> bool:
-        """Whether it is a dag, so that its jobs are runs."""
+        """Whether this is a dag, whose jobs are runs."""
         return self._version is not None
 
     def options(self, **options: Any) -> Enqueues[Arguments, Result]:
@@ -87,9 +87,10 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         )
 
     def until(self, *, every: str | timedelta, timeout: str | timedelta | None = None) -> Enqueues[Arguments, Result]:
-        """Inside of a dag: return the task as a sensor, which runs again after `every` while its result is false.
+        """Inside of a dag: return the task as a sensor, which runs again every `every` while its result is false.
 
-        It holds no slot in between, and expires after `timeout`: `is_there.until(every="30s", timeout="1h")(path)`.
+        A sensor holds no slot between its runs, and expires after `timeout`: `is_there.until(every="30s",
+        timeout="1h")(path)`.
         """
         task = self._registry.tasks.get(self.name)
         if task is not None and task.transactional:
@@ -103,14 +104,14 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return Enqueues(*about, options, self._task_limits, step=step, version=self._version)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Inside of a dag: add a step, and return a reference to its result."""
+        """Inside of a dag: add a step that runs this task, and return a reference to its result."""
         trace = current_trace()
         if trace is None:
             raise refuse_call(self.name)
         return add_call(trace, self.called(), args, kwargs)
 
     def called(self) -> TaskCallInfo:
-        """Return the facts that the trace of a dag needs. Raises InvalidOption for options that a step cannot have."""
+        """Return what a step needs to know of the task. Raises InvalidOption for options that a step cannot have."""
         task_limits, (known, called) = self._task_limits(), self._called
         if called is None or known is not task_limits:
             called = TaskCallInfo(
@@ -124,7 +125,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._signature().encode(args, kwargs, self.name)
 
     def enqueue(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Job:
-        """Store a job; return when it is durable (or, with tx=, part of that transaction)."""
+        """Store a job; return when it is durable, or, with `tx=`, when it is part of that transaction."""
         job = self.new_job(args, kwargs)
         return self._held(self._registry.client.enqueue([job], self.defaults.tx))[0]
 
@@ -148,10 +149,10 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._held(await self._registry.client.enqueue_async(jobs, self.defaults.tx))
 
     def broadcast(self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> list[Job]:
-        """Store one job for each live worker that could run it, which only that worker runs; return the jobs.
+        """Store one job for each live worker that could run the task, which only that worker runs; return the jobs.
 
-        Its handler finds its place in `current_job().broadcast`. A job whose worker is gone before it started expires:
-        after `expires=`, or ten minutes.
+        The handler reads its place in `current_job().broadcast`. A job whose worker stops before the job starts
+        expires after `expires=` (default: ten minutes).
         """
         return self._registry.client.enqueue(self._for_each_worker(args, kwargs), self.defaults.tx)
 
@@ -169,15 +170,18 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return self._new_jobs([encoded])[0]
 
     def job_named(self, arguments: Mapping[str, Any]) -> NewJob:
-        """Return a new job for arguments given by name as JSON values, in the form in which they are shown."""
+        """Return a new job for arguments given by name as JSON values."""
         return self._new_jobs([self._signature().encode_named(arguments, self.name)])[0]
 
     def job_with(self, encoded: bytes) -> NewJob:
-        """Return a new job with the encoded arguments of another job of the task. They are not checked again."""
+        """Return a new job with the encoded arguments of another job of the task, without validating them again."""
         return self._new_jobs([encoded])[0]
 
     def _jobs(self, rows: Rows, options: Iterable[Mapping[str, Any]] | None) -> list[NewJob]:
-        """Return the jobs for rows of arguments. Raises InvalidOption if they would share one key."""
+        """Return one job per row of arguments, all with the options of this task.
+
+        Raises InvalidOption if they would share a key.
+        """
         if options is not None:
             return self._jobs_with(list(rows), list(options))
         if self.defaults.key is not None:
@@ -190,7 +194,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
     def _jobs_with(
         self, rows: list[Sequence[Any] | Mapping[str, Any]], options: list[Mapping[str, Any]]
     ) -> list[NewJob]:
-        """Return jobs that each have their own options."""
+        """Return one job per row of arguments, each with its own options."""
         if len(rows) != len(options):
             raise InvalidOption(
                 f"there are {len(rows)} rows and {len(options)} options: give one dict of options for each "
@@ -205,7 +209,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return [with_own._new_jobs([self._row(signature, row)])[0] for with_own, row in zip(made, rows, strict=True)]
 
     def _new_jobs(self, encoded: Sequence[bytes]) -> list[NewJob]:
-        """Return jobs for encoded arguments, with limits, produced assets and dag version."""
+        """Return jobs for encoded arguments, with the limits, produced assets and dag version of the task."""
         jobs = self._registry.new_jobs(self.name, encoded, self.defaults, self._stamp())
         if self.step.produce:
             policy = msgspec.structs.replace(jobs[0].policy, produce=self.step.produce) if jobs else None
@@ -214,7 +218,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
         return jobs if version is None else [msgspec.structs.replace(job, version=version) for job in jobs]
 
     def _held(self, jobs: list[Job]) -> list[Job]:
-        """Return jobs as callers receive them: as runs if this is a dag."""
+        """Return jobs in the type that callers receive: `Run` if this is a dag, else `Job`."""
         return jobs if not self.is_dag else [Run(self._registry.client, job.id, is_new=job.is_new) for job in jobs]
 
     def _stamp(self) -> JobStamper | None:
@@ -241,7 +245,7 @@ class Enqueues(Traceable, Generic[Arguments, Result]):
 
 
 class Task(Enqueues[Arguments, Result]):
-    """A function that jobs can run. A direct call calls the function; inside of a dag, it adds a step."""
+    """A function that jobs can run. Calling it calls the function; inside of a dag, calling it adds a step."""
 
     def __init__(
         self,
@@ -266,18 +270,18 @@ class Task(Enqueues[Arguments, Result]):
 
     @cached_property
     def signature(self) -> Signature:
-        """Its parameters and return type, read at first use, so that hints may name types defined further down."""
+        """The parameters and the return type, read at first use, so that hints may name types defined later."""
         if self.batch is not None:
             return Signature.of_batch(self.function)
         return Signature.of(self.function, skip_first=self.transactional)
 
     @cached_property
     def task_limits(self) -> TaskLimits:
-        """The limits that its jobs are stamped with."""
+        """The limits to stamp on the jobs of this task."""
         return with_queue_limits(self.declared, self._registry.queue_limits, self.signature)
 
     def forget_limits(self) -> None:
-        """Discard `task_limits` after limits of queues were declared."""
+        """Discard the cached `task_limits`, after queue limits were declared."""
         self.__dict__.pop("task_limits", None)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -310,7 +314,7 @@ _given_ids: ContextVar[IdMaker | None] = ContextVar("tickwork_given_ids", defaul
 
 @contextmanager
 def ids_from(maker: IdMaker) -> Iterator[None]:
-    """Take the ids of jobs enqueued in the block from this maker: the same ids if the block is run again."""
+    """Take the ids of jobs that the block enqueues from `maker`, so that running the block again gives the same ids."""
     before = _given_ids.set(maker)
     try:
         yield
@@ -319,7 +323,7 @@ def ids_from(maker: IdMaker) -> Iterator[None]:
 
 
 class TaskRegistry:
-    """The tasks of an app, by name, and what their jobs are made with. A subclass adds the store."""
+    """The tasks of an app by name, and what is needed to make their jobs. A subclass adds the store."""
 
     settings: Settings
 
@@ -335,15 +339,15 @@ class TaskRegistry:
 
     @property
     def client(self) -> Client:
-        """The job client of that store."""
+        """The job client of the store."""
         raise NotImplementedError
 
     def new_jobs(
         self, name: str, encoded: Sequence[bytes], options: Options, stamp: JobStamper | None = None
     ) -> list[NewJob]:
-        """Return new jobs of one task, with ids of their own; inside a handler they are children of its job.
+        """Return new jobs of one task, each with its own id; inside a handler they are children of its job.
 
-        Jobs made by a batch handler have no parent: it is not known for which of its jobs it makes them.
+        Jobs that a batch handler enqueues have no parent: it is not known for which of its jobs it enqueues them.
         """
         asking = current_or_none()
         if options.parent is None and asking is not None and not asking.batch:
@@ -362,7 +366,7 @@ class TaskRegistry:
 def with_queue_limits(
     declared: TaskLimits, queues: dict[str, tuple[AnyLimit, ...]], signature: Signature
 ) -> TaskLimits:
-    """Return the limits to stamp on jobs: those of a decorator, those of queues, and the defaults that keys read."""
+    """Return the limits to stamp on jobs: declared limits, limits of queues, and the defaults that limit keys use."""
     task_limits = msgspec.structs.replace(declared, queues=queues)
     read = task_limits.parameters
     return msgspec.structs.replace(task_limits, defaults=signature.defaults(read)) if read else task_limits

@@ -9,7 +9,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class VirtualClock:
-    """A clock for tests and the simulator. `advance` moves time; `step` sets the wall clock, as an operator might."""
+    """A clock for tests and the simulator.
+
+    `advance` moves time; `step` sets the wall clock, as an operator might do.
+    """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._steady = 0

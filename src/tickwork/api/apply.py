@@ -1,8 +1,8 @@
-"""Plan and apply declared work: make a store match dags, schedules, calendars and hooks read from files.
+"""Plan and apply declarations: make a store match dags, schedules, calendars and hooks that were read from files.
 
-Everything is checked before anything is stored. Stored things are marked with their source, the name of the file or
-folder, so that a later plan of the same source can find what the source no longer declares. Applying twice changes
-nothing.
+Everything is checked before anything is stored. Stored objects are marked with their source, the name of the file or
+folder, so that a later plan of the same source can find what the source no longer declares. Applying the same plan
+twice changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tickwork.store.schedules import ScheduleView
 
 
 class FieldDifference(msgspec.Struct, frozen=True):
-    """A field whose stored and declared values differ. None: the field is not set.
+    """A field whose stored and declared values differ. A value of None means that the field is not set.
 
     For a field of a dag's step, `field` begins with the name of the step.
     """
@@ -37,7 +37,7 @@ class FieldDifference(msgspec.Struct, frozen=True):
 
 
 class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The planned change of one declared thing.
+    """The planned change of one declared object.
 
     For a dag, `version` is its version after the change and `was` its stored version.
     """
@@ -51,9 +51,9 @@ class PlannedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Told(NamedTuple):
-    """An audit log entry for a change: the declaration before it and the declaration after it.
+    """An audit log entry for a change: the declaration before and after it.
 
-    For a changed thing these are the fields that differ, and for a dag also all facts of the steps that are added or
+    For a changed object these are the fields that differ, and for a dag also all facts of the steps that are added or
     removed.
     """
 
@@ -65,7 +65,7 @@ class Told(NamedTuple):
 class ApplyPlan:
     """The changes that make a store match a declaration.
 
-    Raises InvalidInput where the store cannot match it; nothing is stored then. With `prune`, things that the source
+    Raises InvalidInput if the store cannot match it; then nothing is stored. With `prune`, objects that the source
     declared before and no longer declares are deleted.
     """
 
@@ -92,11 +92,11 @@ class ApplyPlan:
         return all(one.change == "unchanged" for one in self.changes)
 
     def told(self) -> list[Told]:
-        """Return what the audit log records of each change."""
+        """Return the audit log entries of all changes."""
         return [self._told(one) for one in self.changes if one.change != "unchanged"]
 
     def _told(self, change: PlannedChange) -> Told:
-        """Return what the audit log records of one change."""
+        """Return the audit log entry of one change."""
         target, whole = f"{change.kind} {change.name}", self._whole.get(DeclaredThing(change.kind, change.name), {})
         if change.change == "gone":
             return Told(target, dict(whole), {"change": "gone"})
@@ -162,7 +162,7 @@ class ApplyPlan:
     # -- things that the source no longer declares
 
     def _find_gone(self) -> list[DeclaredThing]:
-        """Return the things that the source no longer declares and that still exist in the store."""
+        """Return the objects that the source no longer declares and that still exist in the store."""
         declared, store = set(self._declared()), self._store
         gone = [one for one in self._marked if one not in declared]
         there: Mapping[str, Iterable[str]] = {
@@ -203,7 +203,7 @@ class ApplyPlan:
             yield PlannedChange(kind=one.kind, name=one.name, change="gone")
 
     def _stored(self, one: DeclaredThing) -> Mapping[str, Any]:
-        """Return the stored declaration of a thing."""
+        """Return the stored declaration of an object."""
         store = self._store
         match one.kind:
             case "dag":
@@ -222,7 +222,7 @@ class ApplyPlan:
     # -- new and changed things
 
     def _dags(self) -> Iterator[PlannedChange]:
-        """Yield the changes of dags. A dag that was deleted continues its version numbers."""
+        """Yield the changes of dags. A dag that was deleted and is declared again continues its version numbers."""
         newest = {view.name: view for view in self._store.dags.list_dags()} if self._found.dags else {}
         for name, dag in self._found.dags.items():
             view = newest.get(name)
@@ -272,7 +272,7 @@ class ApplyPlan:
 def _as_it_stands(view: ScheduleView, said: ScheduleSpec) -> dict[str, Any]:
     """Return the stored declaration of a schedule.
 
-    A schedule that is declared as paused and was resumed since counts as not paused.
+    A schedule that is declared as paused but was resumed since counts as not paused.
     """
     stored = declared_schedule(view.spec)
     if said.paused and not view.standing.paused:

@@ -1,7 +1,7 @@
 """Asyncio variants of synchronous methods.
 
 The verbs of the store are synchronous and short, so each variant runs its method on a thread. A method that waits for
-long needs its own variant: here it would hold the thread.
+long needs a variant of its own, since it would occupy the thread.
 """
 
 from __future__ import annotations

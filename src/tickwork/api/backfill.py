@@ -1,6 +1,6 @@
 """Backfills: run a schedule for past occurrences, a few at a time.
 
-The caller waits for the jobs, or stores them all at once under a concurrency limit.
+The caller either waits for the jobs, or stores them all at once under a concurrency limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEPT = timedelta(days=30)  # how long a backfilled occurrence is not backfilled 
 
 
 def occurrences(spec: ScheduleSpec, start: datetime, end: datetime, calendars: Calendars) -> list[datetime]:
-    """Return the occurrences from `start` to `end`. Raises InvalidInput for too many, or for a fixed delay."""
+    """Return the occurrences from `start` to `end`. Raises InvalidInput if there are too many, or for a fixed delay."""
     first, last = read_instant("start", start), read_instant("end", end)
     if last < first:
         raise InvalidInput(f"the backfill ends at {last.isoformat()}, before it starts at {first.isoformat()}.")
@@ -49,7 +49,7 @@ def occurrences(spec: ScheduleSpec, start: datetime, end: datetime, calendars: C
 
 
 def check_storable_at_once(spec: ScheduleSpec) -> None:
-    """Raise InvalidInput if the occurrences of a schedule wait for each other; a limit cannot hold jobs for that."""
+    """Raise InvalidInput if each occurrence of a schedule waits for the previous one: a limit cannot ensure that."""
     if spec.policies.wait_for_previous:
         raise InvalidInput(
             f"schedule {spec.name!r} has wait_for_previous, so each occurrence starts when the one before it has "
@@ -67,8 +67,8 @@ class MakeJob(Protocol):
 class BackfillOutcome(NamedTuple):
     """The outcome of one occurrence. `is_new`: this backfill stored its job.
 
-    A job that is not new was stored by an earlier backfill: it had succeeded, or was retried once. Without `job`,
-    nothing was started: it was a dry run, or an earlier occurrence did not succeed and the schedule has
+    If `is_new` is false, an earlier backfill stored the job, which had succeeded or was retried now. If `job` is
+    None, no job was started: it was a dry run, or an earlier occurrence did not succeed and the schedule has
     wait_for_previous.
     """
 
@@ -112,10 +112,10 @@ class Backfill:
         self._in_order = in_order
 
     def steps(self) -> Iterator[BackfillOutcome]:
-        """Run the backfill, yielding the outcome of each occurrence when its job has ended.
+        """Run the backfill; yield the outcome of each occurrence when its job has ended.
 
-        In order, it starts nothing after an occurrence that did not succeed, and yields the remaining occurrences
-        without a job.
+        With `in_order`, nothing is started after an occurrence that did not succeed; the remaining occurrences are
+        yielded without a job.
         """
         live: dict[JobId, tuple[datetime, Job]] = {}
         left = deque(self._dues)
@@ -130,9 +130,9 @@ class Backfill:
                     return
 
     def _stored(self, dues: Sequence[datetime], limit: str | None = None) -> list[Job]:
-        """Store the jobs of occurrences. Unsuccessful jobs of an earlier backfill are retried once.
+        """Store the jobs of occurrences. Failed jobs of an earlier backfill are retried once.
 
-        In order, a failed job that an operator discarded is not retried: the next occurrence may start.
+        With `in_order`, a failed job that an operator discarded is not retried: the next occurrence may start.
         """
         jobs = self._client.enqueue([self._job(due, limit) for due in dues])
         earlier = [job.id for job in jobs if not job.is_new]
@@ -148,10 +148,12 @@ class Backfill:
         return [next(forced) if job.id in done else job for job in jobs]
 
     def enqueue(self) -> list[JobId]:
-        """Store all jobs now, oldest first, and return their ids. A limit lets `max_parallel` run at a time.
+        """Store all jobs now, oldest first, and return their ids.
 
-        No caller has to wait for them. The limit belongs to the schedule: its latest backfill sets the value. The limit
-        does not keep order, even with a value of 1: a job can start before the job of an older occurrence.
+        A concurrency limit of `max_parallel` applies to them.
+
+        No caller has to wait for the jobs. The limit belongs to the schedule: its latest backfill sets the value. The
+        limit does not keep order, even with a value of 1: a job can start before the job of an older occurrence.
         """
         check(not self._in_order, f"Schedule {self._name!r} has wait_for_previous; its backfill is not stored at once.")
         limit = f"backfill:{self._name}"
@@ -162,7 +164,10 @@ class Backfill:
         return found
 
     def _job(self, due: datetime, limit: str | None, *, anew: bool = False) -> NewJob:
-        """Return the job of an occurrence. Its key includes the target: another target has other jobs."""
+        """Return the job of an occurrence.
+
+        Its key includes the target, so a schedule with a new target gets new jobs.
+        """
         job = self._make(due, is_catchup=True)
         key = f"backfill/{self._name}/{job.task}/{due.isoformat()}{f'/{job.id}' if anew else ''}"
         made = msgspec.structs.replace(job, key=key, policy=msgspec.structs.replace(job.policy, key_for=KEPT))
@@ -170,13 +175,13 @@ class Backfill:
 
 
 def _lets_next_start(ended: Job) -> bool:
-    """Return whether the next occurrence may start: after a success, or a failure that was discarded."""
+    """Return whether the next occurrence may start: after a success, or after a failure that was discarded."""
     view = ended.seen
     return view.state is JobState.SUCCEEDED or view.discarded
 
 
 def _limited(job: NewJob, limit: str) -> NewJob:
-    """Return the job with one more limit use."""
+    """Return the job with the concurrency limit of the backfill added."""
     job_limits = JobLimits() if job.job_limits is None else job.job_limits
     return msgspec.structs.replace(
         job, job_limits=msgspec.structs.replace(job_limits, uses=(*job_limits.uses, LimitUse(limit, "", 1)))

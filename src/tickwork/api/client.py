@@ -48,7 +48,7 @@ def _plainly(change: Callable[[], list[JobId]]) -> list[JobId]:
 
 
 class Registrations(Protocol):
-    """What workers have registered: themselves, and the definitions of their tasks. `store.reads` is one."""
+    """The registered workers and task definitions. `store.reads` implements it."""
 
     def workers(self) -> list[WorkerView]: ...
 
@@ -56,7 +56,7 @@ class Registrations(Protocol):
 
 
 class Client:
-    """The calls of `Tickwork` that concern jobs, on a store."""
+    """The operations on the jobs of a store, which `Tickwork` calls."""
 
     def __init__(self, store: Store, decode_result: DecodeResult, registrations: Registrations) -> None:
         self.store = store
@@ -83,7 +83,10 @@ class Client:
         return self._enqueued(jobs, ids)
 
     async def enqueue_async(self, jobs: Sequence[NewJob], tx: Any = None) -> list[Job]:
-        """Store jobs from asyncio, all or none. An asynchronous `tx` is used on the caller's own event loop."""
+        """Store jobs from asyncio, all or none, and return them.
+
+        An asynchronous `tx` is used on the caller's event loop.
+        """
         insert = getattr(self.store, "insert_jobs_async", None)
         if insert is None or not asyncio.iscoroutinefunction(getattr(tx, "execute", None)):
             return await asyncio.to_thread(self.enqueue, jobs, tx)
@@ -96,7 +99,7 @@ class Client:
         return [Job(self, id, is_new=id == job.id) for job, id in zip(asked, ids, strict=True)]
 
     def job(self, id: str | None = None, *, key: str | None = None) -> Job | None:
-        """Return the job with this id, or the job that holds (else last held) this key. None: there is none."""
+        """Return the job with this id, or the job that holds, or last held, this key; None if there is no such job."""
         if (id is None) == (key is None):
             raise errors.InvalidInput("say which job: an id or a key, and only one of them.")
         found = JobId(id) if id is not None else self.store.reads.find_key(read_option("key", key))
@@ -111,17 +114,17 @@ class Client:
         return Page([Job(self, view.id, view) for view in views], views[-1].id if len(views) == limit else None)
 
     def cancel(self, which: JobFilter, perform: Perform = _plainly) -> int:
-        """Cancel every matching job that has not ended; return how many. `perform` carries out each page."""
+        """Cancel every matching job that has not ended; return their number. `perform` carries out each page."""
         live = (JobState.QUEUED, JobState.RUNNING)
         pages = self._pages(which, lambda view: view.state in live)
         return sum(len(perform(partial(self.store.cancel_jobs, ids))) for ids in pages)
 
     def dead(self, which: JobFilter) -> int:
-        """Return how many dead letters match, which is how many `redrive` and `discard` would change."""
+        """Return the number of matching dead letters, which `redrive` and `discard` would change."""
         return sum(len(ids) for ids in self._pages(which, _is_dead))
 
     def redrive(self, which: JobFilter, rate: str | None = None, perform: Perform = _plainly) -> int:
-        """Queue matching dead letters again; return how many. With `rate` ("50/s") they become due at that rate."""
+        """Queue matching dead letters again; return their number. With `rate` ("50/s") they become due at that rate."""
         spacing = timedelta(0) if rate is None else parse_spacing(rate)
         count = 0
         for ids in self._pages(which, _is_dead):
@@ -129,11 +132,16 @@ class Client:
         return count
 
     def discard(self, which: JobFilter, perform: Perform = _plainly) -> int:
-        """Remove matching jobs from the dead letters; return how many. They stay readable until they are pruned."""
+        """Remove matching jobs from the dead letters; return their number.
+
+        The jobs stay readable until they are pruned.
+        """
         return sum(len(perform(partial(self.store.discard_jobs, ids))) for ids in self._pages(which, _is_dead))
 
     def causes(self, which: JobFilter, most: int, by: By = "error") -> tuple[list[ErrorGroup], bool]:
-        """Group the newest `most` dead letters by error, most frequent first, and return whether these were all."""
+        """Group the newest `most` dead letters by error, most frequent first; return also whether these were all of
+        them.
+        """
         found, before, looked = ErrorGroups(by), None, 0
         while looked < most:
             page = self.store.reads.find_failures(which, min(PAGE, most - looked), before)
@@ -144,7 +152,7 @@ class Client:
         return found.most_frequent_first(), before is None
 
     def unknown_task(self, name: str) -> str | None:
-        """Return a warning for a task that no worker has reported, with the nearest known name. None: it is known."""
+        """Return a warning, with the nearest known name, for a task that no worker has reported, else None."""
         if name in BUILT_IN or name.startswith("@") or self._registrations.task_definition(name) is not None:
             return None
         known = {one.name for one in self.store.reads.task_definitions(PAGE)}
@@ -154,7 +162,7 @@ class Client:
         return f"No worker has reported a task {name!r} yet.{_meant(name, known)} Its jobs wait until a worker has it."
 
     def unknown_dag(self, name: str) -> str | None:
-        """Return a warning for a dag that is not stored, with the nearest stored name; None for a stored dag."""
+        """Return a warning, with the nearest stored name, for a dag that is not stored; None for a stored dag."""
         definition = self._registrations.task_definition(name)
         if definition is not None and definition.version is not None:
             return None
@@ -165,7 +173,10 @@ class Client:
         )
 
     def wait_for_any(self, jobs: Sequence[Job]) -> list[Job]:
-        """Wait until at least one of these jobs has ended, in any state; return those. Deleted jobs count as ended."""
+        """Wait until at least one of the jobs has ended, in any state; return the ended jobs.
+
+        Deleted jobs count as ended.
+        """
         wait_s = _FIRST_LOOK_S
         while jobs:
             views = self.store.reads.get_jobs([job.id for job in jobs])
@@ -185,7 +196,7 @@ class Client:
         return why.explain(view, self._registrations.workers(), store.now(), store.limits.hold(view.id), gates)
 
     def _pages(self, which: JobFilter, wanted: Callable[[JobView], bool]) -> Iterator[list[JobId]]:
-        """Yield the ids of matching jobs for which `wanted` is true, a page at a time, newest first."""
+        """Yield the ids of matching jobs for which `wanted` is true, one page at a time, newest first."""
         before: JobId | None = None
         while views := self.store.reads.list_jobs(which, PAGE, before):
             before = views[-1].id
@@ -195,10 +206,10 @@ class Client:
 
 
 class Job:
-    """A job in the store. Its properties are read from the store on access; a succeeded job is read once.
+    """A job in the store. Its properties are read from the store on each access, or once if the job has succeeded.
 
-    `is_new`: the enqueue that returned this object stored the job. False for a job that already held the key, and for a
-    job that was looked up.
+    `is_new`: the enqueue that returned this object stored the job. It is False for a job that already held the key,
+    and for a job that was looked up.
     """
 
     __slots__ = ("_client", "_view", "id", "is_new")
@@ -214,7 +225,7 @@ class Job:
 
     @property
     def view(self) -> JobView:
-        """All stored facts of the job, read now. Raises JobNotFound if it is gone."""
+        """All stored facts of the job, read now. Raises JobNotFound if the job was deleted."""
         # jobs in other states may be retried or discarded
         if self._view is None or self._view.state is not JobState.SUCCEEDED:
             found = self._client.store.reads.get_jobs([self.id]).get(self.id)
@@ -257,11 +268,11 @@ class Job:
 
     @property
     def error(self) -> str | None:
-        """Why the last attempt failed, if the job has ended."""
+        """Why the last attempt failed; None if the job has not ended."""
         return self.view.error
 
     def wait(self, timeout: float | str | timedelta | None = None) -> str:
-        """Wait until the job has ended, in any state, and return its state. Raises WaitTimeout; the job goes on."""
+        """Wait until the job has ended, in any state, and return its state. Raises WaitTimeout; the job continues."""
         return self._wait(timeout).state.value
 
     def _wait(self, timeout: float | str | timedelta | None) -> JobView:
@@ -281,11 +292,14 @@ class Job:
         return view
 
     def result(self, timeout: float | str | timedelta | None = None) -> Any:
-        """Wait for the end and return the result; raise JobFailed, JobCancelled, JobExpired or JobDropped otherwise."""
+        """Wait until the job has ended and return its result.
+
+        Raises JobFailed, JobCancelled, JobExpired or JobDropped.
+        """
         return self._outcome(self._wait(timeout))
 
     async def result_async(self, timeout: float | str | timedelta | None = None) -> Any:
-        """Wait for the end and return the result, as `result` does."""
+        """Wait and return the result, as `result` does, without blocking the event loop."""
         return self._outcome(await self._wait_async(timeout))
 
     def _outcome(self, view: JobView) -> Any:
@@ -296,18 +310,18 @@ class Job:
         return self._client.decode_result(view.task, view.result or b"null")
 
     def reschedule(self, at: datetime | None = None, delay: str | timedelta = timedelta(0)) -> bool:
-        """Change when a waiting job is due; return False if it does not wait. Its deadline moves with it."""
+        """Change when a waiting job is due and move its deadline by as much; return False if the job does not wait."""
         wait = parse_duration(delay, what="delay")
         return bool(self._client.store.reschedule_jobs([self.id], at, wait))
 
     def cancel(self) -> bool:
-        """Cancel the job, or ask it to stop if it runs; return False if it had ended."""
+        """Cancel the job, or ask it to stop if it runs; return False if it had already ended."""
         return bool(self._client.store.cancel_jobs([self.id]))
 
     def retry(self) -> bool:
-        """Queue the job again: an ended job (not a succeeded one) with a failure count of zero, a delayed job for now.
+        """Queue an ended job again with no failures counted, or make a delayed job due now.
 
-        Return False if it succeeded, runs, is due already, or its key belongs to another live job.
+        Return False if the job succeeded, runs or is already due, or if another live job holds its key.
         """
         retried = bool(self._client.store.retry_jobs([self.id]))
         if retried:
@@ -319,7 +333,7 @@ class Job:
         return self._client.store.reads.attempts(self.id)
 
     def logs(self, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
-        """Return log output of its handlers that follows (attempt, seq); also while it runs."""
+        """Return the log output of the job that follows (attempt, seq), also while the job runs."""
         return self._client.store.reads.logs(self.id, after, limit)
 
     def why(self) -> str:
@@ -373,7 +387,7 @@ class _PollDelay:
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    """Return a suggestion for an unknown name: " Did you mean 'fetch'?", or an empty text."""
+    """Return a suggestion for an unknown name, " Did you mean 'fetch'?", or an empty text."""
     near = closest(name, known)
     return f" Did you mean {near!r}?" if near else ""
 
@@ -402,6 +416,6 @@ def _raise_ended(view: JobView) -> NoReturn:
 
 
 def workers_of(store: Store, view: JobView) -> list[WorkerView]:
-    """Return the worker that runs a job, in a list; an empty list if the job does not run."""
+    """Return a list with the worker that runs the job, or an empty list if the job is not running."""
     one = store.reads.worker(WorkerId(view.worker)) if view.state is JobState.RUNNING and view.worker else None
     return [] if one is None else [one]

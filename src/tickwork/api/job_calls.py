@@ -27,7 +27,7 @@ class JobCalls(TaskRegistry):
     """The part of an app that reads and changes jobs and runs."""
 
     def job(self, id: str | Job | None = None, *, key: str | None = None) -> Job | None:
-        """Return the job with this id, or the job that holds (else last held) this key. None: there is none."""
+        """Return the job with this id, or the job that holds, or last held, this key; None if there is no such job."""
         return self.client.job(None if id is None else _job_id(id), key=key)
 
     def run(self, id: str) -> Run | None:
@@ -54,9 +54,10 @@ class JobCalls(TaskRegistry):
         cursor: str | None = None,
         **which: Any,
     ) -> Pages[Run] | Page[Run]:
-        """Return the runs of a dag, or of all dags, newest first. `state=`, `key=` and the like filter as for jobs.
+        """Return the runs of a dag, or of all dags, newest first. `state=`, `key=` and so on filter as for jobs.
 
-        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the next cursor.
+        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the cursor of the
+        next page.
         """
         read = self._reads_runs(dag, which)
         return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
@@ -78,23 +79,25 @@ class JobCalls(TaskRegistry):
     def jobs(self, /, *, limit: int, cursor: str | None = None, **which: Any) -> Page[Job]: ...
 
     def jobs(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Pages[Job] | Page[Job]:
-        """Return the jobs, newest first: state=, task=, queue=, key=, label=, creator=, error=, since= ...
+        """Return the jobs, newest first; filter with state=, task=, queue=, key=, label=, creator=, error=, since=
+        ...
 
-        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the next cursor.
+        Pages are read while iterating; with `limit`, one page is returned, whose `next_cursor` is the cursor of the
+        next page.
         """
         read = partial(self.client.jobs, _filter(which))
         return Pages(partial(read, PAGE), cursor) if limit is None else read(limit, cursor)
 
     def cancel(self, job: str | Job | None = None, /, **which: Any) -> int:
-        """Cancel one job, or all matching jobs that have not ended; return how many."""
+        """Cancel one job, or all matching jobs that have not ended; return their number."""
         return self.client.cancel(_some(job, which))
 
     def redrive(self, job: str | Job | None = None, /, *, rate: str | None = None, **which: Any) -> int:
-        """Queue dead letters again, all or the matching ones; return how many. `rate="50/s"` spreads them over time."""
+        """Queue all or the matching dead letters again; return their number. `rate="50/s"` spreads them over time."""
         return self.client.redrive(replace(_filter(_with_id(job, which)), dead=True), rate)
 
     def discard(self, job: str | Job | None = None, /, **which: Any) -> int:
-        """Remove failed jobs from the dead letters; return how many."""
+        """Remove failed jobs from the dead letters; return their number."""
         return self.client.discard(replace(_some(job, which), dead=True))
 
     def begin(self, change: BulkChange, by: str) -> BulkOperation:
@@ -102,9 +105,9 @@ class JobCalls(TaskRegistry):
         return self.store.operations.put_operation(self._ids.new_id(), change, by)
 
     async def jobs_async(self, /, *, limit: int | None = None, cursor: str | None = None, **which: Any) -> Page[Job]:
-        """Return the jobs, as `jobs` does; without `limit`, all are read.
+        """Return the jobs, as `jobs` does. Without `limit`, all jobs are read.
 
-        `async for` over `jobs()` reads page by page.
+        `async for` over `jobs()` reads one page at a time.
         """
         return await asyncio.to_thread(_read, partial(self.client.jobs, _filter(which)), limit, cursor)
 
@@ -117,9 +120,9 @@ class JobCalls(TaskRegistry):
         cursor: str | None = None,
         **which: Any,
     ) -> Page[Run]:
-        """Return the runs, as `runs` does; without `limit`, all are read.
+        """Return the runs, as `runs` does. Without `limit`, all runs are read.
 
-        `async for` over `runs()` reads page by page.
+        `async for` over `runs()` reads one page at a time.
         """
         return await asyncio.to_thread(_read, self._reads_runs(dag, which), limit, cursor)
 
@@ -139,7 +142,7 @@ def _with_id(job: str | Job | None, which: dict[str, Any]) -> dict[str, Any]:
 
 
 def _some(job: str | Job | None, which: dict[str, Any]) -> JobFilter:
-    """Return a filter for the given jobs. Raises InvalidInput for a filter that would match all jobs."""
+    """Return a filter for one job or for matching jobs. Raises InvalidInput for a filter that would match all jobs."""
     which = _with_id(job, which)
     if not which:
         raise InvalidInput("say which jobs: an id, key=, task=, queue=, collection=, label=, creator= or state=.")
@@ -153,7 +156,7 @@ _FILTERS = (
 
 
 def _filter(which: dict[str, Any]) -> JobFilter:
-    """Check a filter given as keyword arguments. Raises InvalidInput and InvalidOption."""
+    """Return a filter from keyword arguments. Raises InvalidInput and InvalidOption."""
     unknown = [name for name in which if name not in _FILTERS]
     if unknown:
         raise InvalidInput(f"jobs cannot be chosen by {unknown[0]!r}; they can by {', '.join(_FILTERS)}.")
@@ -179,7 +182,7 @@ def _filter(which: dict[str, Any]) -> JobFilter:
 
 
 def _read(read: Callable[..., Page[AnyJob]], limit: int | None, cursor: str | None) -> Page[AnyJob]:
-    """Return one page of a list, or without a limit all of it."""
+    """Return one page of a list, or, without a limit, the whole list as one page."""
     if limit is not None:
         return read(limit, cursor)
     return Page(Pages(partial(read, PAGE), cursor).load(), None)

@@ -1,4 +1,4 @@
-"""The calls of `Tickwork` that control flow at run time: gates, limits, and tenant weights."""
+"""The methods of `Tickwork` that control flow at run time: gates, limits, and tenant weights."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tickwork.store.limits import GateView, LimitView
 
 
 class NamedTask(Protocol):
-    """A task, or anything else with the `name` of a task."""
+    """A task, or any other object whose `name` is the name of a task."""
 
     name: str
 
 
 class GateSelector(TypedDict, total=False):
-    """The jobs that a gate applies to. A job must match all selectors given."""
+    """The jobs that a gate applies to. A job must match all of the given fields."""
 
     task: str | NamedTask | None
     queue: str | None
@@ -41,7 +41,7 @@ class GateSelector(TypedDict, total=False):
 class GateOptions(GateSelector, total=False):
     """The options of every gate.
 
-    `until` is an instant, or a duration from now; without it a gate stays until `resume` lifts it.
+    `until` is an instant, or a duration from now; without it a gate stays until `resume` removes it.
     """
 
     until: str | timedelta | datetime | None
@@ -50,7 +50,7 @@ class GateOptions(GateSelector, total=False):
 
 
 class LimitCalls:
-    """The calls of `Tickwork` on flow control."""
+    """The methods of `Tickwork` for flow control."""
 
     @property
     def store(self) -> Store:
@@ -70,7 +70,7 @@ class LimitCalls:
         return self._put("drop", order)
 
     def slow(self, *, rate: str | Rate, **order: Unpack[GateOptions]) -> Gate:
-        """Start the selected jobs at this rate at most: `app.slow(tenant="acme", rate="5/s")`."""
+        """Limit the rate at which the selected jobs start: `app.slow(tenant="acme", rate="5/s")`."""
         return self._put("slow", {**order, "rate": rate})
 
     def divert(self, *, to: str, **order: Unpack[GateOptions]) -> Gate:
@@ -78,9 +78,9 @@ class LimitCalls:
         return self._put("divert", {**order, "to": read_option("queue", to)})
 
     def resume(self, **selects: Unpack[GateSelector]) -> int:
-        """Lift the gates with exactly these selectors, of every kind; return their number.
+        """Remove the gates, of every kind, that have exactly these selectors; return their number.
 
-        Jobs that they held may start.
+        Jobs that the gates held may start.
         """
         return len(self.store.limits.lift_gates(read_selectors(selects)))
 
@@ -95,17 +95,17 @@ class LimitCalls:
     def set_limit(self, name: str, rule: Concurrency | Rate | Breaker | None) -> bool:
         """Override a limit, also for jobs that already wait: `app.set_limit("stripe", rate("5/s"))`.
 
-        The override stays in force whatever code declares; None removes it and restores the declared limit. Return
-        False if there is no limit of that name to restore. Raises InvalidOption.
+        The override takes precedence over what code declares. A `rule` of None removes the override and restores the
+        declared limit. Return False if there is no limit of that name to restore. Raises InvalidOption.
         """
         if rule is not None:
             _check_rule(rule)
         return self.store.limits.set_limit(read_text("the name of a limit", name), rule)
 
     def limit_of(self, queue: str) -> str:
-        """Return the name of the only limit declared on a queue itself.
+        """Return the name of the only limit that is declared on a queue.
 
-        Raises InvalidInput if it has none or several.
+        Raises InvalidInput if the queue has no limit, or several.
         """
         found = [view.name for view in self.limits() if view.name.startswith(f"queue:{queue}#")]
         if not found:
@@ -121,7 +121,7 @@ class LimitCalls:
         return found[0]
 
     def set_weight(self, tenant: str, weight: int) -> None:
-        """Set the fair-share weight of a tenant: its turns for each turn of a tenant of weight 1. From 1 to 100."""
+        """Set the fair-share weight of a tenant, from 1 to 100: its turns for each turn of a tenant of weight 1."""
         self.store.limits.set_weight(read_option("tenant", tenant), read_weight(weight))
 
     def weights(self) -> dict[str, int]:
@@ -148,9 +148,9 @@ class LimitCalls:
 
 
 def _check_rule(rule: Any) -> None:
-    """Raise InvalidOption if a rule cannot replace a limit.
+    """Raise InvalidOption if a rule cannot override a limit.
 
-    `name`, `key` and `weight` are stamped on jobs when they are enqueued and cannot be changed afterwards.
+    `name`, `key` and `weight` are stored with jobs when they are enqueued and cannot be changed afterwards.
     """
     if not isinstance(rule, Concurrency | Rate | Breaker):
         raise InvalidOption(f"a limit is set to concurrency(...), rate(...) or None, not {shown(rule)}.")
@@ -160,7 +160,7 @@ def _check_rule(rule: Any) -> None:
 
 
 def _somebody() -> str:
-    """Return `user@host` of this process, shown as the author of a gate."""
+    """Return `user@host` of this process, to show as the author of a gate."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # the user of a container may have no name

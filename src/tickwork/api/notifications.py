@@ -1,4 +1,4 @@
-"""Notifications of an app: which events notify which channels."""
+"""Notifications of an app: rules that send events to channels."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Notifications:
     def put(self, /, name: str, on: str, to: str | list[str], **given: Any) -> Notification:
         """Store a notification; a notification of the same name is replaced. Raises InvalidInput.
 
-        `on` is failed, dead, late, never_started, sla_missed, schedule_missed, worker_lost, queue_older_than or silent.
-        `task=`, `dag=`, `queue=` and `schedule=` narrow it, `after="1h"` is how long something may take, and all events
-        within a `window="5m"` are sent as one message.
+        `on` is failed, dead, late, never_started, sla_missed, schedule_missed, worker_lost, queue_older_than or
+        silent. `task=`, `dag=`, `queue=` and `schedule=` restrict it, `after="1h"` is how long something may take,
+        and all events within `window="5m"` are sent as one message.
         """
         made = new_notification(name, on, to, **given)
         self._store.notifications.put_notification(made)

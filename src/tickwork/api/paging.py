@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class Page(list[Item]):
-    """One page of a list. Pass `next_cursor` as `cursor` to get the next page; None: it was the last."""
+    """One page of a list. Pass `next_cursor` as `cursor` to get the next page; it is None on the last page."""
 
     def __init__(self, items: Sequence[Item], next_cursor: Any) -> None:
         super().__init__(items)
@@ -18,7 +18,8 @@ class Page(list[Item]):
 
 
 class Pages(Sequence[Item], Generic[Item]):
-    """All items of a list. A page is read when iteration reaches it, and kept; `len()` and `==` read all pages.
+    """All items of a list. Each page is read when iteration reaches it, and then kept; `len()` and `==` read all
+    pages.
 
     `async for` reads pages on a thread.
     """

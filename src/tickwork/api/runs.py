@@ -1,4 +1,4 @@
-"""Dag runs: their state, steps, timeline and approvals, and rerunning them. A run is a job."""
+"""Dag runs: their state, steps, timeline and approvals, and how to rerun them. A run is a job."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ _SOME = 5
 
 
 class Run(Job):
-    """A run of a dag. `state`, `wait`, `result`, `cancel` and the like work as for a job."""
+    """A run of a dag. `state`, `wait`, `result`, `cancel` and so on work as for a job."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
 
     @property
     def view(self) -> JobView:
-        """All stored facts of the run, read now. A succeeded run is read again too: it may be rerun."""
+        """All stored facts of the run, read now.
+
+        A succeeded run is read again on each access, since it may be rerun.
+        """
         self._view = None
         return super().view
 
@@ -43,12 +46,12 @@ class Run(Job):
 
     @property
     def version(self) -> int:
-        """The version of the dag that this run keeps."""
+        """The version of the dag that this run executes."""
         return self.view.version or 0
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph of that version. Raises InvalidInput if the job is not a run of a dag."""
+        """The graph of the run's dag version. Raises InvalidInput if the job is not a run of a dag."""
         view = self.seen
         found = None if view.version is None else self._client.store.reads.dag_version(view.task, view.version)
         if found is None:
@@ -61,7 +64,7 @@ class Run(Job):
         return Steps(self)
 
     def overview(self) -> list[StepLine]:
-        """Return all steps as they are now, in the order of the dag, at the cost of two queries."""
+        """Return all steps with their current state, in the order of the dag, with two queries."""
         store = self._client.store
         return _overview(self.graph, store.dags.run_steps(self.id), store.dags.step_times(self.id))
 
@@ -73,7 +76,7 @@ class Run(Job):
         return found
 
     def instance_name(self, one: InstanceView) -> str:
-        """Return the display name of an instance: "load", or "transform[3]" for a mapped step."""
+        """Return the display name of a step instance: "load", or "transform[3]" for a mapped step."""
         return one.step if self.graph.by_name[one.step].map is None else f"{one.step}[{one.idx}]"
 
     def mermaid(self) -> str:
@@ -118,11 +121,11 @@ class Run(Job):
         return self
 
     def _failed_steps(self) -> list[str]:
-        """Return the steps that failed. A run that succeeded can have some: steps with `may_fail`."""
+        """Return the names of the failed steps. A run that succeeded can have failed steps: those with `may_fail`."""
         return failed_steps(one.standing for one in self._client.store.dags.run_steps(self.id))
 
     def _changed(self, params: Mapping[str, Any]) -> bytes:
-        """Return the run's arguments as JSON, with `params` put over them.
+        """Return the arguments of the run as JSON, with `params` merged into them.
 
         Raises InvalidInput if they cannot be stored.
         """
@@ -137,15 +140,18 @@ class Run(Job):
         return data
 
     def approve(self, step: str, *, by: str | None = None, note: str | None = None) -> None:
-        """Approve a step that waits for approval. Raises InvalidInput if it does not wait, or `by` may not answer."""
+        """Approve a step that waits for approval.
+
+        Raises InvalidInput if the step does not wait, or `by` may not answer.
+        """
         self._answer(step, True, by, note)
 
     def reject(self, step: str, *, by: str | None = None, note: str | None = None) -> None:
-        """Reject a step that waits for approval: it fails."""
+        """Reject a step that waits for approval; the step then fails."""
         self._answer(step, False, by, note)
 
     def _answer(self, step: str, approved: bool, by: str | None, note: str | None) -> None:
-        """Store the answer to an approval; without `by`, the user of this process answers."""
+        """Store the answer to an approval; without `by`, it is the answer of the user who runs this process."""
         known = self.graph.by_name.get(step)
         if known is None or known.approval is None:
             raise InvalidInput(f"step {step!r} of run {self.id} is no approval.")
@@ -208,7 +214,7 @@ class Steps(Mapping[str, "RunStep"]):
         return ItemsView(self._read())
 
     def _read(self) -> Steps:
-        """Return the same mapping with all steps and states read now."""
+        """Return the same mapping with all steps and their states read now."""
         store, read = self._run._client.store, Steps(self._run)
         read._views = {view.standing.step: view for view in store.dags.run_steps(self._run.id)}
         lines = _overview(self._run.graph, read._views.values(), store.dags.step_times(self._run.id))
@@ -223,7 +229,7 @@ class Steps(Mapping[str, "RunStep"]):
 
 
 class RunStep:
-    """A step of a run, or one instance of a mapped step (`idx`). Facts that were read are not read again."""
+    """A step of a run, or one instance of a mapped step (`idx`). Facts are read once and kept."""
 
     def __init__(
         self, run: Run, name: str, idx: int | None, view: StepView | None = None, state: str | None = None
@@ -260,13 +266,16 @@ class RunStep:
 
     @property
     def job(self) -> Job | None:
-        """The job of the step, once it has one; for a mapped step the job of the instance, by default the first."""
+        """The job of the step; None before the step has one.
+
+        For a mapped step: the job of the instance, by default the first.
+        """
         found = self._jobs(self.idx or 0, 1)
         return found[0] if found else None
 
     @property
     def jobs(self) -> list[Job]:
-        """The jobs of all instances, in order."""
+        """The jobs of all instances, in order of their number."""
         return self._jobs(0, self.standing.total)
 
     def _jobs(self, first: int, most: int) -> list[Job]:
@@ -277,7 +286,10 @@ class RunStep:
 
     @property
     def state(self) -> str:
-        """ "waiting", "queued", "running", or how it ended. A mapped step runs from its first start to its last end."""
+        """The state: "waiting", "queued", "running", or how the step ended.
+
+        A mapped step is running from its first start to its last end.
+        """
         if self._state is not None:
             return self._state
         one = self.standing
@@ -290,7 +302,7 @@ class RunStep:
 
     @property
     def since(self) -> datetime | None:
-        """When its state last changed."""
+        """When the state of the step last changed."""
         view = self._view
         return None if view is None else view.since
 
@@ -305,7 +317,7 @@ class RunStep:
 
     @property
     def result(self) -> Any:
-        """The result of the step, a list for a mapped step. None if it did not succeed."""
+        """The result of the step, a list for a mapped step; None if the step did not succeed."""
         one = self.standing
         if one.mapped and self.idx is None:
             return None if one.state not in ("succeeded", "failed") else [_result(job) for job in self.jobs]

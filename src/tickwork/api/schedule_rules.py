@@ -1,7 +1,7 @@
 """The public schedule rules: `cron(...)`, `every(...)` and the others, wrapped with a clock for previews.
 
-The rules of the core never read a clock, but "the next four occurrences" mean those after now. So users hold a `Rule`:
-a rule of the core, with the system clock as the default instant. Schedules store and follow only its value.
+The rules of the core never read a clock, but "the next four occurrences" means those after now. So users hold a
+`Rule`: a rule of the core, with the system clock as the default instant. Schedules store only its value.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _now() -> datetime:
 
 
 def _held(make: Callable[P, RuleValue]) -> Callable[P, Rule]:
-    """Wrap a rule constructor of the core so that it returns a `Rule` and warns of a `dst` without effect."""
+    """Wrap a rule constructor of the core so that it returns a `Rule`, and warns if `dst` has no effect."""
 
     @wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> Rule:
@@ -95,18 +95,18 @@ rrule = _held(core_rrule.rrule)
 
 
 def any_of(*rules: Rule) -> Rule:
-    """Return a rule that is due when any of the rules is due; once at an instant that several rules share."""
+    """Return a rule that is due when any of the rules is due. An instant that several rules share occurs once."""
     return Rule(combine.any_of(*(_value("any_of", rule) for rule in rules)))
 
 
 def all_of(*parts: Rule | ExceptOn) -> Rule:
-    """Return a rule that is due when all of them are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
+    """Return a rule that is due when all of the rules are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
     values = (part if isinstance(part, ExceptOn) else _value("all_of", part) for part in parts)
     return Rule(combine.all_of(*values))
 
 
 def read_rule(given: Rule | str) -> RuleValue:
-    """Return the rule that a schedule is given: a `Rule`, a cron expression, or an ISO 8601 repeating interval."""
+    """Return the value of a rule given as a `Rule`, a cron expression, or an ISO 8601 repeating interval."""
     if isinstance(given, str):
         return (every(given) if _REPEATING.match(given) else cron(given)).value
     if isinstance(given, Rule):

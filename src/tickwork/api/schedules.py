@@ -38,7 +38,8 @@ NewIds = Callable[[int], list[str]]
 class Schedules(Mapping[str, "Schedule"]):
     """The schedules of a store, sorted by name. Each access reads the store.
 
-    `nudge` wakes the schedulers of this process at once; those of other processes look within a second.
+    `nudge` wakes the schedulers of this process at once; schedulers of other processes notice a change within a
+    second.
     """
 
     def __init__(self, client: Client, new_ids: NewIds, nudge: Callable[[], None]) -> None:
@@ -74,11 +75,11 @@ class Schedules(Mapping[str, "Schedule"]):
             after = page[-1].name
 
     def handle(self, view: ScheduleView) -> Schedule:
-        """Return the `Schedule` of a view that was just read."""
+        """Return a `Schedule` for a view that was just read."""
         return Schedule(self, view.name, view)
 
     def put(self, specs: Sequence[ScheduleSpec]) -> list[Schedule]:
-        """Store schedules, all or none; a schedule whose name exists is edited.
+        """Store schedules, all or none; existing schedules of the same name are edited.
 
         Raises InvalidInput for a calendar that is not in the store.
         """
@@ -88,7 +89,7 @@ class Schedules(Mapping[str, "Schedule"]):
         return [Schedule(self, spec.name) for spec in specs]
 
     def pause_as_said(self, specs: Sequence[ScheduleSpec]) -> None:
-        """Pause the schedules that are declared as paused, also those that existed before."""
+        """Pause the schedules that are declared as paused, including schedules that existed before."""
         self.store.schedules.pause_schedules([spec.name for spec in specs if spec.paused])
 
     def check_calendars(self, specs: Sequence[ScheduleSpec], beside: Container[str] = ()) -> None:
@@ -102,9 +103,11 @@ class Schedules(Mapping[str, "Schedule"]):
             )
 
     def undeclared(self) -> list[str]:
-        """Return schedules that code declared and no live worker declares any more. They fire until they are deleted.
+        """Return the schedules that code declared earlier and no live worker declares now.
 
-        Without any live worker the answer is empty, since it is not known what code declares.
+        They fire until they are deleted.
+
+        Without any live worker the list is empty, since it is not known what code declares.
         """
         live = [worker for worker in self.store.reads.workers() if worker.state not in ("lost", "remote")]
         declared = {name for worker in live for name in worker.schedules}
@@ -125,7 +128,7 @@ class Schedule:
 
     @property
     def view(self) -> ScheduleView:
-        """All stored facts of the schedule, read now. Raises ScheduleNotFound if it is gone."""
+        """All stored facts of the schedule, read now. Raises ScheduleNotFound if the schedule was deleted."""
         view, self._first = self._first, None
         found = view or self._client.store.schedules.get_schedules([self.name]).get(self.name)
         if found is None:
@@ -147,12 +150,12 @@ class Schedule:
 
     @property
     def state(self) -> str:
-        """ "active", "paused", "troubled" while a calendar is missing, or "ended" if nothing is due any more."""
+        """ "active", "paused", "troubled" while a calendar is missing, or "ended" if there is no further occurrence."""
         view = self.view
         return state_of(view.spec, view.standing, self._client.store.now(), self._calendars(view))
 
     def next(self, n: int = 1) -> list[datetime]:
-        """Return the next `n` occurrences, in UTC. For a fixed delay only the next, once it is known.
+        """Return the next `n` occurrences, in UTC. For a fixed delay: only the next, once it is known.
 
         For a paused schedule these are the occurrences that it would have.
         """
@@ -165,7 +168,8 @@ class Schedule:
     def pause(
         self, reason: str | None = None, *, by: str | None = None, until: str | timedelta | datetime | None = None
     ) -> bool:
-        """Start nothing from now on; return False if it was paused already. Live runs go on.
+        """Pause the schedule, so that it starts nothing; return False if it was already paused. Running jobs
+        continue.
 
         `until` is an instant, or a duration from now, at which the schedule resumes by itself. Raises InvalidOption.
         """
@@ -177,12 +181,15 @@ class Schedule:
     def resume(self) -> bool:
         """Resume the schedule; return False if it was not paused.
 
-        Occurrences that came due meanwhile count as missed: the catch-up policy decides about them.
+        Occurrences that were due during the pause count as missed: the catch-up policy decides about them.
         """
         return self._change(self._client.store.schedules.resume_schedules([self.name]))
 
     def _change(self, changed: list[str]) -> bool:
-        """Wake the schedulers after a change. Raises ScheduleNotFound if the schedule is gone."""
+        """Wake the schedulers after a change and return `changed`.
+
+        Raises ScheduleNotFound if the schedule was deleted.
+        """
         self._first = None
         if not changed:
             _ = self.view  # raises ScheduleNotFound
@@ -190,16 +197,16 @@ class Schedule:
         return bool(changed)
 
     def run(self) -> Job:
-        """Start a run now, whatever the rule and the policies are; nothing else of the schedule changes."""
+        """Start a run now, regardless of the rule and the policies. The schedule is otherwise unchanged."""
         return self._client.enqueue([self._job_of(self.view)(self._client.store.now(), is_catchup=False)])[0]
 
     def delete(self) -> bool:
-        """Delete the schedule and the record of its fires; return False if it was gone. Its jobs go on."""
+        """Delete the schedule and the record of its fires; return False if it did not exist. Its jobs continue."""
         self._first = None
         return bool(self._client.store.schedules.delete_schedules([self.name]))
 
     def fires(self, limit: int | None = None, before: datetime | None = None) -> Sequence[FireView]:
-        """Return the outcomes of its occurrences before `before`, latest first.
+        """Return the outcomes of the schedule's occurrences before `before`, latest first.
 
         Pages are read while iterating; with `limit`, at most that number is read at once.
         """
@@ -210,7 +217,7 @@ class Schedule:
         )
 
     async def fires_async(self, limit: int | None = None, before: datetime | None = None) -> list[FireView]:
-        """Return the outcomes that `fires` does; without `limit`, all of them are read."""
+        """Return the outcomes of occurrences, as `fires` does. Without `limit`, all of them are read."""
         return await asyncio.to_thread(lambda: list(self.fires(limit, before)))
 
     def _fires_before(self, before: datetime | None) -> Page[FireView]:
@@ -218,7 +225,10 @@ class Schedule:
         return Page(found, found[-1].due_at if len(found) == PAGE else None)
 
     def occurrences(self, start: datetime, end: datetime) -> list[datetime]:
-        """Return its occurrences from `start` to `end`. Raises InvalidInput for too many, or for a fixed delay."""
+        """Return the schedule's occurrences from `start` to `end`.
+
+        Raises InvalidInput for too many, or for a fixed delay.
+        """
         view = self.view
         return occurrences(view.spec, start, end, self._calendars(view))
 
@@ -227,10 +237,10 @@ class Schedule:
     ) -> list[BackfillOutcome]:
         """Run the schedule for each occurrence from `start` to `end`, oldest first; return their outcomes.
 
-        At most `max_parallel` jobs are live at a time, and it returns when all have ended. A job is keyed by its
-        occurrence for 30 days, so repeating a backfill does nothing twice, unless with `force`. `dry_run` starts
-        nothing. With wait_for_previous it ends at the first occurrence that does not succeed; later occurrences have no
-        job.
+        At most `max_parallel` jobs are live at a time, and the call returns when all have ended. The key of a job
+        contains its occurrence and is kept for 30 days, so repeating a backfill runs nothing twice, except with
+        `force`. `dry_run` starts nothing. With wait_for_previous the backfill ends at the first occurrence that does
+        not succeed; later occurrences have no job.
         """
         dues = self.occurrences(start, end)
         if dry_run:
