@@ -37,9 +37,9 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that has not ended, with all that `decide` needs to end it.
+    """An attempt that has not ended, with the fields that `core/outcome.py` needs to decide its end.
 
-    `begun`: it runs alone in its worker, or over REST, and its handler has begun.
+    `begun`: its handler has begun. This is recorded only for attempts that run alone in their process or over REST.
     """
 
     job_id: JobId
@@ -57,9 +57,9 @@ class OpenAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewLog(msgspec.Struct, frozen=True, gc=False):
-    """Lines that an attempt wrote. `seq` rises with each chunk of an attempt.
+    """Lines that an attempt wrote. `seq` increases with each chunk of an attempt.
 
-    `shared`: they came through a descriptor of a process in which other attempts ran, too.
+    `shared`: the lines were written to the output of a process in which other attempts ran at the same time.
     """
 
     job_id: JobId
@@ -79,11 +79,11 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """The result of a claim.
+    """The result of a claim: the claimed jobs, and when another claim may find more.
 
     `next_due_s`: seconds until the next job of these queues is due, None if none is known. `again_s`: seconds until a
-    claim may find a job that this one skipped, None when it skipped nothing. `is_near`: if this was a sparse scan, it
-    was not needed.
+    claim may find a job that this one skipped, None if it skipped none. `is_near`: the claim was a sparse scan (see
+    store/claim/sparse_scan.py), and a plain read of the queue would have found the jobs as quickly.
     """
 
     jobs: list[Claimed]

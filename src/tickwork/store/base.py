@@ -65,9 +65,10 @@ Place = tuple[str, JobId]
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """The result of a prune: the larger number of deleted jobs or fire records, and the blobs no longer referenced.
+    """The result of a prune: the larger of the numbers of deleted jobs and of deleted fire records, and unused blobs.
 
-    `next`: the position to continue from, if there may be more jobs that are old enough.
+    `blobs` are no longer referenced, so the caller may delete them. `next` is the position from which the next call
+    continues; None if no more jobs are old enough.
     """
 
     count: int
@@ -85,7 +86,7 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True)
 class PoolSizes:
-    """The maximum number of connections that a process opens, for Tickwork's own calls and for the caller's.
+    """The maximum number of connections that a process opens: for Tickwork's own calls, and for callers' transactions.
 
     A connection that was not used for `idle` is closed.
     """
@@ -100,7 +101,7 @@ DEFAULT_SIZES = PoolSizes()
 
 @dataclass(frozen=True, slots=True)
 class ConnectionCounts:
-    """The connections that a process has open, and how often the server refused one for lack of connections."""
+    """The number of open connections of a process, and how many the server has refused because it had too many."""
 
     open: int = 0
     refused: int = 0
@@ -108,24 +109,24 @@ class ConnectionCounts:
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """The migrations that a store has applied, and those that are pending, in order. Each contains its SQL."""
+    """The migrations that a store has applied, and those that are missing, in order."""
 
     applied: tuple[Migration, ...]
     pending: tuple[Migration, ...]
 
 
 class Waiter(Protocol):
-    """A wake-up for a worker when there may be new work. It is a hint: a worker that only polls must be correct.
+    """A wake-up signal for a worker when there may be new work. It is a hint: a worker that only polls is correct, too.
 
-    A call may come before the commit of the change that it announces, where claims wait for that commit; another call
-    then follows after it.
+    A signal may arrive before the commit of the change that it announces, on stores whose claims wait for that commit;
+    another signal then follows the commit.
     """
 
     def fileno(self) -> int:
-        """Return a descriptor that becomes readable on a call; -1 when this store can only be polled."""
+        """Return a file descriptor that becomes readable on a signal; -1 if this store can only be polled."""
 
     def clear(self) -> None:
-        """Discard the calls so far."""
+        """Discard the signals received so far."""
 
     def close(self) -> None: ...
 
@@ -151,51 +152,57 @@ class Store(Protocol):
     operations: OperationVerbs
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
-        """Run `work` so that its verbs in this thread share one transaction; return its result once that is committed.
+        """Run `work` so that its verbs in this thread share one transaction; return its result after the commit.
 
-        When `work` raises, all of its changes are rolled back. The server may ask to run the transaction again; `work`
-        is then called again, and nothing of the first call is stored. `work` must be short and must not wait.
+        If `work` raises, all of its changes are rolled back. After a serialization failure `work` is called again, and
+        nothing of the first call is stored. `work` must be short and must not wait.
         """
 
     # -- callers
 
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: AskingAttempt | None = None) -> list[JobId]:
-        """Store jobs, all or none; return for each the id of the job that now represents it.
+        """Store new jobs, all or none; return for each the id of the job that represents it.
 
-        That is an existing job if a live job of the same task holds the same key. If a job of another task holds it, or
-        with if_exists="error", KeyTaken is raised and nothing is stored. Inserting an id a second time changes nothing,
-        so an insert whose reply was lost can be repeated. With `tx` it happens in that transaction. `by` is the attempt
-        whose handler inserts: if it is not the current one, LeaseLost is raised and nothing is stored.
+        That is an existing job if a live job of the same task has the same key. If a job of another task has the key,
+        or with if_exists="error", KeyTaken is raised and nothing is stored. Inserting an id a second time changes
+        nothing, so an insert whose reply was lost can be repeated. With `tx` the jobs are stored in that transaction of
+        the caller. `by` is the attempt whose handler inserts: if it is not the current attempt of its job, LeaseLost is
+        raised and nothing is stored.
         """
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        """End jobs that are not running as cancelled, and ask running jobs to stop; return both.
+        """End jobs that are not running as cancelled, and request the cancellation of running jobs; return the ids of
+        both.
 
-        From here on no new attempt of them starts, and a running one ends as cancelled whatever it returns.
+        Jobs that have ended are not changed. No new attempt of the cancelled jobs starts, and a running attempt ends
+        its job as cancelled, whatever its handler returns.
         """
 
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
-        """Queue ended jobs again (not succeeded ones) with no failures counted; return the jobs that were queued.
+        """Queue ended jobs that did not succeed again, with no failures counted; return the ids that were queued.
 
-        The first is due `first` from now, the others one `spacing` after the other. A job whose key is held by another
-        live job is not changed. A queued job whose time has not come becomes due now.
+        The first is due `first` from now, each other one `spacing` after the one before. A job whose key another live
+        job has is not changed. A queued job with a later run_at becomes due now.
         """
 
     def reschedule_jobs(
         self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
     ) -> list[JobId]:
-        """Change when waiting jobs are due: at an instant, or a delay from now. Return the jobs that are waiting.
+        """Set the run_at of queued jobs to an instant, or to a delay from now; return the ids of the jobs that were
+        queued.
 
-        Jobs that a limit or a gate holds are checked again at that time. A deadline moves with its job.
+        Held jobs are checked again at that time. A deadline moves by the same amount.
         """
 
     def discard_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
-        """Remove failed jobs from the dead letters; return the jobs that were removed."""
+        """Mark failed jobs as discarded, so that they are no dead letters any more; return the ids that were marked."""
 
     def connection(self) -> AbstractContextManager[Any]:
-        """Open a transaction for the caller on this store: it commits at the end of the block, or rolls back."""
+        """Open a transaction for the caller on this store's database. It commits at the end of the block, or rolls
+        back.
+        """
 
     # -- workers
 
@@ -205,13 +212,15 @@ class Store(Protocol):
         """Register a worker with a lease, the tasks that it can run and the schedules that its code declares."""
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
-        """Extend a worker's lease; return False if it is unknown by now: it must register again and drop its work."""
+        """Extend a worker's lease; return False if the worker is unknown: it must then register again and drop its
+        attempts.
+        """
 
     def drain_worker(self, worker: WorkerId) -> None:
-        """Record that a worker takes no more jobs."""
+        """Record that a worker claims no more jobs."""
 
     def end_worker(self, worker: WorkerId) -> None:
-        """Delete a worker that has returned or ended all of its attempts."""
+        """Delete a worker that holds no attempts any more."""
 
     def claim_jobs(
         self,
@@ -223,12 +232,13 @@ class Store(Protocol):
         ahead: timedelta = timedelta(0),
         capacity: LimitedCapacity | None = None,
     ) -> Claims:
-        """Lease up to `limit` due jobs, the most urgent of the first queue first, each with its attempt number.
+        """Lease up to `limit` due jobs to a worker and return them, each with its attempt number.
 
-        All of them carry the id of this claim, which every later write of their attempts names. Jobs that become due
-        within `ahead` are taken when too few are due now. Limited jobs are taken only if limits and gates admit them,
-        and only up to `capacity.slots` (without `capacity`: up to `limit`, and without needs). A worker that is unknown
-        or whose lease has expired gets LeaseLost: otherwise it would claim jobs that the reaper could reclaim at once.
+        The jobs of the first queue come first, the most urgent of each queue first. All attempts carry the id of this
+        claim, which every later write names. Jobs that become due within `ahead` are taken if too few are due now.
+        Limited jobs are taken only if limits and gates admit them, and only up to `capacity.slots` (without `capacity`:
+        up to `limit`, and only jobs without needs). LeaseLost is raised for a worker that is unknown or whose lease has
+        expired: the reaper could reclaim its jobs at once.
         """
 
     def exchange(
@@ -243,66 +253,75 @@ class Store(Protocol):
         ahead: timedelta = timedelta(0),
         capacity: LimitedCapacity | None = None,
     ) -> Exchange:
-        """Run finish_attempts and then claim_jobs.
+        """Run finish_attempts and then claim_jobs in one transaction; return both results.
 
-        A lost lease is part of the result, not an error: the finishes are stored.
+        If the worker has lost its lease, the finishes are stored and `claims` is None; nothing is raised.
         """
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
-        """Close attempts and move their jobs in one transaction; return the jobs whose attempt was closed.
+        """Close attempts and apply their transitions to the jobs, in one transaction; return the jobs whose attempt was
+        closed.
 
-        An attempt is closed only while its claim is the one that holds the job. One missing from the result was
-        reclaimed meanwhile: the caller drops its result. A late result is stored if the attempt was not reclaimed. A
-        job whose cancellation was requested ends as cancelled, whatever the transition says.
+        An attempt is closed only while its claim is the current one of the job. A job that is missing from the result
+        was reclaimed meanwhile: the caller drops its result. A result after the end of the lease is stored if the
+        attempt was not reclaimed. A job whose cancellation was requested ends as cancelled, whatever the transition
+        says.
         """
 
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         """Return every attempt that a worker holds.
 
-        After a claim whose reply was lost, the worker may know of fewer.
+        The worker itself may know of fewer, if the reply to a claim was lost.
         """
 
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
-        """Return the open attempts of a worker whose jobs are to be cancelled, with their claims."""
+        """Return the job and the claim of each open attempt of a worker whose job is to be cancelled."""
 
     def begin_alone(self, job_id: JobId, claim: ClaimId) -> bool:
-        """Record that the handler of a job that runs alone in its worker begins; False if another claim holds the job.
+        """Record that the handler of a job that runs alone in its process begins; return False if the claim is not
+        current.
 
-        If the attempt is lost from here on, the job is blamed for the crash; before, jobs beside it may have caused it.
+        If the process dies after this record, the crash counts against the job; before, another job of the process may
+        have caused it.
         """
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
-        """Store lines of current attempts; lines of other attempts are dropped."""
+        """Store log lines of current attempts; drop lines of other attempts."""
 
     def set_progress(self, progress: Sequence[Progress]) -> None:
-        """Store the progress of current attempts; reports of other attempts are dropped."""
+        """Store the progress of current attempts; drop reports of other attempts."""
 
     def save_state(self, job_id: JobId, claim: ClaimId, state: bytes) -> bool:
-        """Store the state from which a later attempt resumes; False when this attempt is not the current one."""
+        """Store the state from which a later attempt of the job resumes; return False if this attempt is not the
+        current one.
+        """
 
     def saved_state(self, job_id: JobId) -> bytes | None:
-        """Return the state that an earlier attempt saved."""
+        """Return the state that an attempt of the job saved; None if none was saved."""
 
     # -- services
 
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
-        """Return open attempts whose worker's lease has expired."""
+        """Return up to `limit` open attempts whose lease has expired."""
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
-        """Close attempts as finish_attempts does, but only if the lease is still expired: a renewal in between wins."""
+        """Close attempts as finish_attempts does, but only those whose lease is still expired; return the jobs of the
+        closed ones.
+        """
 
     def expire_jobs(self, limit: int) -> int:
-        """End queued jobs whose deadline passed before they were started; return how many."""
+        """End up to `limit` queued jobs whose deadline has passed, as expired; return how many."""
 
     def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
-        """Delete ended jobs and fire records that are old enough, reading up to `limit` jobs from a position on.
+        """Delete ended jobs and fire records that are old enough, reading up to `limit` jobs after the position
+        `after`.
 
-        Old statistics, workers lost long ago and free keys are deleted, too. A job whose key stays taken is kept as
+        Old statistics, workers lost long ago and unused keys are deleted, too. A job whose key stays taken is kept as
         long as the key.
         """
 
     def unused_blobs(self, keys: Sequence[str]) -> list[str]:
-        """Return the blobs among these that jobs of this store have written and whose results do not refer to them."""
+        """Return which of these blobs jobs of this store have written and no stored result refers to."""
 
     # -- the store itself
 
@@ -310,43 +329,47 @@ class Store(Protocol):
         """Return the time of the store's clock."""
 
     def check_clock(self) -> timedelta | None:
-        """Compare the clock with its last recorded reading. Return by how much it went back, None if it did not.
+        """Compare the clock with its last recorded reading; return by how much it went back, None if it did not.
 
-        If it did, times that were stored during the jump are moved back with it. Schedules are evaluated again, but an
-        occurrence that has fired does not fire twice. Leases, retries, rates and keys that count from the time of the
-        jump are shortened by its size. An instant that a caller named is kept. None also if another process made the
-        repair.
+        If it did, the times that were stored during the jump are moved back by its size. Schedules are evaluated again,
+        but an occurrence that has fired does not fire twice. Leases, retries, rates and keys that count from the time
+        of the jump are shortened by its size. An instant that a caller named is kept. The result is also None if
+        another process has made the repair.
         """
 
     def record_clock_step(self, by: timedelta) -> None:
-        """Record that the clock went forward, and its reading."""
+        """Record that the clock went forward by `by`, and its present reading."""
 
     def waiter(self) -> Waiter:
-        """Return a waiter that is woken when jobs or cancellations are stored."""
+        """Return a new waiter that is signalled when jobs or cancellations are stored."""
 
     def health(self) -> StoreHealth:
         """Return facts and warnings about this store for an operator."""
 
     def schema_status(self) -> SchemaStatus:
-        """Return which migrations are applied, and change nothing.
+        """Return which migrations are applied and which are missing; change nothing.
 
-        SchemaMismatch: the tables are newer, or not Tickwork's.
+        Raise SchemaMismatch if the tables are newer than this version, or are not Tickwork's.
         """
 
     def upgrade(self) -> list[Migration]:
-        """Apply the missing migrations, all or none, and return them.
+        """Apply the missing migrations, all or none, and return them (none: the schema was current).
 
         Safe to run twice, and by two processes at once.
         """
 
     def answer_within(self, limit: timedelta) -> None:
-        """Limit how long a call waits for the database, if that is less than usual; a worker has to react in time.
+        """Limit how long a call waits for the database, if the limit is less than the present one.
 
-        A store whose database is a local file has nothing to wait for, and may ignore it.
+        A worker must react before its lease ends. A store whose database is a local file may ignore the limit.
         """
 
     def connections(self) -> ConnectionCounts:
-        """Return how many connections this process has open, without the listening one, and how many were refused."""
+        """Return the number of open connections of this process, without the listening one, and how many the server
+        refused.
+
+        Refusals are counted since the store was opened.
+        """
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection of this store object."""

@@ -27,7 +27,10 @@ class DagView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step of a run at the time of the read. `since` is when its state last changed."""
+    """A step of a run. `since` is when its state last changed.
+
+    `answered_at` is when its approval's default answers it.
+    """
 
     standing: StepState
     since: datetime
@@ -35,7 +38,7 @@ class StepView:
 
 
 class InstanceView(NamedTuple):
-    """The job of an instance at the time of the read. Its times are those of its last attempt."""
+    """The job of an instance of a step. The times are those of its last attempt."""
 
     step: str
     idx: int
@@ -56,54 +59,61 @@ class AssetView:
 
 
 class DagVerbs(Protocol):
-    """The verbs of dags and runs."""
+    """The verbs of dags and runs.
+
+    Unless they say otherwise, they return an empty result for a run that does not exist.
+    """
 
     def put_dag(self, graph: Graph) -> int:
-        """Store a definition, if it differs from the newest; return its version."""
+        """Store a definition as a new version if it differs from the newest; return the version of the definition."""
 
     def delete_dag(self, name: str) -> bool:
-        """Delete a dag, so that it cannot be started; False when there is none.
+        """Delete a dag, so that it cannot be started; return False if there is none of this name.
 
-        InvalidInput while a schedule starts it.
-
-        Its versions are kept as long as their runs, and are reused if it is stored again.
+        Raise InvalidInput while a schedule starts it. Its versions are kept as long as their runs, and are reused if
+        the dag is stored again.
         """
 
     def list_dags(self, name: str | None = None) -> list[DagView]:
         """Return the newest version of every dag by name, or every version of one dag, the newest first."""
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
-        """Queue an ended run again, from these steps and all that depend on them, or from the steps that failed.
+        """Queue an ended run again, from these steps and all that depend on them (None: from the steps that failed).
 
-        Other succeeded steps keep their results. `args` are new parameters. False when the run has not ended.
+        Other succeeded steps keep their results. `args` are new parameters. Return False if the run does not exist or
+        has not ended.
         """
 
     def run_steps(self, run_id: JobId, names: Sequence[str] | None = None) -> list[StepView]:
-        """Return the steps of a run that has begun, or these of them."""
+        """Return the steps of a run, or those of them that are named; none if the run has not begun."""
 
     def step_times(self, run_id: JobId) -> list[StepTimes]:
-        """Return for every step of a run that has jobs how many of them wait and run, and their times."""
+        """Return the times of every step of a run that has jobs, and the numbers of its queued and running jobs."""
 
     def run_instances(self, run_id: JobId, limit: int, after: tuple[str, int] = ("", -1)) -> list[InstanceView]:
-        """Return the jobs of a run's instances, by step and number, from just after those given on."""
+        """Return up to `limit` jobs of a run's steps, ordered by step and number, that come after the given (step,
+        number).
+        """
 
     def map_places(self, ids: Sequence[JobId]) -> dict[JobId, MapIndex]:
-        """Return for the jobs among these that are instances of mapped steps which instance each one is."""
+        """Return for each of these jobs that is an instance of a mapped step its number and how many instances there
+        are.
+        """
 
     def run_failures(self, run_id: JobId, limit: int) -> list[tuple[str, str]]:
-        """Return up to `limit` failed steps of a run, each with its error."""
+        """Return up to `limit` failed steps of a run, as (step, error)."""
 
     def step_jobs(self, run_id: JobId, step: str, first: int, limit: int) -> list[JobView]:
-        """Return the jobs of a step's instances in their order, from number `first` on."""
+        """Return up to `limit` jobs of a step's instances, ordered by number, from number `first` on."""
 
     def answer(self, run_id: JobId, step: str, approved: bool, by: str, note: str | None = None) -> bool:
-        """Answer an approval; False when it does not wait for an answer."""
+        """Approve or reject an approval of a run; return False if it does not wait for an answer."""
 
     def waiting_approvals(self, limit: int) -> list[PendingApproval]:
-        """Return steps that wait for an approval, of the newest hundred running runs."""
+        """Return up to `limit` approvals that wait for an answer, among the newest hundred running runs."""
 
     def list_assets(self) -> list[AssetView]:
-        """Return all assets that were ever updated, by name."""
+        """Return all assets that were ever updated, sorted by name."""
 
     def answer_overdue(self, limit: int) -> int:
-        """Answer approvals past their time limit with their defaults; return how many."""
+        """Answer up to `limit` approvals whose time limit has passed with their defaults; return how many."""

@@ -1,7 +1,7 @@
 """The store verbs and views of flow control: limits, gates, tenant weights, and why a job is held.
 
-A limit key is one key of a limit, or a gate. The jobs that it holds are in lanes of their own (see
-core/limits/lanes.py).
+A limit key is one key of a limit, or a gate. It is open while its held jobs may be claimed, and closed while they wait.
+The jobs that it holds are in lanes of their own (see core/limits/lanes.py).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class LimitedCapacity(msgspec.Struct, frozen=True):
 
     Jobs with needs or under a rate limit are claimed for free slots alone. Of other jobs up to `prefetch` more are
     claimed, which start as soon as a slot is free; store/claim/admission.py bounds how many of these may be under
-    limits. A `search` reads a bounded number of jobs, further on each time (see store/claim/sparse_scan.py), or only
-    the `ends` of the queue.
+    limits. With `search`, the claim is a sparse scan (store/claim/sparse_scan.py), of whole lanes ("all") or of their
+    ends.
     """
 
     slots: int
@@ -40,9 +40,10 @@ class LimitedCapacity(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """The current state of a limit. `declared` comes from code; `override` was set at run time and wins.
+    """The state of a limit: the rule `declared` in code, and the `override` that was set at run time, which takes
+    precedence.
 
-    `live` is the weight of the leases under it, over all keys, and `held` how many jobs it holds.
+    `live` is the weight of the running jobs that use it, over all keys; `held` is how many jobs it holds.
     """
 
     name: str
@@ -59,7 +60,7 @@ class LimitView:
 
 @dataclass(frozen=True, slots=True)
 class LimitKeyView:
-    """The state of one key of a limit: the weight that runs under it, and how many jobs it holds, up to HELD_COUNTED.
+    """The state of one key of a limit: the weight of its running jobs, and how many jobs it holds, up to HELD_COUNTED.
 
     `opens_at` is when the held jobs are checked next, None: when a job ends. `breaker` is the state of a breaker.
     """
@@ -87,33 +88,33 @@ class LimitVerbs(Protocol):
     def declare_limits(self, rules: Mapping[str, Rule]) -> None:
         """Store the limits and breakers that code declares, by name.
 
-        If a rule changed, the jobs it holds are checked again.
+        If a rule has changed, the jobs that it holds are checked again.
         """
 
     def set_limit(self, name: str, rule: Rule | None) -> bool:
-        """Override the declared rule of a limit; None restores the declared one.
+        """Override the declared rule of a limit, or remove the override (None).
 
-        False when there is no such limit, and None was given.
+        Return False, and change nothing, if None was given and there is no such limit.
         """
 
     def list_limits(self) -> list[LimitView]:
-        """Return all limits by name."""
+        """Return all limits, sorted by name."""
 
     def limit_keys(self, limit: str, most: int) -> list[LimitKeyView]:
-        """Return keys of a limit under which jobs wait or run, or starts or failures were counted.
+        """Return up to `most` keys of a limit that hold jobs, are used by running jobs, or have a stored state.
 
-        At most `most` keys; those that hold the most jobs come first, then those with the most live weight.
+        The keys that hold the most jobs come first, then those with the most live weight.
         """
 
     def put_gate(self, gate: Gate) -> None:
-        """Put a gate in force from now on. A gate of the same kind and selectors is replaced.
+        """Put a gate in force from now on, and replace a gate of the same kind and selectors.
 
-        A drop gate also ends the jobs that limits and other gates hold; other waiting jobs are dropped when a claim
-        picks them.
+        A drop gate also ends the matching jobs that limits and other gates hold; other waiting jobs are dropped when a
+        claim picks them.
         """
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
-        """Lift the gates with exactly these selectors and return them. The jobs that they hold may start."""
+        """Delete the gates with exactly these selectors, and return them. The jobs that they hold may start."""
 
     def list_gates(self) -> list[GateView]:
         """Return the gates that are in force."""
@@ -122,19 +123,21 @@ class LimitVerbs(Protocol):
         """Set how many turns a tenant gets for each turn of a tenant of weight 1."""
 
     def weights(self) -> dict[str, int]:
-        """Return the tenants whose weight is not 1."""
+        """Return the weights of the tenants whose weight is not 1."""
 
     def hold(self, job_id: JobId) -> Hold | None:
-        """Return why a waiting job is held; None: it is not held."""
+        """Return which limit or gate holds a waiting job, and why; None if the job is not held."""
 
     def let_through(self, limit_keys: Sequence[LimitKey]) -> None:
-        """Open limit keys that hold jobs, because attempts under them ended in other transactions."""
+        """Open these limit keys, where they hold jobs, because attempts that used them have ended in other
+        transactions.
+        """
 
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
-        """Tell breakers how attempts ended: under which key, of which job, and whether it failed."""
+        """Report the ends of attempts to breakers, as (limit key, job, whether the attempt failed)."""
 
     def open_limit_keys(self) -> int:
-        """Reopen limit keys whose wake-up was lost, so that their jobs are checked again; return how many.
+        """Open limit keys that hold jobs and have free capacity, but no scheduled opening time; return how many.
 
-        Also deletes limit keys that hold nothing and have no state left.
+        This repairs openings that were lost. Limit keys, holds and gates that no longer restrict any job are deleted.
         """

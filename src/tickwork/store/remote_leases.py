@@ -28,16 +28,19 @@ REMOTE_OTHERS = "(others)"  # The name under which the other workers over REST a
 
 
 class DueWork(msgspec.Struct, frozen=True):
-    """The tasks that are due, by queue; `next_s`: seconds until there may be more, None if none is known."""
+    """The names of the tasks with due jobs, by queue.
+
+    `next_s`: seconds until there may be more, None if no time is known.
+    """
 
     tasks: Mapping[str, set[str]]
     next_s: float | None = None
 
 
 class LeaseGrant(msgspec.Struct, frozen=True):
-    """A lease for one attempt. `worker` is a new id; `name` is the name that the client gives itself.
+    """A request to give one attempt a lease of its own. `worker` is the new id of the lease's row in the workers table.
 
-    `lessee` is the caller that asked for it, as the audit log knows it.
+    `name` is the name that the client gives itself, `lessee` the caller that asked, as the audit log names it.
     """
 
     job_id: JobId
@@ -86,45 +89,52 @@ class RemoteAttempt(msgspec.Struct, frozen=True):
 
 
 class RemoteVerbs(Protocol):
-    """The verbs. They return None for an attempt that is not its job's current one, or that belongs to a worker."""
+    """The verbs of attempts over REST.
+
+    The verbs that take a RemoteName return None for an attempt that is not the current one of its job, or that belongs
+    to a worker.
+    """
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
-        """Return the tasks that a claim of these queues may find, by the first due jobs of each place."""
+        """Return the tasks that a claim of these queues may find.
+
+        Of each lane and priority the first due jobs are read.
+        """
 
     def grant_leases(self, claimer: WorkerId, grants: Sequence[LeaseGrant]) -> dict[JobId, datetime]:
-        """Give attempts that this worker holds leases of their own; return when each lease ends.
+        """Give attempts that the server `claimer` holds leases of their own; return for each job when its lease ends.
 
-        An attempt missing from the result was reclaimed meanwhile.
+        An attempt that is missing from the result was reclaimed meanwhile.
         """
 
     def lease_holders(self, names: Sequence[str]) -> set[str]:
-        """Return the remote workers among these that hold a lease."""
+        """Return which of these names of remote workers have a lease."""
 
     def remote_attempt(self, name: RemoteName) -> RemoteAttempt | None:
-        """Return an attempt. An expired lease still counts until it is reclaimed."""
+        """Return an attempt. One whose lease has expired is returned, too, until it is reclaimed."""
 
     def renew_attempt(self, name: RemoteName, lease: timedelta) -> RemoteAttempt | None:
-        """Extend the lease of one attempt and return it."""
+        """Extend the lease of an attempt, and return the attempt."""
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
-        """Store lines of an attempt, as chunk `seq` or after its last chunk; return the number of the chunk.
+        """Store lines of an attempt as chunk `seq` (None: after its last chunk); return the number of the chunk.
 
-        A chunk that exists already is kept as it is. All chunks together are truncated to `limit` characters.
+        A chunk that exists already is not changed. All chunks together are truncated to `limit` characters.
         """
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:
-        """Delete the leases of attempts that have ended."""
+        """Delete the leases, by the ids of their rows, of attempts that have ended."""
 
 
 class DueHeads(NamedTuple):
-    """The places with due jobs, as (queue, lane, priority), and the seconds until there may be more."""
+    """The lanes with due jobs, as (queue, lane, priority), and the seconds until there may be more (None: unknown)."""
 
     due: list[tuple[str, str, int]]
     next_s: float | None
 
 
 def due_heads(heads: Iterable[LaneHead], now_us: int, opens_at_us: int | None) -> DueHeads:
-    """Split the first jobs of places into those that are due and those that will be."""
+    """Return the lanes whose first job is due, and the seconds until another one is or a limit opens."""
     due: list[tuple[str, str, int]] = []
     later = [] if opens_at_us is None else [opens_at_us]
     for head in heads:
@@ -141,7 +151,10 @@ def with_held(workers: Iterable[WorkerView], counts: Mapping[str, int]) -> list[
 
 
 def within(text: str, held: int, limit: int) -> str:
-    """Return as much of an attempt's new lines as the limit leaves; the last piece ends with a notice of truncation."""
+    """Return the part of an attempt's new lines that fits `limit`, after `held` characters that are stored already.
+
+    The last part ends with a notice of truncation; after it the result is empty.
+    """
     room = limit - held
     if len(text) <= room:
         return text

@@ -1,4 +1,4 @@
-"""The store verbs of access control: API keys, users, sessions, logins, kept answers and secrets.
+"""The store verbs of access control: API keys, users, sessions, logins, stored HTTP answers and secrets.
 
 Keys, sessions and users are read for each request, so a revoked or removed one is refused at once.
 """
@@ -23,7 +23,7 @@ Instant = Callable[[Any], datetime]
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyView:
-    """An API key, without its secret. `is_stale`: its last use was not recorded lately."""
+    """An API key without its secret. `is_stale`: its last use was recorded more than USED_EVERY ago, or never."""
 
     id: str
     name: str
@@ -39,11 +39,12 @@ class ApiKeyView:
 
     @property
     def prefix(self) -> str:
-        """The part of its token that may be shown."""
+        """Return the beginning of the key's token, which is no secret and identifies the key."""
         return f"{TOKEN_PREFIX}_{self.id}"
 
     @property
     def is_live(self) -> bool:
+        """Return whether the key is neither revoked nor expired."""
         return self.revoked_at is None and not self.is_expired
 
 
@@ -60,7 +61,10 @@ class UserView:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A live session: its owner, with their role now, or with the name and the scopes of their key."""
+    """A live session with the rights of its owner now: the role of a user, or the name and the scopes of an API key.
+
+    `subject` is the name of the user or the id of the key. `is_stale`: its last use was not recorded lately.
+    """
 
     kind: SessionKind
     subject: str
@@ -97,7 +101,10 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class BegunRequest:
-    """A request to carry out. `first_at` is when it was first seen; `began_at` identifies this try."""
+    """A request that the caller has to execute now.
+
+    `first_at` is when the store first saw the request; `began_at` identifies this try of it.
+    """
 
     first_at: datetime
     began_at: datetime
@@ -105,7 +112,10 @@ class BegunRequest:
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """The stored answer to a request with the same key. No status: it is in flight."""
+    """The stored HTTP answer to an earlier request with the same idempotency key.
+
+    `status` is None while that request is in flight.
+    """
 
     digest: str
     status: int | None
@@ -115,7 +125,7 @@ class KeptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SecretView:
-    """A secret without its value: what may use it (empty: everything), when it was set, and by whom."""
+    """A secret without its value: which tasks or services may use it (empty: all), when it was set, and by whom."""
 
     name: str
     uses: tuple[str, ...]
@@ -124,49 +134,52 @@ class SecretView:
 
 
 class SealedSecret(NamedTuple):
-    """A secret as it is stored, and what may use it."""
+    """A secret's encrypted text as the store keeps it, and what may use it (empty: everything)."""
 
     text: str
     uses: tuple[str, ...] = ()
 
 
 class AccessVerbs(Protocol):
-    """The verbs of access. Each is one transaction."""
+    """The verbs of access control. Each is one transaction."""
 
     def put_api_key(
         self, id: str, name: str, digest: str, scopes: Sequence[str], lasts: timedelta | None, by: str
     ) -> ApiKeyView | None:
-        """Store an API key; None when a key of this name exists that was not revoked."""
+        """Store a new API key that expires after `lasts`, and return it; None if an unrevoked key has this name."""
 
     def get_api_key(self, id: str) -> ApiKeyView | None:
-        """Return a key, live or not."""
+        """Return an API key, revoked and expired ones included; None if the id is unknown."""
 
     def list_api_keys(self) -> list[ApiKeyView]:
-        """Return all keys, the newest first."""
+        """Return all API keys, the newest first."""
 
     def use_api_key(self, id: str) -> None:
-        """Record that a key was used just now."""
+        """Record that an API key was used now. Do nothing if a use was recorded within USED_EVERY."""
 
     def revoke_api_key(self, id: str) -> bool:
-        """Revoke a key; False when it was invalid already."""
+        """Revoke an API key; return False if it is unknown or was revoked before."""
 
     def put_user(self, name: str, role: str, password: str) -> bool:
-        """Store a user; False when there is one of that name."""
+        """Store a new user with a role and the digest of a password; return False if the name is taken."""
 
     def get_user(self, name: str) -> UserView | None:
-        """Return a user."""
+        """Return a user; None if there is no user of this name."""
 
     def list_users(self) -> list[UserView]:
-        """Return all users by name."""
+        """Return all users, sorted by name."""
 
     def change_user(self, name: str, role: str | None = None, password: str | None = None) -> bool:
-        """Change a user; False when there is none. A new password ends their sessions."""
+        """Change the role or the password of a user; return False if there is no such user. None keeps the old value.
+
+        A new password ends all sessions of the user.
+        """
 
     def remove_user(self, name: str) -> bool:
-        """Delete a user, and their sessions; False when there is none."""
+        """Delete a user and the user's sessions; return False if there is no such user."""
 
     def has_access(self) -> bool:
-        """Return whether anyone can log in: there is a user, or a live key."""
+        """Return whether any login is possible: the store has a user or a live API key."""
 
     def put_session(
         self,
@@ -178,85 +191,99 @@ class AccessVerbs(Protocol):
         *,
         origin: SessionOrigin = NOWHERE,
     ) -> bool:
-        """Begin a session. A user's session is stored only while `password` is still theirs; False when it is not."""
+        """Store a new session that ends after `lasts`; return whether it was stored.
+
+        A session of a user is stored only if `password` is the digest of the user's present password, so a login that
+        was checked before a change of the password gets no session.
+        """
 
     def get_session(self, digest: str, idle: timedelta) -> SessionView | None:
-        """Return a session that has not expired, was used within `idle`, and whose user or key is still valid."""
+        """Return a session if it has not expired, was used within `idle`, and its user or key is still valid; else
+        None.
+        """
 
     def open_sessions(self, idle: timedelta, kind: SessionKind | None = None, subject: str = "") -> list[OpenSession]:
-        """Return the sessions that `get_session` would find, of all or of one subject, the last used first.
+        """Return up to SESSIONS_MOST sessions that `get_session` would return, the most recently used first.
 
-        At most SESSIONS_MOST.
+        With `kind` and `subject` only those of one user or API key.
         """
 
     def use_session(self, digest: str) -> None:
-        """Record that a session was used just now."""
+        """Record that a session was used now. Do nothing if a use was recorded within USED_EVERY."""
 
     def end_session(self, digest: str) -> bool:
-        """End a session; False when there is none."""
+        """End a session; return False if there is no session with this digest."""
 
     def admit_login(self, free: Mapping[str, int]) -> float:
-        """Count a failed login for each of these names and addresses in advance; 0.0: the login may proceed.
+        """Decide whether a login may be tried now: return 0.0, or the seconds that the caller has to wait first.
 
-        Otherwise return the seconds until one is admitted again; nothing was counted. `free` is the number of failures
-        of each without a delay.
+        `free` maps each subject of the login (user name, address) to the number of failures that cause no delay. When
+        the login may be tried, a failure of each subject is counted in advance, and `forgive_login` takes it back on
+        success. When it has to wait, nothing is counted.
         """
 
     def forgive_login(self, cleared: Sequence[str], returned: Sequence[str]) -> None:
-        """Reset the failures of some, and subtract the last one of others: the login succeeded."""
+        """Update the failure counts after a successful login.
+
+        The counts of the subjects in `cleared` are reset; those in `returned` are reduced by the failure that
+        `admit_login` counted in advance.
+        """
 
     def knows_login(self, subject: str) -> bool:
-        """Return whether `remember_login` was called for this subject, and its time is not over."""
+        """Return whether `remember_login` was called for this subject less than its `lasts` ago."""
 
     def remember_login(self, subject: str, lasts: timedelta) -> None:
-        """Remember a successful login of a user from an address."""
+        """Store for the time `lasts` that a user has logged in from an address; `subject` names both."""
 
     def hold_keys(self, keys: Sequence[str]) -> None:
-        """Lock these job keys until the transaction ends; other callers of this verb wait.
+        """Lock these job keys until the transaction ends; other callers of this verb wait for it.
 
-        The jobs that a caller then reads by these keys stay as read until the caller replaces them.
+        So no such caller can change the jobs that hold these keys before this transaction ends.
         """
 
     def begin_answer(self, who: str, key: str, digest: str, given_up: timedelta) -> BegunRequest | KeptAnswer:
-        """Begin a request, unless this caller's request with the same key was answered or is in flight.
+        """Record that a request with an idempotency key begins; return its BegunRequest, for the caller to execute it.
 
-        A request that has been in flight for `given_up` is begun again, if its digest is the same.
+        If this caller (`who`) already sent a request with the same key, return the KeptAnswer instead. A request that
+        has been in flight for longer than `given_up` begins again if its `digest`, which covers the content, is the
+        same.
         """
 
     def keep_answer(
         self, who: str, key: str, began_at: datetime, status: int, headers: Mapping[str, str], body: bytes
     ) -> None:
-        """Store the answer to a request, if it was not begun again."""
+        """Store the answer to the request that began at `began_at`. Do nothing if the request has begun again since."""
 
     def drop_answer(self, who: str, key: str, began_at: datetime) -> None:
-        """Delete a request that changed nothing, if it was not begun again."""
+        """Delete the record of a request that changed nothing. Do nothing if the request has begun again since."""
 
     def release_answer(self, who: str, key: str, began_at: datetime) -> None:
-        """Let the next request with the same key and digest begin at once, because this one's outcome is unknown."""
+        """Permit a repetition of a request, with the same key and digest, at once, because its outcome is unknown."""
 
     def store_id(self) -> str:
         """Return the unique id of this store, created on first use. It is not secret."""
 
     def put_secret(self, name: str, sealed: SealedSecret, by: str) -> None:
-        """Store a secret, or a new value of it. It is already sealed: the store cannot read it."""
+        """Store a secret, or replace its value. The value is already encrypted: the store cannot read it."""
 
     def get_secret(self, name: str) -> SealedSecret | None:
-        """Return a secret as it is stored."""
+        """Return the encrypted secret; None if there is none of this name."""
 
     def list_secrets(self) -> list[SecretView]:
-        """Return all secrets by name, without their values."""
+        """Return all secrets without their values, sorted by name."""
 
     def delete_secret(self, name: str) -> bool:
-        """Delete a secret; False when there is none."""
+        """Delete a secret; return False if there is none of this name."""
 
     def prune_access(self, limit: int) -> int:
-        """Delete sessions, logins, answers and rows of the audit log that are old enough.
+        """Delete expired sessions, old login failures, stored answers and old audit rows, up to `limit` of each kind.
 
-        Returns the largest number deleted of one kind, at most `limit`.
+        Return the largest number of rows deleted of one kind; if it is `limit`, there may be more.
         """
 
 
 def key_view(row: Any, instant: Instant) -> ApiKeyView:
+    """Build the view of an API key from its row; `instant` converts the store's instants."""
     id, name, digest, scopes, created_at, by, expires_at, used_at, revoked_at, is_expired, is_stale = row
     expires, used, revoked = (None if at is None else instant(at) for at in (expires_at, used_at, revoked_at))
     known = (id, name, digest, decode_names(scopes), instant(created_at), by)
@@ -264,17 +291,20 @@ def key_view(row: Any, instant: Instant) -> ApiKeyView:
 
 
 def user_view(row: Any, instant: Instant) -> UserView:
+    """Build the view of a user from its row."""
     name, role, password, created_at, changed_at = row
     return UserView(name, role, password, instant(created_at), instant(changed_at))
 
 
 def session_view(row: Any, instant: Instant) -> SessionView:
+    """Build the view of a session from its row; `scopes` is NULL for the session of a user."""
     kind, subject, role, key_name, scopes, expires_at, is_stale = row
     own = () if scopes is None else decode_names(scopes)
     return SessionView(kind, subject, role, key_name, own, instant(expires_at), bool(is_stale))
 
 
 def open_session(row: Any, instant: Instant) -> OpenSession:
+    """Build an OpenSession from its row."""
     digest, kind, subject, key_name, address, agent, created_at, used_at, expires_at = row
     return OpenSession(
         digest=digest,
@@ -289,16 +319,19 @@ def open_session(row: Any, instant: Instant) -> OpenSession:
 
 
 def sealed(row: Any) -> SealedSecret:
+    """Build a SealedSecret from its row."""
     text, uses = row
     return SealedSecret(text, decode_names(uses))
 
 
 def secret_view(row: Any, instant: Instant) -> SecretView:
+    """Build the view of a secret from its row."""
     name, uses, set_at, set_by = row
     return SecretView(name, decode_names(uses), instant(set_at), set_by)
 
 
 def kept_answer(row: Any) -> KeptAnswer:
+    """Build a KeptAnswer from its row; a request in flight has neither headers nor a body."""
     digest, status, headers, body = row
     return KeptAnswer(digest, status, msgspec.json.decode(headers or "{}", type=dict[str, str]), (body or "").encode())
 

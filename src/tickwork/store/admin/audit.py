@@ -1,8 +1,10 @@
 """The audit log and its hash chain: the store verbs, and how the chain is verified.
 
-Each row gets a link: its number in the chain, a digest of the row, and a hash of the link and of all links before it.
-Rows are linked a few seconds after their commit, in a transaction of a service, so that no change waits for another
-one. A row that was changed does not match its digest, and a link that was changed does not match the next one.
+A hash chain makes later changes of the log detectable. For each row of the log a second table has a link: the link's
+number, a digest of the row, and a hash of this link and the hash of the link before it. A row that was changed does not
+match the digest in its link, and a link that was changed does not match the hash in the next link. A service adds the
+links a few seconds after the rows were committed, so that no change waits for another one. A sink is an external
+receiver to which the links are sent.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditView:
-    """A row of the audit log. Later ones have higher ids."""
+    """A stored row of the audit log. Later rows have higher ids."""
 
     id: int
     at: datetime
@@ -49,7 +51,7 @@ class AuditView:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """A filter of audit log rows. None matches everything."""
+    """A filter of audit log rows. A field that is None matches all rows."""
 
     who: str | None = None
     action: str | None = None
@@ -58,7 +60,7 @@ class AuditFilter:
 
 
 class ChainLink(NamedTuple):
-    """A link of the chain. `number` counts from 1, `at` is the time of the row."""
+    """A link of the hash chain for the row `audit_id`. `number` counts from 1, `at_us` is the instant of the row."""
 
     number: int
     audit_id: int
@@ -68,21 +70,26 @@ class ChainLink(NamedTuple):
 
 
 class LinkedRow(NamedTuple):
-    """A link, and its row as it is in the audit log now; None: the row was deleted."""
+    """A link of the hash chain and the audit row that it covers, as it is now; the row is None if it was deleted."""
 
     link: ChainLink
     row: AuditView | None
 
 
 class ChainHead(NamedTuple):
-    """The last link of a chain. A copy kept elsewhere proves later that all rows before it are unchanged."""
+    """The number and the hash of the last link. A user who keeps a copy can prove later that no earlier row was
+    changed.
+    """
 
     number: int
     hash: str
 
 
 class ChainCheck(NamedTuple):
-    """The result of verifying the chain. `trouble` describes the first mismatch; None: there is none."""
+    """The result of a verification: the number of rows read, the last link, and a description of the first mismatch.
+
+    `trouble` is None if all links and rows match.
+    """
 
     rows: int
     head: ChainHead | None
@@ -90,44 +97,47 @@ class ChainCheck(NamedTuple):
 
 
 class AuditVerbs(Protocol):
-    """The verbs of the audit log and its chain. There is no leader: a second process finds nothing left to link."""
+    """The verbs of the audit log and its hash chain. Several processes may call them; only one adds links at a time."""
 
     def record_changes(self, changes: Sequence[AuditRow]) -> None:
-        """Add rows to the audit log."""
+        """Append rows to the audit log."""
 
     def list_changes(self, which: AuditFilter, limit: int, before: int | None = None) -> list[AuditView]:
-        """Return rows of the audit log, the newest first, from just below the id `before` on."""
+        """Return up to `limit` audit rows that match a filter and whose id is less than `before`, the newest first."""
 
     def newest_change(self) -> int:
         """Return the highest id of the audit log; 0 when it is empty."""
 
     def link_changes(self, limit: int) -> int:
-        """Link up to `limit` unlinked rows of the audit log in one transaction; return how many."""
+        """Append links for up to `limit` audit rows that have none, in one transaction; return how many were added."""
 
     def linked_changes(self, after: int, limit: int) -> list[LinkedRow]:
-        """Return links with their rows, from just after a number on."""
+        """Return up to `limit` links whose number is greater than `after`, each with its audit row, in order."""
 
     def unlinked_changes(self, limit: int) -> list[AuditView]:
-        """Return rows that have no link, the oldest first. It reads the whole log."""
+        """Return up to `limit` audit rows that have no link yet, the oldest first. It reads the whole log."""
 
     def take_audit_sink(self, sink: str, holder: str, turn: timedelta) -> int | None:
-        """Take or keep the right to send links to a sink; return the number of the last link that it has.
+        """Acquire or renew, for the time `turn`, the exclusive right to send links to a sink.
 
-        None: another holder has it.
+        Return the number of the last link that was sent to it; None if another holder has the right.
         """
 
     def move_audit_sink(self, sink: str, holder: str, number: int) -> bool:
-        """Store that a sink has all links up to a number; False when another holder has the right by now."""
+        """Record that all links up to `number` were sent to a sink; return False if another holder now has the right to
+        send.
+        """
 
 
 def audit_view(row: Any, instant: Instant) -> AuditView:
+    """Build an AuditView from its row; `instant` converts the store's instants."""
     id, at, who, action, target, before, after, request_id, address = row
     was, became = (None if text is None else text.encode() for text in (before, after))
     return AuditView(id, instant(at), AuditRow(who, action, target, was, became, request_id, address))
 
 
 def audit_value(value: Any) -> bytes | None:
-    """Return a value as JSON for the audit log; of a large value, its beginning and a digest of all of it."""
+    """Return a value as JSON; if it exceeds VALUE_LIMIT, its beginning and a digest of the whole. None stays None."""
     if value is None:
         return None
     data = msgspec.json.encode(value, enc_hook=str)
@@ -138,7 +148,7 @@ def audit_value(value: Any) -> bytes | None:
 
 
 def change_row(change: AuditRow) -> dict[str, str | None]:
-    """Return the parameters of a change, for both stores."""
+    """Return a change as the parameters of the statement that inserts it; both stores use the same names."""
     return {
         "who": change.who,
         "action": change.action,
@@ -151,7 +161,7 @@ def change_row(change: AuditRow) -> dict[str, str | None]:
 
 
 def row_digest(id: int, at_us: int, row: AuditView) -> str:
-    """Return the digest of all columns of a row, as JSON."""
+    """Return the SHA-256 digest, in hexadecimal, of all columns of an audit row."""
     change = row.change
     said = (change.who, change.action, change.target, change.before, change.after, change.request_id, change.address)
     texts = [value.decode() if isinstance(value, bytes) else value for value in said]
@@ -159,12 +169,15 @@ def row_digest(id: int, at_us: int, row: AuditView) -> str:
 
 
 def link_hash(previous: str, number: int, audit_id: int, at_us: int, digest: str) -> str:
-    """Return the hash of a link, which covers the hash of the link before it."""
+    """Return the hash of a link, computed from its fields and from the hash of the link before it."""
     return hashlib.sha256(msgspec.json.encode([previous, number, audit_id, at_us, digest])).hexdigest()
 
 
 def next_links(last: ChainHead, rows: Sequence[tuple[int, AuditView]]) -> list[ChainLink]:
-    """Return the links of rows, each with its instant, that continue a chain from its last link."""
+    """Return new links for these rows, in order, that continue the chain after `last`.
+
+    Each row comes with its instant in microseconds.
+    """
     links: list[ChainLink] = []
     number, previous = last
     for at_us, row in rows:
@@ -176,9 +189,10 @@ def next_links(last: ChainHead, rows: Sequence[tuple[int, AuditView]]) -> list[C
 
 
 def check_chain(audit: AuditVerbs, now: datetime, to_us: ToMicroseconds, known: ChainHead | None = None) -> ChainCheck:
-    """Verify every link and every row at a time of the store; stop at the first mismatch.
+    """Verify every link and every audit row against each other, up to the first mismatch, and return the result.
 
-    `known` must be a link of the chain.
+    `known` is a copy of an earlier link, if the caller has one: the chain must still contain it. `now` is the store's
+    time.
     """
     kept_us = to_us(now - AUDIT_KEPT)
     rows, last, first = 0, None, 1
@@ -221,6 +235,7 @@ class ToMicroseconds(Protocol):
 
 
 def _all(audit: AuditVerbs) -> Iterator[LinkedRow]:
+    """Yield all links with their rows, in order, read PAGE at a time."""
     after = 0
     while page := audit.linked_changes(after, PAGE):
         yield from page
@@ -228,7 +243,11 @@ def _all(audit: AuditVerbs) -> Iterator[LinkedRow]:
 
 
 def _trouble_of(one: LinkedRow, last: ChainHead | None, to_us: ToMicroseconds, kept_us: int) -> str | None:
-    """Return what is wrong with a link, or None."""
+    """Return a description of the mismatch of a link with its row or with `last`, the link before it; None if it
+    matches.
+
+    Rows older than `kept_us` may have been pruned.
+    """
     link, row = one
     if last is not None and link.number != last.number + 1:
         return f"link {last.number + 1} is missing."
@@ -249,8 +268,10 @@ def _trouble_of(one: LinkedRow, last: ChainHead | None, to_us: ToMicroseconds, k
 
 
 def _cut_off(first: int) -> str:
+    """Return the message that the beginning of the chain was deleted."""
     return f"the links before {first} are missing, and they are not old enough to have been pruned."
 
 
 def _named(row: AuditView) -> str:
+    """Return a description of an audit row for an error message."""
     return f"row {row.id} ({row.change.who}, {row.change.action}, {row.change.target}, {row.at:%Y-%m-%dT%H:%M:%SZ})"

@@ -1,4 +1,4 @@
-"""The store verbs of notifications: alert rules, channels, and the reads that rules are evaluated on.
+"""The store verbs of notifications: alert rules, the channels that receive them, and the reads that evaluate rules.
 
 These reads use indexes that end with the newest rows, or tables as small as the number of running jobs.
 """
@@ -19,7 +19,11 @@ from tickwork.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class NotificationView:
-    """A notification and its state. Every write raises `version`, and every move names it."""
+    """A notification (an alert rule and its channels) and its state.
+
+    Every write increments `version`, and a NotificationMove is stored only if it names the present version. `look_at`
+    is when the rule is evaluated next.
+    """
 
     notification: Notification
     watch: AlertState
@@ -29,7 +33,7 @@ class NotificationView:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A missed occurrence of a schedule, and its outcome."""
+    """An occurrence of a schedule that was missed, and what the schedule's policy made of it."""
 
     schedule: str
     due_at: datetime
@@ -39,7 +43,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class NotificationMove:
-    """The change of a notification after an evaluation: its next state, when to evaluate again, and messages."""
+    """The result of an evaluation: the new state, when to evaluate again, and the jobs that send its messages."""
 
     name: str
     version: int
@@ -49,48 +53,57 @@ class NotificationMove:
 
 
 class NotifyVerbs(Protocol):
-    """The verbs of notifications. Each is safe to run twice."""
+    """The verbs of notifications and channels. Each is safe to run twice."""
 
     def put_channel(self, channel: Channel) -> None:
-        """Store a channel; it replaces a channel of that name."""
+        """Store a channel, and replace the channel of the same name."""
 
     def delete_channel(self, name: str) -> bool:
-        """Delete a channel; False when there is none. Raises InvalidInput while a notification names it."""
+        """Delete a channel; return False if there is none of this name. Raise InvalidInput while a notification uses
+        it.
+        """
 
     def list_channels(self) -> dict[str, Channel]:
         """Return the channels by name."""
 
     def put_notification(self, notification: Notification) -> None:
-        """Store a notification; it replaces one of that name. A changed rule begins with a new state.
+        """Store a notification, and replace the one of the same name. A changed rule starts with a new state.
 
-        Raises InvalidInput if it names a channel that does not exist.
+        Raise InvalidInput if it names a channel that does not exist.
         """
 
     def delete_notification(self, name: str) -> bool:
-        """Delete a notification; False when there is none."""
+        """Delete a notification; return False if there is none of this name."""
 
     def list_notifications(self) -> list[NotificationView]:
-        """Return all notifications by name."""
+        """Return all notifications, sorted by name."""
 
     def due_notifications(self) -> list[NotificationView]:
-        """Return the notifications that are due to be evaluated."""
+        """Return the notifications whose rules are to be evaluated now."""
 
     def move_notification(self, move: NotificationMove) -> bool:
-        """Store a notification's new state and its messages in one transaction; False: another process was first."""
+        """Store a notification's new state and enqueue its messages, in one transaction.
+
+        Return False, and store nothing, if another process has changed the notification since it was read.
+        """
 
     def ended_jobs(
         self, after: EndedMark, until: datetime, limit: int, *, badly: bool, task: str | None = None
     ) -> list[JobEvent]:
-        """Return jobs that ended after a mark until an instant, in that order; `badly`: only those without success."""
+        """Return up to `limit` jobs that ended after the position `after` and until `until`, ordered by when they
+        ended.
+
+        `badly`: only jobs that did not succeed. `task`: only jobs of this task.
+        """
 
     def running_jobs(self, limit: int) -> list[JobEvent]:
-        """Return jobs that run now."""
+        """Return up to `limit` jobs that are running."""
 
     def waiting_jobs(self, after: datetime, until: datetime, limit: int) -> list[JobEvent]:
-        """Return queued jobs, held or not, that have been due since a time between these two."""
+        """Return up to `limit` queued jobs, held ones included, whose run_at is after `after` and not after `until`."""
 
     def missed_fires(self, after: datetime, until: datetime, limit: int) -> list[Missed]:
-        """Return missed occurrences that were decided after `after` and not after `until`."""
+        """Return up to `limit` missed occurrences that were decided after `after` and not after `until`."""
 
 
 def check_channels(notification: Notification, known: Sequence[Channel]) -> None:

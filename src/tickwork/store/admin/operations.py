@@ -1,4 +1,7 @@
-"""The store verbs of bulk operations (see core/bulk_operation.py), and of requests to workers."""
+"""The store verbs of bulk operations (see core/bulk_operation.py), and of requests to workers.
+
+A bulk operation is one change to many jobs. A service executes it page by page; a step is the record of one page.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ Ask = Literal["quiet", "stop"]
 
 
 class OperationStep(msgspec.Struct, frozen=True):
-    """The progress of an operation after a page. It is stored only if step `number` was not yet taken."""
+    """The progress of a bulk operation after one more page of jobs. It is stored only once for each `number`.
+
+    `place` is the position after which the next page begins, `looked` and `changed` count the jobs read and changed.
+    """
 
     id: str
     number: int
@@ -29,34 +35,38 @@ class OperationStep(msgspec.Struct, frozen=True):
 
 
 class OperationVerbs(Protocol):
-    """The verbs of operations. Each is safe to run twice."""
+    """The verbs of bulk operations and of requests to workers. Each is safe to run twice."""
 
     def put_operation(self, id: str, change: BulkChange, by: str) -> BulkOperation:
-        """Store an operation to be carried out. An existing operation with this id is not changed.
+        """Store a bulk operation for later execution, and return it; if the id exists, return the stored one unchanged.
 
-        Jobs that are created later are not affected by it.
+        Jobs that are created after this call are not affected by the operation.
         """
 
     def get_operation(self, id: str) -> BulkOperation | None:
-        """Return an operation."""
+        """Return a bulk operation; None if the id is unknown."""
 
     def list_operations(self, limit: int, before: str | None = None) -> list[BulkOperation]:
-        """Return operations, the newest first, from just below `before` on."""
+        """Return up to `limit` operations whose id is less than `before` (None: of all), the newest first."""
 
     def lease_operation(self, lease: timedelta) -> BulkOperation | None:
-        """Lease and return the oldest unfinished operation that no process works on."""
+        """Lease the oldest unfinished operation that no process has leased, and return it; None if there is none."""
 
     def step_operation(self, step: OperationStep, lease: timedelta) -> bool:
-        """Store the progress of an operation, and renew its lease; False: it was cancelled, or the step was taken.
+        """Store the progress of an operation and renew its lease; return whether that was done.
 
-        The page itself was done before; a change that is applied to a job twice has the effect of one.
+        False if the operation was cancelled or another process has stored this step. The caller has changed the jobs of
+        the page before; to change a job twice has the same effect as once.
         """
 
     def cancel_operation(self, id: str) -> bool:
-        """End an operation after its current page; False when it has ended."""
+        """Cancel an operation, which ends after its current page; return False if it is unknown or has ended."""
 
     def ask_worker(self, worker: WorkerId, what: Ask | None) -> bool:
-        """Request that a worker be quiet or stop or, with None, continue; False if no such worker is live."""
+        """Store a request to a worker; return False if the worker is not live.
+
+        The worker is to claim no more jobs ("quiet"), to stop, or (None) to continue.
+        """
 
     def asked_of(self, worker: WorkerId) -> Ask | None:
-        """Return the request to a worker, if any."""
+        """Return the request that was made to a worker; None if there is none."""

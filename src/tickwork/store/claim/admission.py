@@ -31,7 +31,7 @@ from tickwork.store.limits import LimitedCapacity
 def admit_candidates(
     claim_tx: ClaimTx, snapshot: Snapshot, request: ClaimRequest, candidates: Sequence[Candidate]
 ) -> ClaimPlan:
-    """Lock the limits that the picked jobs use, and decide what the round does with each job.
+    """Lock the limits that the picked jobs use, and return the plan: what the round does with each job.
 
     Invariant: all limits are locked in one call, in the same order everywhere, and their states are read under the
     locks. So claims cannot deadlock, and no limit is exceeded.
@@ -64,9 +64,10 @@ def admit_candidates(
 
 
 class _Gated(NamedTuple):
-    """The picked jobs that gates have let pass or have paused.
+    """The picked jobs, divided by what gates do with them.
 
-    `aside` are those that a gate pauses or diverts. `gates` are the gates to lock.
+    `starts` pass the gates, with the limits that they use; `paused` are paused by a gate. `aside` are the jobs that a
+    gate pauses or diverts. `gates` are the gates to lock.
     """
 
     starts: list[Start]
@@ -76,7 +77,10 @@ class _Gated(NamedTuple):
 
 
 def _pass_gates(plan: ClaimPlan, snapshot: Snapshot, candidates: Sequence[Candidate]) -> _Gated:
-    """Apply the gates: each drops, diverts or pauses a job, or adds a use of its own rate limit."""
+    """Apply the gates to the picked jobs: plan drops and diverts, and return which jobs may start and which are paused.
+
+    A gate that slows jobs adds a use of its own rate limit.
+    """
     gated = _Gated([], [], [], {})
     for candidate in candidates:
         gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us) if snapshot.gates else None
@@ -101,16 +105,17 @@ def _pass_gates(plan: ClaimPlan, snapshot: Snapshot, candidates: Sequence[Candid
 
 
 def _others_due(snapshot: Snapshot, candidates: Sequence[Candidate]) -> int:
-    """Return how many lanes of held jobs that may start now were not picked from."""
+    """Return the number of lanes of held jobs that may start now and from which no candidate was picked."""
     picked = {one.lane for one in candidates}
     held = {head.lane for head in snapshot.heads if head.lane.startswith(":") and head.run_at_us <= snapshot.now_us}
     return len(held - picked)
 
 
 def _start(plan: ClaimPlan, now_us: int, capacity: _WorkerCapacity, locked_limits: dict[LimitKey, LimitState]) -> None:
-    """Start jobs that limits, breakers and the worker's capacity permit; park jobs that a limit or breaker refuses.
+    """Plan the start of jobs that limits, breakers and the worker's capacity permit; park jobs that a limit or breaker
+    refuses.
 
-    A job that only the worker has no slot for is neither started nor parked.
+    A job for which only the worker has no slot is neither started nor parked.
     """
     limit_snapshots = {
         name: one for name, locked_limit in locked_limits.items() if (one := locked_limit.limit_snapshot) is not None
@@ -137,7 +142,10 @@ def _start(plan: ClaimPlan, now_us: int, capacity: _WorkerCapacity, locked_limit
 
 
 def _once(slots: tuple[LimitUse, ...]) -> tuple[LimitUse, ...]:
-    """Return the uses with each limit key once. A task and its queue may name the same limit; the weights are added."""
+    """Return the uses with each limit key once, with the sum of its weights.
+
+    A task and its queue may name the same limit.
+    """
     if len(slots) < 2:
         return slots
     weights: dict[LimitKey, int] = {}
@@ -147,7 +155,7 @@ def _once(slots: tuple[LimitUse, ...]) -> tuple[LimitUse, ...]:
 
 
 def _live_after(plan: ClaimPlan, locked_limits: Mapping[LimitKey, LimitState]) -> Counter[LimitKey]:
-    """Return the live weight under each limit key once the round has started its jobs.
+    """Return the live weight of each limit key after the round has started its jobs.
 
     A job of a sequence that returns for another attempt is already counted in `live`.
     """
@@ -186,8 +194,8 @@ class _WorkerCapacity:
     def takes(self, request: AdmitRequest) -> bool:
         """Return whether the worker takes a job that the limits admit; if so, count it against the worker's capacity.
 
-        A job that a breaker holds is added to `broken`. When a prefetching worker has no free slot left for a job that
-        needs one, it takes no further job in this round.
+        A job that a breaker holds is added to `broken`. When a worker that prefetches has no free slot left for a job
+        that needs one, it takes no further job in this round.
         """
         candidate, slots = self.by_id[request.id]
         job_limits = candidate.job_limits
@@ -237,7 +245,8 @@ class _WorkerCapacity:
     def share_prefetch(self, others: int) -> None:
         """Limit the prefetch to half of the limited jobs that could start beyond the free slots.
 
-        These are the jobs that this round picked, and one for each of the `others` lanes that it did not pick from.
+        These are the jobs that this round picked, and one for each of `others`, the number of lanes from which it
+        picked none.
         """
         startable = others
         taken: dict[LimitKey, int] = {}
@@ -250,7 +259,7 @@ class _WorkerCapacity:
 
 
 class _BreakerAdmission:
-    """The states of the breakers that the picked jobs pass, updated while jobs are admitted."""
+    """The states of the breakers that apply to the picked jobs, updated while jobs are admitted."""
 
     def __init__(self, locked_limits: Mapping[LimitKey, LimitState], now_us: int) -> None:
         self._now_us = now_us
@@ -264,7 +273,7 @@ class _BreakerAdmission:
         self.probes: set[JobId] = set()
 
     def holds(self, slots: Sequence[LimitUse]) -> tuple[LimitKey, int] | None:
-        """Return the first breaker that refuses these uses, and when it next permits a start; None: none refuses."""
+        """Return the first breaker that refuses these uses, and when it next permits a start; None if none refuses."""
         if not self._rules:
             return None
         for limit_key in self._on_the_way(slots):
@@ -304,9 +313,9 @@ def _park(
     opens_at_us: int | None,
     locked_limits: dict[LimitKey, LimitState],
 ) -> None:
-    """Plan to move a job to the lane of the limit that holds it, and record when that limit opens next.
+    """Plan to move a job to the lane of the limit key that holds it, and record when that key opens next.
 
-    None as the time means that it opens when a lease ends, and takes precedence. If the job belongs to a sequence, a
+    None as the time means that it opens when an attempt ends, and takes precedence. If the job belongs to a sequence, a
     marker is stored in its other limits, so that later jobs of the sequence do not start before it.
     """
     lane = held_lane(held_by, candidate.home)
@@ -321,10 +330,10 @@ def _park(
 def _mark(
     plan: ClaimPlan, candidate: Candidate, held_by: LimitKey | None, locked_limits: dict[LimitKey, LimitState]
 ) -> None:
-    """Store a marker for a job of a sequence that is set aside by something other than the sequence.
+    """Store a marker in the sequences of a job that a gate or another limit keeps from starting.
 
     The marker is the smallest (run_at, id) that must start first; it keeps later jobs of the sequence from overtaking
-    it.
+    the job.
     """
     place = (candidate.run_at_us, candidate.job_id)
     for slot in candidate.job_limits.uses if candidate.job_limits is not None else ():
@@ -337,7 +346,8 @@ def _mark(
 
 
 def _close(plan: ClaimPlan, picked: Mapping[LimitKey, int], locked_limits: Mapping[LimitKey, LimitState]) -> None:
-    """Close open limit keys that were picked from and now hold nothing, or are full, so that later claims skip them.
+    """Close open limit keys whose held jobs were picked and that now hold no job, or are full, so that later claims
+    skip them.
 
     An attempt may finish before this round commits and find the key still open. `full` makes the caller check the keys
     again after the commit.
@@ -357,7 +367,7 @@ def _close(plan: ClaimPlan, picked: Mapping[LimitKey, int], locked_limits: Mappi
 
 
 def job_facts(candidate: Candidate) -> JobFacts:
-    """Return what gates see of a job."""
+    """Return the fields of a job that gates select by."""
     job_limits = candidate.job_limits or JobLimits()
     return JobFacts(
         candidate.task, candidate.queue, job_limits.tenant, candidate.collection, candidate.labels, job_limits.diverted

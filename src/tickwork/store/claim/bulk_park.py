@@ -25,9 +25,9 @@ FOUND_MOST = 64  # Jobs that a scan cursor picks in one round.
 
 
 def _kinds_to_park(parks: Sequence[Park]) -> list[Park]:
-    """Return the last parked job of each kind that was parked at least MANY times: the _KINDS most frequent kinds.
+    """Return the last parked job of each of the _KINDS most frequent kinds that were parked at least MANY times.
 
-    Jobs of a sequence are left out, because each has its own place in the order, and so are jobs that were already
+    Jobs of a sequence are left out, because each has its own position in the order, and so are jobs that were already
     held.
     """
     if len(parks) < MANY:
@@ -45,7 +45,7 @@ def _kinds_to_park(parks: Sequence[Park]) -> list[Park]:
 
 @dataclass(slots=True)
 class BulkPark:
-    """The bulk parks of a worker's last round, and the scan cursors that look behind them."""
+    """The bulk parks of a worker's last round, and the scan cursors that read behind the parked jobs."""
 
     _cursors: ScanCursors = field(default_factory=ScanCursors)
     _waits: bool = False
@@ -54,7 +54,7 @@ class BulkPark:
         return bool(self._cursors)
 
     def to_move(self, plan: ClaimPlan) -> list[Park]:
-        """Return the kinds to park in bulk in this round.
+        """Return a parked job of each kind that the store is to park in bulk in this round.
 
         If jobs start in the round while cursors are active, every other round skips the bulk park, so that those starts
         do not wait for it.
@@ -63,15 +63,15 @@ class BulkPark:
         return [] if self._waits else _kinds_to_park(plan.parks)
 
     def moved(self, parked: Sequence[Park], count: int, graces_us: Mapping[Place, int], now_us: int) -> None:
-        """Note how many jobs a round parked in bulk.
+        """Note that the store has parked `count` jobs in bulk, and send scan cursors behind them.
 
-        Fewer than MANY means that none of the kinds is left, and the scan ends.
+        With fewer than MANY, no jobs of these kinds are left, and the scan ends.
         """
         if not self._waits:
             self._send_cursors(parked if count >= MANY else (), graces_us, now_us)
 
     def _send_cursors(self, parked: Sequence[Park], graces_us: Mapping[Place, int], now_us: int) -> None:
-        """Send scan cursors behind the last parked job of each place, for jobs of other kinds than those parked."""
+        """Send scan cursors behind the last parked job of each place, to find jobs of other kinds than those parked."""
         kinds: dict[Place, tuple[Candidate, ...]] = {}
         for candidate, _ in parked:
             kinds[candidate.place] = (*kinds.get(candidate.place, ()), candidate)
@@ -82,5 +82,5 @@ class BulkPark:
         self._cursors.send(scan_tasks, now_us)
 
     def look_behind(self, claim_tx: ClaimTx, now_us: int) -> list[Candidate]:
-        """Advance the scan cursors and return the jobs of other kinds that they find."""
+        """Advance the scan cursors by one step and return the jobs of other kinds that they find."""
         return self._cursors.walk(claim_tx, now_us)

@@ -1,7 +1,9 @@
-"""The second step of a round: choose the candidates. Which places are picked from, in which order, and how many jobs.
+"""The second step of a round: choose the candidates, that is from which places jobs are picked, how many, in what
+order.
 
-Tenants take turns; the places of a tenant are ordered by urgency. A sparse scan replaces the pick where due jobs are
-rare; scan cursors add jobs from behind a bulk park. The choice only orders jobs; admission.py decides what starts.
+A place is a lane and a priority (see types.py). Tenants take turns; the places of a tenant are ordered by urgency. A
+sparse scan replaces the pick where due jobs are rare; scan cursors add jobs from behind a bulk park. The choice only
+orders jobs; admission.py decides which of them start.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ class PickBounds(NamedTuple):
 
 
 class PickPlan(NamedTuple):
-    """The jobs to pick from tenants whose turn it is, and a function for other tenants if these are too few.
+    """The requests for jobs of the tenants whose turn it is, and a function that returns requests for the other
+    tenants.
 
-    `order` names the tenant of each turn, in order.
+    The others are used if the first are too few. `order` names the tenant of each turn, in order.
     """
 
     in_turn: list[PickRequest]
@@ -88,7 +91,7 @@ def choose(
 def _bounds(
     request: ClaimRequest, pick_ahead: int, bulk_park: BulkPark, due: Sequence[LaneHead], *, after_parking: bool
 ) -> PickBounds:
-    """Return how many jobs to pick: as many as the worker needs, or more while many jobs are being parked."""
+    """Return the bounds of the pick: what the worker can take, or more while many jobs are being parked."""
     if bulk_park:
         return PickBounds(2 * MANY, 2 * MANY, evenly=True)
     if after_parking:
@@ -99,11 +102,11 @@ def _bounds(
 
 
 def _total_to_pick(request: ClaimRequest, due: Sequence[LaneHead]) -> int:
-    """Return how many jobs to pick: as many as are asked for, unless jobs are prefetched and there are limits.
+    """Return how many jobs to pick in all: usually as many as are requested.
 
-    Half of the limited jobs that could start is left to other workers (see admission.py). Where all due jobs are held,
-    the heads of their lanes tell how many could start, and picking more would hide them from other workers. Where none
-    is held, the prefetch is picked in addition.
+    With a prefetch and limits, half of the limited jobs that could start is left to other workers (see admission.py).
+    Where all due jobs are held, the number of their lanes tells how many could start, and to pick more would hide them
+    from other workers. Where none is held, the prefetch is picked in addition.
     """
     slots, prefetch = max(0, request.capacity.slots), request.capacity.prefetch
     if not prefetch or not any(":" in head.lane for head in due):
@@ -115,7 +118,10 @@ def _total_to_pick(request: ClaimRequest, due: Sequence[LaneHead]) -> int:
 
 
 def _pick(claim_tx: ClaimTx, plan: PickPlan, total: int) -> list[Candidate]:
-    """Pick jobs of the tenants whose turn it is; fill what is left from the other tenants."""
+    """Pick up to `total` jobs of the tenants whose turn it is.
+
+    If these are too few, pick the rest from the other tenants.
+    """
     picked = claim_tx.pick(plan.in_turn) if plan.in_turn else []
     if len(picked) < total and (others := plan.others()):
         picked += claim_tx.pick(others)[: total - len(picked)]
@@ -123,9 +129,9 @@ def _pick(claim_tx: ClaimTx, plan: PickPlan, total: int) -> list[Candidate]:
 
 
 class _PlacePick(NamedTuple):
-    """The jobs of one place that are picked together; `order` ranks it among the places of its tenant.
+    """Jobs of one place that are picked together; `order` ranks them among the picks of the same tenant.
 
-    In a round by age a place is split in two: its aged jobs, which come first, and the others, which go by urgency.
+    In every other round a place is split in two: its jobs older than the aging limit, which come first, and the others.
     """
 
     order: tuple[Any, ...]
@@ -137,7 +143,7 @@ class _PlacePick(NamedTuple):
 def plan_picks(
     due: Sequence[LaneHead], snapshot: Snapshot, request: ClaimRequest, memory: ClaimMemory, bounds: PickBounds
 ) -> PickPlan:
-    """Return what to pick from each place: tenants by fair turns, and the places of a tenant by urgency.
+    """Return how many jobs to pick from each place: tenants by fair turns, and the places of a tenant by urgency.
 
     In every other round, jobs older than the aging limit come first, so that none waits forever.
     """
@@ -161,7 +167,7 @@ def plan_picks(
 def _places_of_tenants(
     due: Sequence[LaneHead], snapshot: Snapshot, request: ClaimRequest, *, by_age: bool
 ) -> dict[str, list[_PlacePick]]:
-    """Return the places of each tenant with their urgency.
+    """Return the places of each tenant with their order of urgency.
 
     Urgency is the order of the queues, the priority, how well the needs fit the worker, whether the jobs stick to
     another worker, and run_at.
@@ -187,7 +193,7 @@ def _places_of_tenants(
 def _pick_requests(
     places: Mapping[str, list[_PlacePick]], counts: Mapping[str, int], bounds: PickBounds, first_group: int
 ) -> list[PickRequest]:
-    """Return the requests for these numbers of jobs of tenants. A tenant is a group of requests."""
+    """Return the requests to pick `counts` jobs of each tenant. The requests of one tenant are a group."""
     shares = {name: -(-count // len(places[name])) if bounds.evenly else count for name, count in counts.items()}
     return [
         PickRequest(group, count, *head.place, min(shares[name], _most(head, bounds.limited)), grace_us, after_us)
@@ -197,7 +203,7 @@ def _pick_requests(
 
 
 def _most(head: LaneHead, limited: int) -> int:
-    """Return how many jobs of a place could start at most: one behind a breaker, else what the limit permits."""
+    """Return how many jobs of a place could start: one behind a breaker, else as many as the limit permits."""
     if isinstance(head.rule, Breaker):
         return 1
     most = PLACE_MOST if head.rule is None else head.rule.heaviest

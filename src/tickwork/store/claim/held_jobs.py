@@ -1,4 +1,4 @@
-"""Held jobs outside of claims: drop those that a new gate matches, and forecast what would hold a job."""
+"""Read held jobs outside of claims: drop those that a new gate matches, and forecast which limit would hold a job."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class HeldPlace(NamedTuple):
 
 
 class HeldPage(NamedTuple):
-    """A page of held jobs with what gates see of them, and the position of the last; None: there are no more."""
+    """A page of held jobs with the fields that gates select by, and the position of the last job.
+
+    None: there are no more.
+    """
 
     jobs: Sequence[tuple[JobId, JobFacts]]
     last: HeldPlace | None
@@ -52,7 +55,7 @@ class HeldPage(NamedTuple):
 
 
 def sweep(gate: Gate, read: Callable[[HeldPlace], HeldPage], drop: Callable[[Sequence[JobId]], None]) -> None:
-    """Drop all held jobs that a new drop gate matches, page by page, because claims do not read held jobs."""
+    """Drop all held jobs that a new drop gate matches, page by page. A claim does not read them while they are held."""
     last: HeldPlace | None = HeldPlace()
     while last is not None:
         page = read(last)
@@ -70,7 +73,8 @@ class ClaimForecast(NamedTuple):
 
 
 def foresee(claim_tx: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: LimitKey | None) -> ClaimForecast | None:
-    """Return what would hold a due job if a new worker claimed all due jobs now; None if nothing would. Apply nothing.
+    """Return which limit would hold a due job if a new worker claimed all due jobs now; None if none would. Apply
+    nothing.
 
     `held_by` is the limit that holds the job now. The forecast is one round that picks up to _FORESEEN jobs, the first
     in order; a job beyond these is reported as held by `held_by`, if that is given.
@@ -93,7 +97,7 @@ def foresee(claim_tx: ClaimTx, queues: Sequence[str], job_id: JobId, held_by: Li
 
 
 def _diverted(candidate: Candidate, snapshot: Snapshot) -> Candidate:
-    """Return the job as it applies again after a divert gate has moved it; the same job if no gate does."""
+    """Return the job as it is queued again after a divert gate has moved it; the same job if no gate does."""
     gate = gate_for(job_facts(candidate), snapshot.gates, snapshot.now_us)
     if gate is None or gate.kind != "divert":
         return candidate

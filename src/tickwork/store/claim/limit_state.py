@@ -21,9 +21,9 @@ def encode_state(state: State) -> str:
 
 
 def read_state(rule: Rule | None, live: int, state: str | None) -> LimitState:
-    """Return the state of a limit key, decoded by the kind of its rule.
+    """Return the state of a limit key from its rule, live weight and stored text, decoded by the kind of the rule.
 
-    State stored under a rule of another kind is ignored.
+    Text that was stored under a rule of another kind is ignored.
     """
     if state is None or rule is None:
         return LimitState(rule, live)
@@ -37,7 +37,7 @@ def read_state(rule: Rule | None, live: int, state: str | None) -> LimitState:
 def key_view(
     name: str, rule: str | None, state: str | None, live: int, held: int, opens_at: datetime | None
 ) -> LimitKeyView:
-    """Return one key of a limit, for the CLI, the API and the UI."""
+    """Return the view of one key of a limit, for the CLI, the API and the UI."""
     known = read_state(decode_rule(rule), live, state)
     return LimitKeyView(limit_key_of(name).key, live, held, opens_at, known.breaker)
 

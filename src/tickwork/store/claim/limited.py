@@ -39,11 +39,11 @@ _LONG_S = 0.02  # A claim that took longer returns what it has, even if more job
 class RoundResult:
     """The result of one round of a claim.
 
-    `dropped` are jobs that the caller ends. `wants_more`: another round may find something. `next_us` is the earliest
-    time at which more may be due, or a limit opens; it is compared with `now_us`. `full` are limit keys that refused a
-    job until a lease ends, with their live weight, to be checked again after the commit. `parked_most`: more than half
-    of the picked jobs were parked, diverted or dropped, so the next round picks more. `is_near`: no sparse scan is
-    needed.
+    `dropped` are jobs that the caller ends. `wants_more`: another round may start jobs. `next_us` is the earliest
+    instant at which more jobs may be due, or a limit opens; it is compared with `now_us`. `full` are limit keys that
+    refused a job until an attempt ends, with their live weight, to be checked again after the commit. `parked_most`:
+    more than half of the picked jobs were parked, diverted or dropped, so the next round picks more. `is_near`: a plain
+    read of the queue finds jobs quickly, so no sparse scan is needed.
     """
 
     started: Sequence[Candidate] = ()
@@ -70,7 +70,11 @@ class ClaimResult:
 def run_rounds(
     run_one: Callable[[ClaimRequest, bool], RoundResult], request: ClaimRequest, monotonic: Callable[[], float]
 ) -> ClaimResult:
-    """Run rounds until the worker has what it asked for, no more can start, _ROUNDS have run, or _LONG_S has passed."""
+    """Run rounds until the worker has what it asked for, or no more jobs can start; return when another claim may find
+    more.
+
+    At most _ROUNDS rounds run, and none begins after _LONG_S.
+    """
     until = monotonic() + _LONG_S
     after_parking = False
     for _ in range(_ROUNDS):
@@ -88,10 +92,10 @@ def run_rounds(
 
 
 def run_round(claim_tx: ClaimTx, request: ClaimRequest, memory: ClaimMemory, *, after_parking: bool) -> RoundResult:
-    """Run one round of a claim: snapshot, choose, admit, apply.
+    """Run one round of a claim (snapshot, choose, admit, apply) and return its result.
 
-    `after_parking`: the last round set aside most of the jobs that it picked, so pick more. The caller ends the dropped
-    jobs.
+    `after_parking`: the last round parked most of the jobs that it picked, so this one picks more. The caller ends the
+    dropped jobs.
     """
     snapshot = claim_tx.snapshot()
     memory.is_guarded = snapshot.is_guarded
@@ -116,10 +120,10 @@ def run_round(claim_tx: ClaimTx, request: ClaimRequest, memory: ClaimMemory, *, 
 def _servable_heads(
     claim_tx: ClaimTx, snapshot: Snapshot, request: ClaimRequest, memory: ClaimMemory
 ) -> list[LaneHead]:
-    """Return the first jobs of the places that the worker could serve.
+    """Return the heads of the places whose jobs the worker could run.
 
-    A lane of sticky jobs that belong to another worker gets a grace time, in which only that worker takes them. Held
-    jobs get none: once their limit opens, the first worker that claims takes them.
+    Heads of sticky jobs that belong to another worker get a grace time, in which only that worker takes them. Held jobs
+    get none: once their limit opens, the first worker that claims takes them.
     """
     heads = [head for head in snapshot.heads if _is_servable(head, request)]
     lanes = [read_lane(head.lane) for head in heads]
@@ -148,7 +152,7 @@ def _is_anothers(lane: Lane, worker: str, homes: ClaimingWorkers) -> bool:
 
 
 def _next_us(snapshot: Snapshot, heads: Sequence[LaneHead], choice: Choice) -> int | None:
-    """Return when more jobs may be due, or a limit opens."""
+    """Return the earliest instant at which more jobs may be due, or a limit opens; None if none is known."""
     now_us = snapshot.now_us
     later = [head.from_us for head in heads if head.from_us > now_us]
     # Behind a place that is left to another worker there may be jobs whose grace ends later.
@@ -165,10 +169,10 @@ def _next_us(snapshot: Snapshot, heads: Sequence[LaneHead], choice: Choice) -> i
 def _apply(
     claim_tx: ClaimTx, plan: ClaimPlan, choice: Choice, now_us: int, graces_us: Mapping[tuple[str, int], int]
 ) -> None:
-    """Write the plan, and move the scans.
+    """Write the plan as the last step of the round, and note in the scans which jobs have left their places.
 
-    Invariant: the write is the last of the round. Jobs count as taken, and tenants are charged, only after it, so a
-    round that fails is repeated by the next claim.
+    Invariant: jobs count as taken, and tenants are charged, only after the write, so a round that fails is repeated by
+    the next claim.
     """
     plan.bulk_parks = choice.bulk_park.to_move(plan)
     choice.bulk_park.moved(plan.bulk_parks, claim_tx.apply(plan), graces_us, now_us)
@@ -179,7 +183,7 @@ def _apply(
 def _result(
     plan: ClaimPlan, choice: Choice, request: ClaimRequest, memory: ClaimMemory, *, next_us: int | None, now_us: int
 ) -> RoundResult:
-    """Return the result of a round that was written, and adapt how many jobs the next one picks."""
+    """Return the result of a round that was written, and adapt how many jobs the next round picks."""
     picked, started, aside = len(choice.candidates), plan.started, len(plan.put_aside) + len(plan.drops)
     # Jobs that could start are left, and the worker has no free slot for them.
     is_full = picked > len(started) + aside and request.after(started).capacity.slots <= 0
@@ -208,5 +212,5 @@ def _scan_state(request: ClaimRequest, choice: Choice) -> tuple[bool, bool]:
 
 
 def _earliest(*instants: int | None) -> int | None:
-    """Return the earliest of these instants, without the Nones; None if there is none."""
+    """Return the earliest of these instants, ignoring None; None if there is no other."""
     return min((one for one in instants if one is not None), default=None)

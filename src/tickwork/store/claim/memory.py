@@ -1,4 +1,4 @@
-"""The memory of a worker from one claim to the next: turns of tenants, bulk parks, scans, homes of sticky jobs."""
+"""The memory of a worker from one claim to the next: turns of tenants, bulk parks, scans, workers of sticky jobs."""
 
 from __future__ import annotations
 
@@ -41,23 +41,27 @@ class ClaimMemory:
     homes_at_us: int | None = None
 
     def sparse_scan_for(self, request: ClaimRequest, places: int) -> SparseScan | None:
-        """Return the sparse scan for these tasks, if it is asked for and the places are few; otherwise forget it."""
+        """Return the sparse scan for the tasks of a request, or None if none is requested or there are more than PLACES
+        places.
+
+        With None, an earlier scan for these tasks is discarded.
+        """
         if request.capacity.search and places <= PLACES:
             return self.sparse_scans.setdefault(request.tasks, SparseScan())
         self.sparse_scans.pop(request.tasks, None)
         return None
 
     def read_homes(self, claim_tx: ClaimTx, now_us: int) -> ClaimingWorkers:
-        """Return the workers that claim jobs, which are read again once a second."""
+        """Return the workers that claim jobs, read from the store at most once a second."""
         if self.homes_at_us is None or now_us - self.homes_at_us > _HOMES_KEPT_US:
             self.homes, self.homes_at_us = ClaimingWorkers(claim_tx.claiming_workers()), now_us
         return self.homes
 
     def charge_turns(self, started: Sequence[Candidate], weights: Mapping[str, int], slots: int) -> None:
-        """Charge tenants for the turns that their started jobs took.
+        """Advance the positions of tenants in the fair turns by the jobs that were started for them.
 
-        Jobs started beyond the free slots are not charged. They never belong to a tenant: counting them would advance
-        the clock, and tenants would lose the turns that they are owed.
+        Jobs started beyond the free slots are not charged. They never belong to a tenant: to count them would advance
+        the clock, and tenants would lose turns that they are owed.
         """
         counts: Counter[str] = Counter()
         for lane, count in Counter(candidate.lane for candidate in started).items():
@@ -72,9 +76,9 @@ class ClaimMemory:
         self.positions = {name: at for name, at in (self.positions | taken.positions).items() if at > self.clock}
 
     def learn(self, request: ClaimRequest, started: Sequence[Candidate], *, is_full: bool) -> None:
-        """Adapt how many limited jobs are picked beyond the free slots.
+        """Adapt the number of limited jobs that are picked beyond the free slots.
 
-        The number doubles while all of them start, and is reset to what started once the worker is full.
+        The number doubles while all of them start, and is reset to the number that started once the worker is full.
         """
         ahead = sum(one.job_limits is not None for one in started) - max(0, request.capacity.slots)
         if is_full:

@@ -48,7 +48,7 @@ class PickedRow(NamedTuple):
 
     @property
     def kind_text(self) -> str:
-        """Return the grouping key of the job as text, in the form that the statement `lane_scan` builds."""
+        """Return the text by which equal jobs are grouped, in the form that the statement `lane_scan` builds."""
         kind = (self.job_task, self.queue, self.collection or _NONE, self.labels, self.job_limits or _NONE)
         return "\x1f".join(kind)
 
@@ -65,7 +65,7 @@ def claimed_job(
     job_limits: JobLimits | None = None,
     is_probe: bool = False,
 ) -> Claimed:
-    """Return a picked job as it is handed to the worker.
+    """Build the claimed job of a picked row, as it is handed to the worker.
 
     The fields are passed by position, since each claimed job is built here and names take three times as long.
     """

@@ -1,8 +1,8 @@
-"""Scan cursors: read through places of the queue in bounded steps, and remember the position between claims.
+"""Scan cursors: read through places (lane and priority) of the queue in bounded steps, across several claims.
 
-Each place has two cursors. One stays at the end of the place, where new jobs arrive. The other reads from the start
-position to the end, and then starts again, at most once a second, to find jobs that were stored later than their run_at
-says.
+Each place has two cursors. The end cursor stays at the end of the place, where new jobs arrive. The other one reads
+from the start position to the end, and then starts again, at most once a second, to find jobs that were stored later
+than their run_at says.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BEHIND_US = 250_000  # An end cursor that lags by more jumps to the end of the 
 
 
 class ScanTask(NamedTuple):
-    """What to scan for in a place: jobs of other kinds than `kinds`, from a position on.
+    """What to scan for in a place: jobs of other kinds than `kinds`, after the position `start`.
 
     The other fields are those of `LaneScan`.
     """
@@ -32,7 +32,7 @@ class ScanTask(NamedTuple):
 
 
 class _CursorPair(NamedTuple):
-    """The two cursors of a place: `at_end` and `on_way`.
+    """The two cursors of a place: `at_end` at its end, and `on_way`, which reads from the start position to the end.
 
     `went_far`: `on_way` has read a whole step without finding enough since it started; None: no step yet. `lags`:
     `at_end` has not reached the end of the place.
@@ -45,12 +45,12 @@ class _CursorPair(NamedTuple):
 
     @property
     def arrived(self) -> bool:
-        """Return whether `on_way` has reached its end."""
+        """Return whether `on_way` has read up to the end."""
         return self.on_way.after[0] >= (self.on_way.until_us or 0)
 
     @property
     def again_us(self) -> int:
-        """Return when `on_way` starts again, if it has arrived."""
+        """Return the instant at which `on_way` starts again, once it has read up to the end."""
         return self.on_way.after[0] + _delay_us(self.on_way) + _AGAIN_US
 
     def sent(self, anew: _CursorPair, now_us: int) -> _CursorPair:
@@ -80,9 +80,9 @@ class ScanCursors:
         return bool(self._pairs)
 
     def send(self, scan_tasks: Mapping[Place, ScanTask], now_us: int) -> None:
-        """Keep two cursors in each of these places and none elsewhere.
+        """Scan exactly these places from now on.
 
-        Cursors in known places continue from their positions.
+        Cursors in places that were scanned before continue from their positions.
         """
         pairs: dict[Place, _CursorPair] = {}
         for place, (start, kinds, grace_us, most, walk) in scan_tasks.items():
@@ -113,7 +113,7 @@ class ScanCursors:
         return list({one.job_id: one for found, _ in reports for one in found}.values())
 
     def hold_back(self, passed_by: Iterable[Candidate]) -> None:
-        """Move cursors back before jobs that were found but not taken, so that the next step finds them again."""
+        """Move cursors back to before jobs that were found but not taken, so that the next step finds them again."""
         for one in passed_by:
             # The position just below the job, because a cursor starts after its position.
             pair, before = self._pairs.get(one.place), (one.run_at_us, str(UUID(int=UUID(one.job_id).int - 1)))
@@ -127,23 +127,26 @@ class ScanCursors:
 
     @property
     def is_near(self) -> bool:
-        """Return whether every scan saw its whole place, or found all that is wanted, within one step."""
+        """Return whether each scan read its whole place, or found as many jobs as were wanted, within one step."""
         return all(pair.went_far is False for pair in self._pairs.values())
 
     @property
     def lags(self) -> bool:
-        """Return whether an end cursor has more to read."""
+        """Return whether an end cursor has not reached the end of its place."""
         return any(pair.lags for pair in self._pairs.values())
 
     def next_us(self, now_us: int) -> int:
-        """Return when a further step may find jobs that earlier steps did not: now, unless all cursors have arrived."""
+        """Return the instant at which a further step may find other jobs.
+
+        `now_us`, unless all cursors have read to the end.
+        """
         if not all(pair.arrived for pair in self._pairs.values()):
             return now_us
         return min((pair.again_us for pair in self._pairs.values()), default=now_us + _AGAIN_US)
 
 
 def _delay_us(lane_scan: LaneScan) -> int:
-    """Return how long after its run_at a job is certain to be visible to a cursor."""
+    """Return the time after a job's run_at from which on a cursor is certain to see the job."""
     return max(_LATE_US, lane_scan.grace_us)
 
 

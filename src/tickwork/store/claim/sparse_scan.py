@@ -21,7 +21,7 @@ _FRONT: Position = (0, "")
 
 
 class SparseScan:
-    """The progress of one worker's scan for one set of tasks."""
+    """The progress of one worker's sparse scan for one set of tasks."""
 
     def __init__(self) -> None:
         self._cursors = ScanCursors()
@@ -29,7 +29,7 @@ class SparseScan:
 
     @property
     def is_near(self) -> bool:
-        """Return whether the jobs can be found quickly without a sparse scan."""
+        """Return whether a plain read of the queue would find the jobs quickly, so that no sparse scan is needed."""
         return self._cursors.is_near
 
     @property
@@ -56,17 +56,19 @@ class SparseScan:
         return _wanted([*picked, *self._found], pick_requests, now_us)[:most]
 
     def next_us(self, now_us: int) -> int:
-        """Return when another step may find something."""
+        """Return the instant at which another step may find other jobs."""
         return self._cursors.next_us(now_us)
 
     def took(self, gone: Set[JobId]) -> None:
-        """Note which of the picked jobs have left their place; the next step finds the others again."""
+        """Note which of the picked jobs have left their place (`gone`); the next step finds the others again."""
         self._cursors.hold_back(one for one in self._found if one.job_id not in gone)
         self._found = []
 
 
 def _wanted(found: Sequence[Candidate], pick_requests: Sequence[PickRequest], now_us: int) -> list[Candidate]:
-    """Return the found jobs that the requests ask for, in the order of the requests."""
+    """Return the found jobs that the requests ask for, in the order of the requests, and up to the number of each
+    group.
+    """
     by_place: dict[Place, list[int]] = {}
     for rank, pick_request in enumerate(pick_requests):
         by_place.setdefault(pick_request.place, []).append(rank)

@@ -1,4 +1,10 @@
-"""Types of a limited claim: snapshot, candidates, limit states, plan, and the interface to a store (see limited.py)."""
+"""Types of a limited claim: snapshot, candidates, limit states, plan, and the interface to a store (see limited.py).
+
+A limited claim takes jobs that limits or gates may hold; a plain claim takes plain jobs only. A lane is a range of the
+order of a queue (core/limits/lanes.py). A place is a lane and a priority: its jobs are ordered by (run_at, id), and its
+head is the first of them. To park a job is to move it to a lane of the limit key that holds it. The other terms are in
+docs/glossary.md.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +34,10 @@ Position = tuple[int, str]  # A (run_at, id) in a place.
 
 
 class LaneHead(NamedTuple):
-    """The first job of a place. `rule` is the rule of the limit key that holds the lane's jobs, if any.
+    """The first job of a place (lane and priority), and what is known about the jobs of that place.
 
-    `grace_us`: how long after their run_at its jobs are left to the worker to which they stick.
+    `rule` is the rule of the limit key that holds them; None in a lane of jobs that are not held. `grace_us`: for this
+    time after their run_at, sticky jobs are left to the worker to which they stick.
     """
 
     lane: str
@@ -41,19 +48,21 @@ class LaneHead(NamedTuple):
 
     @property
     def place(self) -> Place:
+        """Return the lane and the priority."""
         return (self.lane, self.priority)
 
     @property
     def from_us(self) -> int:
-        """Return when the claiming worker may take the job."""
+        """Return the instant from which the claiming worker may take the job: its run_at plus the grace time."""
         return self.run_at_us + self.grace_us
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The data that a round reads first: gates in force, weights of tenants, heads of places, the next opening.
+    """The data that a round reads first, without locks: gates in force, weights of tenants, and heads of places.
 
-    `empty` are open limit keys that hold no job. `opens_at_us` is when the next limit key opens.
+    `empty` are open limit keys that hold no job. `opens_at_us` is when the next closed limit key opens; None: no time
+    is known.
     """
 
     now_us: int
@@ -65,7 +74,10 @@ class Snapshot:
 
     @property
     def is_guarded(self) -> bool:
-        """Return whether there are limits or gates to respect, in which case a plain claim takes nothing."""
+        """Return whether limits or gates are in force.
+
+        A plain claim then takes nothing, and a limited claim follows.
+        """
         return bool(self.gates or self.empty or any(":" in head.lane for head in self.heads))
 
 
@@ -85,6 +97,7 @@ class PickRequest(NamedTuple):
 
     @property
     def place(self) -> Place:
+        """Return the lane and the priority."""
         return (self.lane, self.priority)
 
     def covers(self, run_at_us: int, now_us: int) -> bool:
@@ -93,7 +106,10 @@ class PickRequest(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A queued job that a round has picked. `row` is what the store needs to move it."""
+    """A queued job that a round has picked and may start.
+
+    `row` has the columns that the store needs to move the job.
+    """
 
     job_id: JobId
     lane: str
@@ -108,7 +124,7 @@ class Candidate(NamedTuple):
 
     @classmethod
     def of(cls, row: PickedRow) -> Candidate:
-        """Return the candidate of a picked row."""
+        """Build the candidate of a picked row."""
         labels, job_limits = decode_labels(row.labels), decode_job_limits(row.job_limits)
         return cls(
             job_id=row.job_id,
@@ -130,11 +146,12 @@ class Candidate(NamedTuple):
 
     @property
     def place(self) -> Place:
+        """Return the lane and the priority where the job is now."""
         return (self.lane, self.priority)
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """Return the grouping key. Jobs with equal keys are held by the same limit or gate."""
+        """Return what determines which limit or gate holds the job: jobs with equal values are held alike."""
         return (self.lane, self.priority, self.task, self.queue, self.collection, self.labels, self.job_limits)
 
 
@@ -145,10 +162,10 @@ Park = tuple[Candidate, str]
 
 
 class LaneScan(NamedTuple):
-    """A step of a scan cursor: where to look in a place for jobs of other kinds than `kinds`.
+    """One step of a scan cursor: read rows of a place, and pick jobs of other kinds than those of `kinds`.
 
-    It reads from `after` up to `until_us` (None: no end), and only jobs that have been due for `grace_us`. It reads up
-    to `walk` rows and picks up to `most` of them.
+    It reads from the position `after` up to `until_us` (None: no end), and only jobs that have been due for `grace_us`.
+    It reads up to `walk` rows and picks up to `most` of them.
     """
 
     lane: str
@@ -162,10 +179,11 @@ class LaneScan(NamedTuple):
 
     @property
     def place(self) -> Place:
+        """Return the lane and the priority."""
         return (self.lane, self.priority)
 
     def limit_us(self, now_us: int) -> int:
-        """Return the run_at up to which it reads."""
+        """Return the latest run_at that the step reads."""
         due_us = now_us - self.grace_us
         return due_us if self.until_us is None else min(self.until_us, due_us)
 
@@ -175,12 +193,12 @@ LaneScanResult = tuple[list[Candidate], Position | None]
 
 
 class LimitState(NamedTuple):
-    """The state of a limit key, read under its lock. Without a rule it holds nothing.
+    """The state of a limit key, read under its lock. A key without a rule holds no job.
 
     Of `arrival_us`, `breaker` and `marker`, only the one that fits the rule is used; the marker is the first job of a
     sequence while something other than the sequence holds it. `waiting` counts the jobs that the key holds (up to one
     more than were picked), and `head` is the first of them by (run_at, id). `returned` are jobs of a sequence that have
-    started and wait for another attempt, where they keep others from starting; they are counted in `live`.
+    started, wait for another attempt and block later jobs meanwhile; they are counted in `live`.
     """
 
     rule: Rule | None
@@ -194,7 +212,10 @@ class LimitState(NamedTuple):
 
     @property
     def limit_snapshot(self) -> LimitSnapshot | None:
-        """Return the state as `admit` needs it; None if nothing is counted here: no rule, or a breaker."""
+        """Return the state in the form that `admit` takes.
+
+        None without a rule, and for a breaker, which counts no weight.
+        """
         if self.rule is None or isinstance(self.rule, Breaker):
             return None
         if not isinstance(self.rule, Concurrency) or not self.rule.in_order:
@@ -205,15 +226,20 @@ class LimitState(NamedTuple):
 
     @property
     def is_in_order(self) -> bool:
+        """Return whether the limit is a sequence."""
         return isinstance(self.rule, Concurrency) and self.rule.in_order
 
     @property
     def on_retry(self) -> OnRetry | None:
-        """Return how a started job of a sequence keeps its place while it waits for a retry; None: not at all."""
+        """Return how a started job of a sequence keeps its position while it waits for a retry.
+
+        None: it does not keep it.
+        """
         return self.rule.on_retry if isinstance(self.rule, Concurrency) and self.rule.in_order else None
 
     def with_returned(self, kept: Iterable[tuple[int, JobId]], now_us: int) -> LimitState:
-        """Return the state with the started jobs that wait for another attempt and block other jobs now.
+        """Return this state with `returned` set to the started jobs that wait for another attempt and block other jobs
+        now.
 
         With `on_retry` "pass", a job blocks others only once its retry is due.
         """
@@ -226,11 +252,14 @@ class LimitState(NamedTuple):
 class ClaimPlan:
     """The changes that a round writes.
 
-    `drops` are jobs that the caller ends after the round. `parks` are jobs to move to lanes of limits. For each of
-    `bulk_parks`, a part of `parks`, the store also parks the jobs of the same kind behind it. `states` are new states
-    of limit keys and `opens` when they open (None: when a lease ends). `full` are keys that refused a job until a lease
-    ends, with their live weight: if that has dropped after the commit, the caller opens them. `on_retry` tells under
-    which keys a started job keeps its place while it waits for another attempt.
+    `starts` are jobs to start, `probes` those of them that a half-open breaker admits. `drops` are jobs that the caller
+    ends after the round. `parks` are jobs to move to lanes of the limits that hold them. For each of `bulk_parks`, a
+    part of `parks`, the store also parks the jobs of the same kind behind it. `diverts` are jobs with the queue to
+    which a gate moves them. `states` are new states of limit keys, `opens` when they open (None: when an attempt ends),
+    `emptied` the keys that hold no job any more. `passed_on` counts for each gate the jobs that it dropped or diverted.
+    `full` are keys that refused a job until an attempt ends, with their live weight: if that has decreased after the
+    commit, the caller opens them. `on_retry` tells under which keys a started job keeps its position while it waits for
+    another attempt.
     """
 
     starts: list[Start] = field(default_factory=list)
@@ -248,11 +277,12 @@ class ClaimPlan:
 
     @property
     def started(self) -> list[Candidate]:
+        """Return the jobs to start, without the limits that they use."""
         return [one for one, _ in self.starts]
 
     @property
     def put_aside(self) -> list[Candidate]:
-        """Return the jobs that leave their place without a start."""
+        """Return the jobs that leave their place without a start: parked and diverted ones."""
         return [one for one, _ in (*self.parks, *self.diverts)]
 
 
@@ -260,7 +290,7 @@ State = int | BreakerState | tuple[int, JobId]
 
 
 class ClaimTx(Protocol):
-    """The interface of a round to the store, inside one transaction. `now_us` is read again after a wait for locks."""
+    """The interface of a round to the store, inside one transaction. `now_us` is read again after waiting for locks."""
 
     worker: WorkerId
 
@@ -268,16 +298,19 @@ class ClaimTx(Protocol):
     def now_us(self) -> int: ...
 
     def snapshot(self) -> Snapshot:
-        """Read where jobs are due, and which gates and limits are open."""
+        """Read the snapshot of the queue and of the limits. Nothing is locked."""
 
     def claiming_workers(self) -> list[ClaimingWorker]:
-        """Return the workers that claim jobs now."""
+        """Return the live workers that claim jobs."""
 
     def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
-        """Pick due jobs in the order of the requests, and skip jobs that another transaction has locked."""
+        """Pick and lock due jobs, and return them in the order of the requests.
+
+        Jobs that are locked already are skipped.
+        """
 
     def next_due_us(self, places: Sequence[Place]) -> int | None:
-        """Return when the next job of these places that is not due yet will be; None if there is none."""
+        """Return the earliest run_at in the future of a job in these places; None if there is none."""
 
     def lane_scan(self, lane_scans: Sequence[LaneScan]) -> list[LaneScanResult]:
         """Run these steps of scan cursors; return a result for each, in order."""
@@ -285,10 +318,11 @@ class ClaimTx(Protocol):
     def lock(
         self, limit_keys: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
-        """Lock limit keys and gates, in one order everywhere so that claims cannot deadlock, and read their states.
+        """Lock limit keys and gates, and return the states of those that exist.
 
-        `picked` tells how many jobs of each key were picked; only for these keys the other held jobs are read. The rule
-        of a gate is its pace; a gate that was lifted meanwhile is left out.
+        All claims lock in the same order, so they cannot deadlock. `picked` is the number of jobs of each key that were
+        picked; only for these keys the other held jobs are read. The rule of a gate is the rate to which it slows jobs;
+        a gate that was lifted since the snapshot is left out.
         """
 
     def apply(self, plan: ClaimPlan) -> int:
@@ -300,7 +334,10 @@ class ClaimTx(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """A worker's request: queues in their order, tasks, how many jobs at most, and its capacity for limited jobs."""
+    """A worker's request.
+
+    Queues in the order of preference, tasks, the number of jobs, and its capacity for limited jobs.
+    """
 
     queues: Sequence[str]
     tasks: tuple[str, ...]
@@ -308,7 +345,7 @@ class ClaimRequest:
     capacity: LimitedCapacity
 
     def after(self, started: Sequence[Candidate]) -> ClaimRequest:
-        """Return the request that is left after these jobs have started."""
+        """Return the remaining request once these jobs have started."""
         limited = [one.job_limits for one in started if one.job_limits is not None]
         left = free(self.capacity.offer, [needs_of(one.needs) for one in limited if one.needs])
         capacity = msgspec.structs.replace(self.capacity, slots=self.capacity.slots - len(limited), offer=left)
