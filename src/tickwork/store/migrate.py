@@ -23,6 +23,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
+        """Return a short hash of the SQL."""
         return hashlib.sha256(self.sql.encode()).hexdigest()[:16]
 
 
@@ -37,7 +38,10 @@ def migrations(package: str) -> list[Migration]:
 
 
 def pending(known: list[Migration], applied: Mapping[int, str], where: str) -> list[Migration]:
-    """Return the migrations still to apply. Raise SchemaMismatch if the store is newer, or applied a different text."""
+    """Return the migrations that are not applied yet.
+
+    Raise SchemaMismatch if the store is newer than this version, or has applied another text of a migration.
+    """
     newest = known[-1].number
     if applied and max(applied) > newest:
         raise SchemaMismatch(
@@ -54,7 +58,10 @@ def pending(known: list[Migration], applied: Mapping[int, str], where: str) -> l
 
 
 def script(prepare: str, steps: Iterable[Migration], table: str) -> str:
-    """Return the whole schema as one transaction of SQL, to be applied by hand. `table` records the steps."""
+    """Return one SQL transaction that creates the whole schema, to be applied by hand.
+
+    `prepare` creates the `table` in which each migration is recorded.
+    """
     parts = ["BEGIN;", f"{prepare};"]
     for step in steps:
         row = f"({step.number}, '{step.name}', '{step.checksum}')"

@@ -1,8 +1,8 @@
 """The store verbs and views of schedules.
 
-There is no leader. Any scheduler reads the due schedules, decides (`core/schedule/decide.py`), and moves each schedule
-from the version that it read to the next. The second of two schedulers finds another version, and its move does
-nothing.
+There is no leader. Any scheduler reads the due schedules, decides (`core/schedule/decide.py`), and moves each schedule,
+that is stores the decision, from the version that it read to the next. If two schedulers decide on one version, the
+move of the second finds another version and does nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tickwork.core.schedule.state import ScheduleState
 
 
 class DueSchedule(msgspec.Struct, frozen=True):
-    """A schedule that is due, as a scheduler reads it. `live` are its runs that have not ended.
+    """A schedule that is due for evaluation. `live` are its runs (the jobs that it started) that have not ended.
 
     A move removes the runs in `ended` from the schedule. `failed` is the part of them that did not succeed and was not
     discarded. `spec` and the calendars are passed as stored: one that cannot be decoded must not block the others.
@@ -41,7 +41,7 @@ class DueSchedule(msgspec.Struct, frozen=True):
 class DueSchedules(msgspec.Struct, frozen=True):
     """The due schedules, with the calendars and task definitions that are needed to evaluate them.
 
-    `next_wake_s`: seconds until the next of the other schedules is due, None if none is.
+    `next_wake_s`: seconds until another schedule is due, None if none is.
     """
 
     now: datetime
@@ -52,7 +52,7 @@ class DueSchedules(msgspec.Struct, frozen=True):
 
 
 class Fired(msgspec.Struct, frozen=True):
-    """The outcome of one occurrence. `job_id` is the job that was started for it."""
+    """The outcome of one occurrence. `job_id` is the job that was started for it, if any."""
 
     due_at: datetime
     action: str
@@ -62,10 +62,11 @@ class Fired(msgspec.Struct, frozen=True):
 
 
 class ScheduleMove(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes to a schedule that still has this version: all of them are stored, or none.
+    """A scheduler's decision about a schedule. All of its changes are stored, or none if the schedule has another
+    version.
 
     `awaits_end`: the schedule is evaluated again when a run ends. `cancels` are older runs to cancel. Each of the
-    `jobs` has the instant `at` which it is due.
+    `jobs` has its run_at in `at`.
     """
 
     name: str
@@ -114,7 +115,7 @@ class ScheduleVerbs(Protocol):
     # -- callers
 
     def put_schedules(self, specs: Sequence[ScheduleSpec]) -> None:
-        """Store schedules, all or none. A new one begins now, or at its start; an existing one is edited.
+        """Store schedules, all or none. A new one begins now, or at its start; one with an existing name is changed.
 
         A changed recurrence applies from now on and fires nothing of the past. An equal spec changes nothing.
         """
@@ -123,39 +124,48 @@ class ScheduleVerbs(Protocol):
         """Store schedules that code declares, merged with later edits (see core/schedule/spec.py)."""
 
     def get_schedules(self, names: Sequence[str]) -> dict[str, ScheduleView]:
-        """Return the schedules with these names that exist."""
+        """Return the schedules with these names, by name; names without a schedule are left out."""
 
     def list_schedules(self, limit: int, after: str = "") -> list[ScheduleView]:
-        """Return schedules by name, from just after `after` on."""
+        """Return up to `limit` schedules whose names come after `after`, sorted by name."""
 
     def waking_schedules(self, limit: int) -> list[ScheduleView]:
-        """Return the schedules that are evaluated next, the soonest first; none is due before that."""
+        """Return up to `limit` schedules, ordered by when they are evaluated next."""
 
     def paused_schedules(self, limit: int) -> list[ScheduleView]:
-        """Return paused schedules, the last one to be paused first."""
+        """Return up to `limit` paused schedules, the most recently paused first."""
 
     def delete_schedules(self, names: Sequence[str]) -> list[str]:
-        """Delete schedules and their fire records; return those that existed. Their jobs are not affected."""
+        """Delete schedules and their fire records; return the names that existed. Their jobs are not affected."""
 
     def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
-        """Store a schedule if its spec is still `old`; with None, only if no schedule has its name."""
+        """Store a schedule if the stored spec still equals `old` (None: if its name is new).
+
+        Return whether it was stored.
+        """
 
     def pause_schedules(
         self, names: Sequence[str], by: str | None = None, why: str | None = None, until: datetime | None = None
     ) -> list[str]:
-        """Pause schedules, for good or until an instant; return those that were not paused before."""
+        """Pause schedules until an instant (None: until they are resumed); return those that were not paused before."""
 
     def resume_schedules(self, names: Sequence[str]) -> list[str]:
-        """Resume paused schedules; return those that were paused. Occurrences that came due meanwhile were missed."""
+        """Resume schedules; return those that were paused.
+
+        Occurrences that came due during the pause count as missed.
+        """
 
     def fires(self, name: str, limit: int, before: datetime | None = None) -> list[FireView]:
-        """Return the outcomes of a schedule's occurrences, the latest first, from just before an instant on."""
+        """Return up to `limit` outcomes of a schedule's occurrences before an instant, the latest first."""
 
     def put_calendar(self, name: str, calendar: Calendar) -> None:
-        """Store a calendar. Schedules that use it are evaluated again; past occurrences do not fire."""
+        """Store a calendar, or replace it. Schedules that use it are evaluated again; past occurrences do not fire."""
 
     def delete_calendar(self, name: str) -> bool:
-        """Delete a calendar; False when there is none of that name. InvalidInput while a schedule uses it."""
+        """Delete a calendar; return False if there is none of this name.
+
+        Raise InvalidInput while a schedule uses it.
+        """
 
     def calendars(self) -> dict[str, Calendar]:
         """Return all calendars by name."""
@@ -163,13 +173,14 @@ class ScheduleVerbs(Protocol):
     # -- services
 
     def look_at_schedules(self, limit: int) -> DueSchedules:
-        """Return about `limit` schedules that are due to be evaluated, or that wait for a run that has ended."""
+        """Return about `limit` schedules that are due for evaluation, or that wait for a run that has ended."""
 
     def end_pauses(self) -> list[str]:
-        """Resume schedules whose pause ends now, as resume_schedules does; return them."""
+        """Resume schedules whose pause has ended, as resume_schedules does; return their names."""
 
     def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
-        """Move schedules in one transaction; return those that were moved. The others had been moved or changed.
+        """Store these decisions in one transaction; return the names of the schedules that were moved.
 
-        Raises InvariantBroken, and moves nothing, if an occurrence would be decided a second time.
+        A schedule that was changed, or moved by another scheduler, is left out. Raise InvariantBroken, and move
+        nothing, if an occurrence would be decided a second time.
         """

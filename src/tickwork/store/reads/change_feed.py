@@ -31,8 +31,8 @@ AHEAD = timedelta(seconds=5)  # Ids are made by other clocks, which may be fast.
 class JobChange(NamedTuple):
     """A change of a job. `mark` distinguishes repeated changes of the same kind.
 
-    A job that `returned` will be retried; `edited` is a change over REST. `began`: an attempt began since the instant
-    that was asked for. `run_id` is the run whose step the job is.
+    Kind "returned": the job is queued again after an attempt; "edited": a caller changed it over REST. `began`: an
+    attempt began after the instant from which the feed was read. `run_id` is the run whose step the job is.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ class JobChange(NamedTuple):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """The changes of jobs up to an instant. `is_partial`: of some kind there were more than were returned."""
+    """The changes of jobs up to an instant. `is_partial`: there were more changes of some kind than were returned."""
 
     at: datetime
     happenings: list[JobChange]
@@ -69,7 +69,10 @@ def happenings(
     most: int,
     wire: Callable[[datetime], Any],
 ) -> Changes:
-    """Read changes with the statements of change_feed.sql of either store. `wire` converts instants for it."""
+    """Return the changes of jobs from `since` up to now, at most `most` of each kind.
+
+    `run` runs a named statement of the store's change_feed.sql. `wire` converts an instant to the store's format.
+    """
     ids = {"first": first_id(since), "last": first_id(now + AHEAD)}
     rows = run("job_changes", {**ids, "since": wire(since), "most": most, "walk": RUNNING_WALK})
     found = [_happening(row) for row in rows]
@@ -80,12 +83,13 @@ def happenings(
 
 
 def _happening(row: Sequence[Any]) -> JobChange:
+    """Build a JobChange from a row of the statement `job_changes`."""
     kind, job_id, attempt, mark, began, run_id, is_run = row
     return JobChange(kind, JobId(job_id), attempt, mark, bool(began), run_id, bool(is_run))
 
 
 def topics(rows: Sequence[Any]) -> dict[str, str]:
-    """Return the digest of each topic from the rows of the `topics` select: topic, name, and state."""
+    """Return the digest of each topic, from the rows (topic, name, state) of the statement `topics`."""
     told: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for topic, name, mark in rows:
         told[topic].append((name, mark))
@@ -93,4 +97,5 @@ def topics(rows: Sequence[Any]) -> dict[str, str]:
 
 
 def _digest(rows: list[tuple[str, str]]) -> str:
+    """Return a short hash of the rows of a topic."""
     return blake2s(msgspec.json.encode(rows), digest_size=4).hexdigest()

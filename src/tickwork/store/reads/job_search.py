@@ -1,7 +1,8 @@
 """Job search: find jobs by any filter and by text, at a bounded cost.
 
-A list that an index answers is read to its end. Otherwise a page walks at most WALK jobs and says where it stopped, so
-that its cost does not depend on how many jobs there are.
+A list for which an index finds exactly the matching jobs is read to its end. Otherwise a page walks, that is reads and
+filters, at most WALK jobs, the newest first. The job at which the walk ends is its floor; the next page continues
+there. So the cost does not depend on how many jobs there are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ STATES = tuple(state for state in JobState if state is not JobState.WAITING)
 
 
 class SearchHits(msgspec.Struct, frozen=True):
-    """The jobs that a text search found, the newest first; `next`: where to continue.
+    """The ids that a text search found, the newest first. The next page begins below `next`; None: there is none.
 
     `is_partial`: more tasks or keys begin with the text than were read.
     """
@@ -38,7 +39,7 @@ class SearchHits(msgspec.Struct, frozen=True):
 
 
 class StateCount(msgspec.Struct, frozen=True):
-    """The number of jobs in a state, or queued for a reason; `is_bounded`: there may be more."""
+    """The number of jobs in a state, or of queued jobs by reason. `is_bounded`: there may be more than `count`."""
 
     state: JobState | QueuedReason
     count: int
@@ -50,14 +51,18 @@ Floor = Callable[[ReadPath], JobId | None]
 
 
 class ListWalk(NamedTuple):
-    """The read path of a page, and the job down to which it is read."""
+    """The read path of a page, and its floor: the id at which the walk ends; None: it reads to the end."""
 
     way: ReadPath
     floor: JobId | None
 
 
 def choose(which: JobFilter, floor_of: Floor) -> ListWalk:
-    """Return the path that finds everything within a page's walk; otherwise the path that reaches furthest."""
+    """Return a read path that finds all matching jobs in one walk; if there is none, the path that reaches the oldest
+    job.
+
+    `floor_of` returns the floor of a path.
+    """
     known = ways(which)
     for way in known:
         if way.finds_all:
@@ -71,12 +76,15 @@ def choose(which: JobFilter, floor_of: Floor) -> ListWalk:
 
 
 def walk_of(way: ReadPath) -> int:
-    """Return how many jobs a page may walk on this path."""
+    """Return how many jobs a page may read on this path."""
     return SCATTERED if way.is_scattered else WALK
 
 
 def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
-    """Split a filter by state. Queued jobs appear twice, because an index leads to the jobs that are retried."""
+    """Yield each state that a filter may match, with the filter limited to that state.
+
+    Queued jobs appear twice, because a separate index leads to jobs that wait for a retry.
+    """
     for state in STATES:
         if state_of(which) in (None, state):
             yield state, replace(which, state=which.state or state)
@@ -85,12 +93,16 @@ def by_state(which: JobFilter) -> Iterator[tuple[JobState, JobFilter]]:
 
 
 def counts_of(which: JobFilter, counts: dict[str, int], most: int, floor: JobId | None) -> list[StateCount]:
-    """Return the counts of one state, by reason if it is queued. `floor`: the walk ended at this job."""
+    """Return the counts of one state, or of queued jobs by reason.
+
+    `floor` is the job at which the walk ended, if any.
+    """
     is_bounded = floor is not None or sum(counts.values()) >= most
     return [StateCount(word, counts.get(word.value, 0), is_bounded) for word in _words(which)]
 
 
 def _words(which: JobFilter) -> list[JobState | QueuedReason]:
+    """Return the states or reasons under which the jobs of this filter are counted."""
     state = state_of(which)
     if state is not JobState.QUEUED:
         return [] if state is None else [state]
@@ -98,19 +110,22 @@ def _words(which: JobFilter) -> list[JobState | QueuedReason]:
 
 
 def page_of(views: list[JobView], limit: int, which: JobFilter, floor: JobId | None) -> JobPage:
-    """Return a page of jobs, with the job to continue from."""
+    """Return a page of jobs, with the id after which the next page begins."""
     return JobPage(views, _next(views, limit, which, floor))
 
 
 def failures_of(found: list[FailedJob], limit: int, which: JobFilter, floor: JobId | None) -> FailurePage:
-    """Return a page of failures, with the job to continue from."""
+    """Return a page of failures, with the id after which the next page begins."""
     return FailurePage(found, _next(found, limit, which, floor))
 
 
 def _next(
     found: Sequence[JobView] | Sequence[FailedJob], limit: int, which: JobFilter, floor: JobId | None
 ) -> JobId | None:
-    """Return where the next page begins: after the last job of a full page, else where the walk ended."""
+    """Return the id after which the next page begins: the last job of a full page, else the floor.
+
+    None: there is no more.
+    """
     if len(found) == limit:
         return found[-1].id
     is_over = floor is not None and which.since is not None and floor <= first_id(which.since)
@@ -118,7 +133,7 @@ def _next(
 
 
 def hits_of(found: Sequence[Sequence[str]], limit: int, floor: JobId | None, *, is_partial: bool) -> SearchHits:
-    """Merge several lists of up to `limit` ids into the newest hits, leaving out ids below `floor`."""
+    """Merge several lists of up to `limit` ids and return the newest, without ids below `floor`."""
     ids = sorted({one for ids in found for one in ids if floor is None or one >= floor}, reverse=True)
     full = len(ids) >= limit
     return SearchHits([JobId(one) for one in ids[:limit]], JobId(ids[limit - 1]) if full else floor, is_partial)

@@ -16,7 +16,7 @@ QUARTER = timedelta(minutes=15)
 
 
 class RunBrief(NamedTuple):
-    """A run in a list of its dag's runs. Its times are those of its last generation."""
+    """A run in the list of a dag's runs. The times are those of its last generation."""
 
     dag: str
     id: JobId
@@ -28,7 +28,7 @@ class RunBrief(NamedTuple):
 
 
 class EventPlace(NamedTuple):
-    """The position of an event in its run. Events of the same instant are ordered, too."""
+    """The position of an event in the ordered events of a run. `rank` orders events of the same instant."""
 
     at: datetime
     rank: int
@@ -49,7 +49,7 @@ class RunEvent(NamedTuple):
 
 
 class PendingApprovalView(NamedTuple):
-    """An approval that waits for its answer; `answered_at` is when its default answers it."""
+    """An approval that waits for an answer; `answered_at` is when its default answers it, None: never."""
 
     run: JobId
     step: str
@@ -59,7 +59,7 @@ class PendingApprovalView(NamedTuple):
 
 
 class FireSummary(NamedTuple):
-    """The outcome of an occurrence and of the job that it started; `state` is None if there is no job (any more)."""
+    """The outcome of an occurrence of a schedule and of its job; `state` is None if there is no job, or no longer."""
 
     schedule: str
     due_at: datetime
@@ -75,7 +75,7 @@ class FireSummary(NamedTuple):
 
 
 class FireCount(NamedTuple):
-    """The number of occurrences in a quarter of an hour by outcome: ok, late, skipped, failed, live or pruned."""
+    """The number of occurrences in a quarter of an hour with one outcome: ok, late, skipped, failed, live or pruned."""
 
     at: datetime
     outcome: str

@@ -1,4 +1,8 @@
-"""Choose the index by which a job filter is read; shared by both stores."""
+"""Choose the index by which the jobs of a filter are read; shared by both stores.
+
+A read path is a way to read jobs, the newest first: by an index of the jobs table, or of the table for a state. See
+job_search.py for how many rows are read.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ from tickwork.store.rows.jobs import checked_id
 
 
 class ReadPath(NamedTuple):
-    """A way to read jobs from the newest on: by an index of the jobs, or of the table of a state.
+    """A way to read jobs, the newest first: an index, and the conditions that remain to be evaluated for each row.
 
-    `begins` and `walks` name where a page begins and what is counted for it. The index is on a `column` of jobs and
-    their ids, or answers the conditions `by`, or is on the `id` alone. The other conditions are evaluated for each job;
-    `finds_all`: there are none. `is_scattered`: the rows that are walked are far apart. In the conditions, `{name}` is
-    replaced by a value, and `{now}` by the store's time.
+    `begins` and `walks` name the SQL sections with which a page begins and its rows are counted. The index is on a
+    `column` of jobs and their ids, or answers the conditions `by`, or is on the `id` alone. `conditions` are evaluated
+    for each job; `finds_all`: there are none, so each row read is a match. `is_scattered`: the rows that are read are
+    far apart on disk. In the conditions, `{name}` is replaced by a value, and `{now}` by the store's time.
     """
 
     begins: str
@@ -30,14 +34,17 @@ class ReadPath(NamedTuple):
 
 
 class IdRange(NamedTuple):
-    """A range of ids: below `below`, and not below `floor`."""
+    """A range of ids: less than `below`, and at least `floor`. None: no bound."""
 
     below: JobId | None
     floor: JobId | None
 
 
 def bounds(which: JobFilter, before: JobId | None, floor: JobId | None = None) -> IdRange:
-    """Return the range of ids of a page that follows `before` and ends at `floor`. Raises InvalidInput."""
+    """Return the range of ids of a page that follows `before` and ends at `floor`, within the times of the filter.
+
+    Raise InvalidInput if `before` is not an id.
+    """
     if before is not None:
         checked_id(before)
     tops = [before, None if which.until is None else first_id(which.until)]
@@ -47,7 +54,7 @@ def bounds(which: JobFilter, before: JobId | None, floor: JobId | None = None) -
 
 
 def ways(which: JobFilter) -> list[ReadPath]:
-    """Return the paths to read a filter on j(obs), q(ueue), r(unning) and f(inished); the best guess first.
+    """Return the read paths for a filter, the best guess first. Table aliases: j(obs), q(ueue), r(unning), f(inished).
 
     A state is written into the SQL, not passed as a value: a partial index is only used by a statement that names the
     states.
@@ -64,14 +71,14 @@ def ways(which: JobFilter) -> list[ReadPath]:
 
 
 def state_of(which: JobFilter) -> JobState | None:
-    """Return the state of all jobs that a filter matches; None: they may be in several."""
+    """Return the state that all jobs of a filter have; None if the filter matches several states."""
     if which.dead:
         return JobState.FAILED
     return which.state if which.waits is None else JobState.QUEUED
 
 
 def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> ReadPath:
-    """Return the path through the jobs table, by the index of the column `by` or by id."""
+    """Return the read path through the jobs table, by the index on the column `by` or by id."""
     column = by if by in _COLUMNS else None
     indexed = () if by is None or column else (_INDEXED[by],)
     rest = (*_beside(which, by), *_state_conditions(which, state))
@@ -92,7 +99,7 @@ def _by_jobs(which: JobFilter, state: JobState | None, by: str | None) -> ReadPa
 
 
 def _by_state(which: JobFilter, state: JobState) -> ReadPath:
-    """Return the path through the table of a state."""
+    """Return the read path through the table that has the jobs of this state."""
     table, id = {JobState.QUEUED: ("queue", "q.job_id"), JobState.RUNNING: ("running", "r.job_id")}.get(
         state, ("finished", "f.job_id")
     )
@@ -116,14 +123,14 @@ def _by_state(which: JobFilter, state: JobState) -> ReadPath:
 
 
 def _has_index(which: JobFilter, state: JobState) -> bool:
-    """Return whether an index leads to the jobs in a state, beyond the table that they are in."""
+    """Return whether the table for a state also has an index for exactly this state or reason."""
     if state is JobState.QUEUED:
         return which.waits is QueuedReason.RETRYING
     return state not in (JobState.RUNNING, JobState.SUCCEEDED)
 
 
 def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ...]:
-    """Return the SQL conditions of a state, those that an index answers first."""
+    """Return the SQL conditions of a state; those that an index answers come first."""
     match state:
         case None:
             return ()
@@ -144,19 +151,22 @@ def _state_conditions(which: JobFilter, state: JobState | None) -> tuple[str, ..
 
 
 def _beside(which: JobFilter, by: str | None) -> list[str]:
-    """Return the conditions on jobs besides `by`, written so that no other index seems to answer them.
+    """Return the conditions on columns of jobs, except `by`, written so that the planner uses no other index for them.
 
-    Otherwise the planner could choose an index that walks more rows than were counted.
+    Otherwise the planner could choose an index that reads more rows than were counted.
     """
     return [sql for name, sql in _BESIDE.items() if name != by and _is_asked(which, name)]
 
 
 def _looks_further(which: JobFilter) -> bool:
-    """Return whether a job's contents must be read, by conditions that each store has for itself."""
+    """Return whether the filter needs the contents of jobs (label, tenant, error), whose SQL differs between the
+    stores.
+    """
     return which.label is not None or which.tenant is not None or which.error is not None
 
 
 def _values(which: JobFilter) -> dict[str, Any]:
+    """Return the values of the filter's conditions, by name."""
     values = {name: getattr(which, name) for name in _VALUES if _is_asked(which, name)}
     if which.tasks is not None:
         values["tasks"], values["tasks_end"] = prefix_range(which.tasks)
@@ -169,6 +179,7 @@ def prefix_range(text: str) -> tuple[str, str]:
 
 
 def _is_asked(which: JobFilter, name: str) -> bool:
+    """Return whether the filter has a condition on this field."""
     return getattr(which, name) not in (None, False)
 
 

@@ -1,4 +1,7 @@
-"""Count what waits in queues, from bounded counts of their lanes, and compute their load; shared by both stores."""
+"""Count the waiting jobs of queues, from bounded counts of their lanes, and compute the load; shared by both stores.
+
+A lane is a range of the order of a queue (docs/glossary.md); a queue has one for plain and several for limited jobs.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ LOOKED_AT = 1_000
 
 @dataclass(slots=True)
 class _Counts:
+    """The counts of one queue.
+
+    `flowing` are waiting limited jobs, `oldest` is the earliest run_at, in the store's format.
+    """
+
     due: int = 0
     later: int = 0
     running: int = 0
@@ -26,26 +34,29 @@ class _Counts:
     oldest: Any = None
 
     def seen(self, oldest: Any) -> None:
-        """Note the run_at of the oldest job of a lane."""
+        """Take the run_at of the oldest job of a lane into account; None: the lane is empty."""
         if oldest is not None:
             self.oldest = oldest if self.oldest is None else min(oldest, self.oldest)
 
 
 class QueueCounts:
-    """The counts of queues by name. Lanes of one queue are added; held jobs are counted over all queues."""
+    """The counts of queues by name. The counts of the lanes of a queue are added.
+
+    Held jobs are bounded over all queues.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[str, _Counts] = {}
         self._held = 0
 
     def count(self, queue: str, due: int, later: int, flowing: int, oldest: Any) -> None:
-        """Set the counts of a queue, `flowing` of them in lanes of limited jobs, up to COUNTED of each kind."""
+        """Set the counts of a queue's waiting jobs, each up to COUNTED; `flowing` of them are limited jobs."""
         counts = self._of(queue)
         counts.due, counts.later, counts.flowing = due, later, flowing
         counts.seen(oldest)
 
     def hold(self, lane: str, due: int, later: int, oldest: Any) -> None:
-        """Add held jobs that belong to this lane."""
+        """Add held jobs to the queue to which their home lane belongs."""
         counts = self._of(read_lane(lane).queue)
         counts.held += due
         counts.later += later
@@ -53,14 +64,17 @@ class QueueCounts:
         self._held += due + later
 
     def run(self, lane: str, count: int) -> None:
-        """Add running jobs that came from this lane."""
+        """Add running jobs to the queue of the lane from which they were claimed."""
         self._of(read_lane(lane).queue).running += count
 
     def _of(self, queue: str) -> _Counts:
         return self._queues.setdefault(queue, _Counts())
 
     def views(self, instant: Callable[[Any], datetime]) -> list[QueueView]:
-        """Return each queue by name. A count that was cut short is named as such."""
+        """Return a view of each queue, sorted by name.
+
+        It names the counts that may be too low because they are bounded.
+        """
         return [self._view(name, counts, instant) for name, counts in sorted(self._queues.items())]
 
     def _view(self, name: str, counts: _Counts, instant: Callable[[Any], datetime]) -> QueueView:
@@ -76,7 +90,7 @@ class QueueCounts:
 
 
 def lanes_of(queue: str) -> tuple[str, str]:
-    """Return the range of lane names of a queue's limited jobs."""
+    """Return the range of lane names (first, end) of a queue's limited jobs."""
     return lane_range(f"{queue}:")
 
 
@@ -86,12 +100,12 @@ def places_of(queues: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def ranges_of(queues: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the ranges of lane names in which the limited jobs of these queues are."""
+    """Return for each queue the range of lane names (first, end) of its limited jobs."""
     return [lanes_of(queue) for queue in queues]
 
 
 def by_kind(lanes: Iterable[tuple[str, str, int]]) -> list[WaitingKind]:
-    """Sum the counts of waiting jobs by task and needs."""
+    """Sum the counts of (lane, task, count) by task and needs."""
     found: dict[tuple[str, str], int] = {}
     for lane, task, count in lanes:
         kind = task, read_lane(lane).needs
@@ -100,7 +114,7 @@ def by_kind(lanes: Iterable[tuple[str, str, int]]) -> list[WaitingKind]:
 
 
 def by_needs(lanes: Iterable[tuple[str, int, datetime]]) -> list[Backlog]:
-    """Sum the counts of waiting jobs by needs, and keep the oldest instant of each."""
+    """Sum the counts of (lane, count, oldest run_at) by needs, with the earliest run_at of each."""
     found: dict[str, Backlog] = {}
     for lane, count, oldest_at in lanes:
         needs = read_lane(lane).needs
@@ -110,7 +124,7 @@ def by_needs(lanes: Iterable[tuple[str, int, datetime]]) -> list[Backlog]:
 
 
 def queue_loads(reads: ReadVerbs, queues: Sequence[QueueView], workers: Sequence[WorkerView]) -> list[QueueLoad]:
-    """Return for each of these queues the waiting jobs, how many of the workers serve it, and how many it needs."""
+    """Return the load of each queue: its waiting jobs, how many of the workers serve it, and how many it needs."""
     durations = reads.durations()
     return [
         queue_load(

@@ -1,7 +1,8 @@
-"""Statistics: the stats rollup, which counts jobs and attempts since a mark, and the counts for metrics.
+"""Statistics: the stats rollup, which counts jobs and attempts, and the counts for metrics.
 
-Rows are counted where they are, a bounded number at a time, and each once: the marks move in the transaction that adds
-the counts. Enqueuing, claiming and finishing do no work for statistics.
+A rollup row sums what happened to the jobs of a queue and task in a period (its span). Jobs and attempts are counted in
+their own tables, a bounded number at a time, and each once: the marks (positions up to which rows were counted) move in
+the transaction that adds the counts. Enqueuing, claiming and finishing do no work for statistics.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SPREAD = msgspec.json.Decoder(dict[int, int])
 
 
 class RollupMarks(msgspec.Struct, frozen=True):
-    """The position up to which rows are counted: jobs by id, ends by time. Every move raises `version`.
+    """The positions up to which rows are counted: created jobs by id, ends by time. Every move increments `version`.
 
     `look_at`: when the next count is due.
     """
@@ -35,7 +36,10 @@ class RollupMarks(msgspec.Struct, frozen=True):
 
 
 class RollupPage(msgspec.Struct, frozen=True):
-    """The counts of a page, and the marks to continue from. `is_full`: there is more to count at once."""
+    """The counts of a page of rows, and the marks from which the next page begins.
+
+    `is_full`: there is more to count now.
+    """
 
     marks: RollupMarks
     counted: list[CountedRows]
@@ -43,7 +47,7 @@ class RollupPage(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """The counts up to an instant. `fired`: outcomes of occurrences, by action.
+    """The counts for metrics, up to an instant. `fired`: the number of occurrences by action.
 
     `lag`: how long the most overdue schedule has waited. `dead`: the number of dead letters, up to DEAD_COUNTED.
     """
@@ -58,35 +62,45 @@ class StatsVerbs(Protocol):
     """The verbs of statistics."""
 
     def rollup_marks(self) -> RollupMarks:
-        """Return the marks up to which rows are counted."""
+        """Return the positions up to which rows are counted."""
 
     def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
-        """Count rows after the marks, at most about `limit` of each kind.
+        """Count rows after the marks, about `limit` of each kind; return the counts and the next marks. Store nothing.
 
         An exact count would slow down writers: a job whose transaction was open for more than a few seconds may be
         missed.
         """
 
     def add_rollups(self, marks: RollupMarks, counts: Mapping[RollupKey, RollupCounts]) -> bool:
-        """Add counts and move the marks in one transaction if their version is unchanged; False: it has changed."""
+        """Add counts to the rollup and store the marks, in one transaction; return whether that was done.
+
+        False if the marks have another version than when they were read: another process has counted these rows.
+        """
 
     def rollups(self, span: int, queue: str, task: str, since: int) -> dict[int, RollupCounts]:
-        """Return the statistics of one queue and task from a minute on, by the minute in which each span began."""
+        """Return the rollup rows of a queue and task from the minute `since` on, by the minute in which their
+        span begins.
+        """
 
     def queue_rollups(self, span: int, since: int) -> dict[str, dict[int, RollupCounts]]:
-        """Return the same of every queue, over all its tasks."""
+        """Return the rollup rows of every queue, over all its tasks, from the minute `since` on, by queue and
+        minute.
+        """
 
     def rollup_totals(self) -> dict[tuple[str, str], RollupCounts]:
-        """Return the totals since the store was created, by queue and task."""
+        """Return the totals since the store was created, by (queue, task)."""
 
     def starting(self, limit: int) -> list[CountedRows]:
-        """Count running attempts, which the statistics do not contain yet, by claim time; at most `limit`."""
+        """Count up to `limit` running attempts, which the rollup does not contain yet, by the time of their claim."""
 
     def counted_until(self) -> datetime:
-        """Return the time up to which statistics are complete: a few seconds ago, unless there is more to count."""
+        """Return the instant up to which the rollup is complete.
+
+        A few seconds ago, unless rows remain to be counted.
+        """
 
     def counts(self, since: datetime | None) -> Counts:
-        """Count the fires of schedules since an instant; None begins now."""
+        """Count the fires of schedules since an instant (None: since now), overdue schedules and dead letters."""
 
 
 Run = Callable[[str, dict[str, Any]], Sequence[Any]]
@@ -101,7 +115,10 @@ def count_page(
     wire: Callable[[datetime], Any],
     read: Callable[[Any], datetime],
 ) -> RollupPage:
-    """Count a page with the statements of stats.sql of either store. `wire` and `read` convert its instants."""
+    """Count the jobs and attempts of one page, using the statements of the given store's stats.sql.
+
+    `wire` converts instants to the store's format and `read` converts them back.
+    """
     latest = now - SETTLED
     ids = {"since": marks.created, "latest": max(marks.created, first_id(latest)), "limit": limit}
     ids["until"] = _first(run("created_until", ids), ids["latest"])
@@ -116,7 +133,10 @@ def count_page(
 
 
 def known(run: Run, now: datetime, marks: RollupMarks, wire: Callable[[datetime], Any]) -> datetime:
-    """Return the time up to which statistics with these marks are complete."""
+    """Return the instant up to which the rollup with these marks is complete.
+
+    `wire` converts instants to the store's format.
+    """
     latest = now - SETTLED
     ids = {"since": marks.created, "latest": first_id(latest), "limit": 0}
     ends = {"since": wire(marks.ended), "latest": wire(latest), "limit": 0}
@@ -133,7 +153,10 @@ def counts_of(
     wire: Callable[[datetime], Any],
     read: Callable[[Any], datetime],
 ) -> Counts:
-    """Count with the statements of counts.sql of either store. `wire` and `read` convert its instants."""
+    """Return the counts for metrics, using the statements of the given store's counts.sql.
+
+    `wire` converts instants to the store's format and `read` converts them back.
+    """
     latest = now - SETTLED
     since = since or latest
     until = max(since, latest)
@@ -147,14 +170,14 @@ def counts_of(
 
 
 def rollup_counts(columns: Sequence[Any]) -> RollupCounts:
-    """Return the counts and histograms of a row."""
+    """Build the counts and histograms of a rollup row from its columns."""
     *counts, waits, runs = columns
     named = dict(zip(COUNTS, counts, strict=True))
     return RollupCounts(**named, waits=_SPREAD.decode(waits), runs=_SPREAD.decode(runs))
 
 
 def added(there: Mapping[RollupKey, RollupCounts], counts: Mapping[RollupKey, RollupCounts]) -> list[dict[str, Any]]:
-    """Return the rows to write: the stored counts of these keys plus the new ones."""
+    """Return the rollup rows to write: for each key the stored counts plus the new ones."""
     rows: list[dict[str, Any]] = []
     for place in sorted(counts):
         whole = there.get(place, RollupCounts())
@@ -164,7 +187,7 @@ def added(there: Mapping[RollupKey, RollupCounts], counts: Mapping[RollupKey, Ro
 
 
 def counted_of(rows: Sequence[Any]) -> list[CountedRows]:
-    """Decode the rows of a count, from either store."""
+    """Build CountedRows from the rows of a counting statement of either store."""
     return [
         CountedRows(what, queue, task, minute, digits, None if lead is None else int(lead), count)
         for what, queue, task, minute, digits, lead, count in rows
@@ -181,4 +204,5 @@ def _encoded(spread: Spread) -> str:
 
 
 def _first(rows: Sequence[Any], other: Any) -> Any:
+    """Return the value of the first row, or `other` if there is none."""
     return next((value for (value,) in rows), other)

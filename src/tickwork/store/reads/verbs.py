@@ -36,51 +36,63 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 class ReadVerbs(Protocol):
-    """The verbs that only read, each at a bounded cost where it does not say otherwise."""
+    """The verbs that only read. Their cost is bounded unless they say otherwise."""
 
     # -- jobs and their attempts
 
     def get_jobs(self, ids: Sequence[JobId]) -> dict[JobId, JobView]:
-        """Return the jobs with these ids that exist."""
+        """Return the jobs with these ids, by id; ids without a job are left out."""
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
-        """Return matching jobs, the newest first, from just below `before` on."""
+        """Return up to `limit` matching jobs whose id is less than `before`, the newest first.
+
+        The cost is not bounded.
+        """
 
     def find_key(self, key: str) -> JobId | None:
-        """Return the job that holds the key, else the newest job that had it."""
+        """Return the job that holds the key, else the newest job that had it; None if there never was one."""
 
     def attempts(self, job_id: JobId) -> list[AttemptView]:
-        """Return all attempts of a job, the first one first."""
+        """Return all attempts of a job in their order; none if the job does not exist."""
 
     def logs(self, job_id: JobId, after: tuple[int, int] = (0, -1), limit: int = 1000) -> list[LogChunk]:
-        """Return the lines that handlers of the job wrote, from just after (attempt, seq) on."""
+        """Return up to `limit` chunks of lines that handlers of the job wrote, after the chunk (attempt, seq), in
+        order.
+        """
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
-        """List jobs as list_jobs does, at a bounded cost: a page may be short, or empty, and still have a next one.
+        """Return a page of the jobs that list_jobs returns, at a bounded cost.
 
-        The jobs come without their arguments and results, which may be large.
+        A page may be short, or empty, and still have a next one. The jobs come without their arguments and results,
+        which may be large.
         """
 
     def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
-        """Count the jobs of a filter by state, up to `most` and at a bounded cost.
+        """Return the number of matching jobs in each state, up to `most` and at a bounded cost.
 
         Queued jobs are counted by the reason for which they wait.
         """
 
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
-        """Find dead letters as find_jobs does, with only the columns that error groups are made of."""
+        """Return a page of dead letters, with only the columns of which error groups are made."""
 
     def failed_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
-        """Return jobs that ended without success since then, the latest first. At most `limit` are read."""
+        """Return up to `limit` jobs that ended without success since an instant, the latest first."""
 
     def retried_lately(self, since: datetime, limit: int) -> list[FailedEnd]:
-        """Return attempts that ended since then and whose job was queued again, the latest first."""
+        """Return up to `limit` attempts that ended since an instant and whose job was queued again, the latest
+        first.
+        """
 
     def ended_among(self, ids: Sequence[JobId]) -> set[JobId]:
-        """Return the jobs among these that have ended."""
+        """Return which of these jobs have ended."""
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
-        """Return jobs whose task or key begins with a text, or that failed with it in their error."""
+        """Return up to `limit` ids below `before` of jobs whose task or key begins with a text, or whose error contains
+        it.
+
+        A text that is an id finds that job.
+        """
 
     def queue_names(self) -> list[str]:
         """Return the names of queues that have waiting jobs."""
@@ -103,25 +115,25 @@ class ReadVerbs(Protocol):
         """
 
     def worker(self, id: WorkerId) -> WorkerView | None:
-        """Return a worker, or an attempt over REST by the id of its lease; None when there is none."""
+        """Return a worker, or an attempt over REST by the id of its lease; None if there is none."""
 
     def task_definition(self, name: str) -> TaskDefinition | None:
-        """Return the definition of a task that a worker stored last."""
+        """Return the latest definition of a task that a worker stored; None if there is none."""
 
     def task_definitions(self, limit: int, after: str = "") -> list[TaskDefinition]:
-        """Return the latest definitions of tasks and dags, by name, from just after `after` on."""
+        """Return up to `limit` latest definitions of tasks and dags whose names come after `after`, sorted by name."""
 
     def due_tasks(self, queues: Sequence[str]) -> set[str]:
-        """Return the tasks that have due jobs in these queues, looking at the first thousand jobs of each."""
+        """Return the tasks that have due jobs in these queues, among the first thousand jobs of each queue."""
 
     def backlog(self, queues: Sequence[str], tasks: Sequence[str], most: int) -> list[Backlog]:
-        """Return how many jobs of these tasks wait in these queues for a slot, grouped by their needs.
+        """Return how many due jobs of these tasks wait in these queues, held jobs excepted, grouped by their needs.
 
         The cost is bounded: about `most` jobs are read, of those plain and limited ones.
         """
 
     def waiting_kinds(self, queue: str, most: int) -> list[WaitingKind]:
-        """Return how many jobs wait in a queue for a slot, grouped by task and needs.
+        """Return how many due jobs wait in a queue, held jobs excepted, grouped by task and needs.
 
         The cost is bounded: about `most` jobs are read, of those plain and limited ones.
         """
@@ -129,43 +141,48 @@ class ReadVerbs(Protocol):
     # -- pages about many objects at once
 
     def newest_runs(self, dags: Sequence[str], limit: int, before: JobId | None = None) -> list[RunBrief]:
-        """Return the newest `limit` runs of each of these dags, the newest first, from just before `before` on."""
+        """Return for each of these dags its newest `limit` runs whose id is less than `before`, the newest first."""
 
     def grid(self, runs: Sequence[JobId], steps: Sequence[str]) -> list[GridCell]:
-        """Return the state of each of these steps in each of these runs that has it.
+        """Return the state of these steps in each of these runs; steps that a run does not have are left out.
 
         For a mapped step, the first LOOKED_AT instances tell when it began and how often it was tried.
         """
 
     def run_events(self, run_id: JobId, limit: int, after: EventPlace | None = None) -> list[RunEvent]:
-        """Return the events of a run in order, from just after a position. The cost grows with the size of the run."""
+        """Return up to `limit` events of a run after a position, in order. The cost grows with the size of the run."""
 
     def asked(self, places: Sequence[tuple[JobId, str]]) -> list[PendingApprovalView]:
-        """Return the approvals among these, by run and step, that wait for their answer."""
+        """Return the approvals that wait for an answer, among these steps, given as (run, step)."""
 
     def dag_version(self, name: str, version: int) -> DagView | None:
-        """Return one version of a dag."""
+        """Return one version of a dag; None if there is none."""
 
     def newest_dags(self, limit: int, after: str = "") -> list[DagView]:
-        """Return the newest versions of dags that can be started, by name, from just after `after` on."""
+        """Return the newest version of up to `limit` dags that can be started, with names after `after`, sorted
+        by name.
+        """
 
     def recent_fires(self, schedules: Sequence[str], limit: int) -> list[FireSummary]:
-        """Return the latest `limit` fires of each of these schedules, the latest first."""
+        """Return for each of these schedules its latest `limit` occurrences with their outcomes, the latest first."""
 
     def fire_counts(self, schedule: str, since: datetime, most: int) -> list[FireCount]:
-        """Return the outcomes of a schedule's fires by quarters of an hour; of more than `most`, the latest."""
+        """Return the number of a schedule's occurrences by quarter of an hour and outcome, since an instant.
+
+        If there are more than `most` occurrences, the latest are counted.
+        """
 
     def schedules_of(self, targets: Sequence[str], limit: int) -> list[ScheduleView]:
-        """Return schedules that start these tasks or dags, by name."""
+        """Return up to `limit` schedules that start these tasks or dags, sorted by name."""
 
     def held_jobs(self, worker: WorkerId, limit: int) -> list[JobView]:
-        """Return jobs that a worker runs, the longest running first, without arguments."""
+        """Return up to `limit` jobs that a worker runs, the longest running first, without arguments."""
 
     def sources_of(self, kind: str, names: Sequence[str]) -> dict[str, str]:
-        """Return the files that declare these objects, by name."""
+        """Return for each of these objects that a file declares the name of the file."""
 
     def schedules_late(self) -> timedelta:
-        """Return how long the most overdue schedule has been due for evaluation."""
+        """Return how long the most overdue schedule has been due for evaluation; zero if none is overdue."""
 
     # -- the change feed
 
@@ -176,4 +193,4 @@ class ReadVerbs(Protocol):
         """
 
     def topics(self) -> dict[str, str]:
-        """Return for each of TOPICS a short digest that differs once something about it has changed."""
+        """Return for each of TOPICS a digest, which changes when an object of the topic changes."""

@@ -25,13 +25,14 @@ def notification_view(row: Sequence[Any], instant: Callable[[Any], datetime]) ->
 
 
 def delivery_values(one: Delivery) -> dict[str, Any]:
-    """Return the recorded values of a delivery, except its hook and whether it is genuine."""
+    """Return the values of a delivery for its statement, except the hook and whether it is genuine."""
     reason, event = storable_text(one.reason), storable_text(one.event)
     what = {"id": one.id, "outcome": one.outcome, "size": one.size}
     return {**what, "event": event, "job_id": one.job_id, "reason": reason}
 
 
 def read_delivery(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Delivery:
+    """Build a Delivery from its row."""
     id, hook, is_genuine, outcome, event, job_id, reason, size, received_at = row
     return Delivery(
         id=id,
@@ -47,7 +48,7 @@ def read_delivery(row: Sequence[Any], instant: Callable[[Any], datetime]) -> Del
 
 
 def encode_change(change: BulkChange, now: datetime) -> str:
-    """Encode a bulk change. Its filter ends now: jobs that are created later are not affected."""
+    """Encode a bulk change as JSON. Its filter is limited to jobs created until `now`: later ones are not affected."""
     until = now if change.which.until is None else min(now, change.which.until)
     return msgspec.json.encode(msgspec.structs.replace(change, which=replace(change.which, until=until))).decode()
 

@@ -52,10 +52,12 @@ def read_task_definition(row: Sequence[Any]) -> TaskDefinition:
 
 @lru_cache(maxsize=1024)
 def decode_job_limits(text: str | None) -> JobLimits | None:
+    """Decode the job limits of a row; None for a plain job."""
     return None if text is None else msgspec.json.decode(text, type=JobLimits)
 
 
 def encode_job_limits(job_limits: JobLimits | None) -> str | None:
+    """Encode job limits as JSON; None for a plain job."""
     return None if job_limits is None else msgspec.json.encode(job_limits).decode()
 
 
@@ -67,6 +69,7 @@ def limit_keys_of(text: str | None) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def encode_labels(labels: tuple[str, ...]) -> str:
+    """Encode the labels of a job as a JSON array."""
     return msgspec.json.encode(labels).decode()
 
 
@@ -77,18 +80,19 @@ def encode_label(label: str) -> str:
 
 @lru_cache(maxsize=1024)
 def decode_labels(text: str) -> tuple[str, ...]:
+    """Decode a JSON array of labels."""
     return tuple(msgspec.json.decode(text, type=list[str]))
 
 
 def checked_id(job_id: JobId) -> JobId:
-    """Return an id that a caller passed as a page cursor. Raise InvalidInput if it is none."""
+    """Return an id that a caller passed as a page cursor. Raise InvalidInput if it has not the form of an id."""
     if not is_id(job_id):
         raise InvalidInput(f"{job_id!r} is not a place in a list of jobs; pass the next_cursor of the page before.")
     return job_id
 
 
 def job_event(row: Sequence[Any], instant: Callable[[Any], datetime]) -> JobEvent:
-    """Decode the row of a job as notifications see it."""
+    """Build a JobEvent, the view of a job on which notifications are evaluated, from its row."""
     job_id, task, queue, state, due, run, started, ended, occurrence, version, of_run, collection, discarded = row
     return JobEvent(
         JobId(job_id),
@@ -182,7 +186,8 @@ BLOB_MARK = MARK.decode()
 
 
 def own_blobs(rows: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the keys of the blobs that these jobs have written, from their results.
+    """Return the keys of the blobs that these jobs have written. `rows` are (job id, result that refers to a blob, or
+    None).
 
     A run may return a blob that one of its steps wrote; that one is not included.
     """
@@ -191,6 +196,6 @@ def own_blobs(rows: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def blob_owners(keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Return blobs with the jobs that wrote them; keys that are not of a job are left out."""
+    """Return (job, blob key) for each key, with the job that wrote the blob; keys of another form are left out."""
     owners = ((owner_of(key), key) for key in keys)
     return [(owner, key) for owner, key in owners if owner is not None]

@@ -15,12 +15,11 @@ from tickwork.store.rows.instants import duration_us, to_us
 
 
 def merge_keys(jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[int]]:
-    """Merge jobs of one batch that share a key.
-
-    Return the jobs to store, and for each job of the batch its index there.
+    """Merge jobs of one batch that share a key; return the jobs to store, and for each job of the batch its index
+    there.
 
     The first job of a key gives the id, as if they came one by one; the last one that replaces gives everything else.
-    Raises KeyTaken for two tasks with one key, and for a second job of a key with if_exists="error".
+    Raise KeyTaken for two tasks with one key, and for a second job of a key with if_exists="error".
     """
     kept: list[NewJob] = []
     stands: list[int] = []
@@ -68,10 +67,10 @@ def group_alike(jobs: Sequence[NewJob]) -> Iterable[Sequence[NewJob]]:
 
 
 def due_us(job: NewJob, now: int) -> tuple[int, int, int | None]:
-    """Return the requested time of a new job, when it may be claimed, and when it expires.
+    """Return three instants of a new job: the requested run_at, that of its queue row, and its deadline (None: none).
 
     A past time is kept as the job's own, but its queue row gets the present time: claims remember how far they have
-    read, and need not look further back.
+    read, and need not read earlier rows again.
     """
     asked = to_us(job.at) if job.at is not None else now + duration_us(job.delay or timedelta(0))
     run_at = max(asked, now)

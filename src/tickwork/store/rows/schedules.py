@@ -17,7 +17,7 @@ from tickwork.store.schedules import DueSchedule, ScheduleView
 
 
 def merge_declared(declared: ScheduleSpec, stored: str | None, base: str | None) -> ScheduleSpec:
-    """Return the spec of a declared schedule, merged with its stored spec and with what code declared before."""
+    """Return a declared schedule, merged with edits of the stored one. `base` is what code declared before."""
     if stored is None:
         return declared
     return merge(None if base is None else decode_spec(base), decode_spec(stored), declared)
@@ -47,6 +47,7 @@ def schedule_state(
 
 @lru_cache(maxsize=1024)
 def decode_waiting(text: str) -> tuple[WaitingOccurrence, ...]:
+    """Decode the occurrences of a schedule that wait for an earlier run."""
     return msgspec.json.decode(text, type=tuple[WaitingOccurrence, ...])
 
 
@@ -111,12 +112,14 @@ def schedule_view(row: Mapping[str, Any], instant: Callable[[Any], datetime]) ->
 
 
 def dag_in_use(name: str, schedule: str) -> InvalidInput:
+    """Return the error for the deletion of a dag that a schedule starts."""
     return InvalidInput(
         f"dag {name!r} is started by schedule {schedule!r}, so it was not deleted. Change or delete that first."
     )
 
 
 def calendar_in_use(name: str, schedule: str) -> InvalidInput:
+    """Return the error for the deletion of a calendar that a schedule uses."""
     return InvalidInput(
         f"calendar {name!r} is heeded by schedule {schedule!r}, so it was not deleted. Change or delete that first."
     )

@@ -15,6 +15,7 @@ from tickwork.core.placement import ClaimingWorker, Offer
 
 @lru_cache(maxsize=256)
 def decode_offer(text: str) -> Offer:
+    """Decode the labels and resources that a worker offers."""
     return msgspec.json.decode(text, type=Offer)
 
 
@@ -30,6 +31,7 @@ def claiming_worker(worker: str, queues: str, offer: str) -> ClaimingWorker:
 
 
 def encode_offer(offer: Offer) -> str:
+    """Encode the labels and resources that a worker offers as JSON."""
     return msgspec.json.encode(offer).decode()
 
 

@@ -1,7 +1,8 @@
 """Begin, advance, answer and end runs of dags; the same for both stores.
 
-Every transaction that ends a step's job calls `advance`. A run is locked once `RunTx.going` has returned it: rows of it
-that are read afterwards do not change before the commit.
+To advance a run is to make its next steps ready once earlier steps have ended. Every transaction that ends a step's job
+calls `advance`. A live run (begun and not ended) is locked once `RunTx.going` has returned it: rows of it that are read
+afterwards do not change before the commit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _TOLD = 3  # Failed steps that the error of a run names.
 
 
 class EndedStep(NamedTuple):
-    """An instance of a step that has ended."""
+    """The end of the job of a step, or of one of its instances."""
 
     run: str
     step: str
@@ -42,27 +43,27 @@ class EndedStep(NamedTuple):
 
 
 class RunTx(Protocol):
-    """The rows of runs inside a transaction, and their results in blobs."""
+    """The reads and writes of runs inside a transaction of a store."""
 
     now_us: int
     large_results: LargeResults
 
     def going(self, run_ids: Sequence[str]) -> list[LiveRun]:
-        """Lock runs, in the order of their ids, and return those that have begun and not ended."""
+        """Lock runs in the order of their ids, and return those that are live (begun and not ended)."""
 
     def graph(self, dag: str, version: int) -> Graph: ...
 
     def steps(self, run: str, names: Sequence[str] | None) -> list[StepState]:
-        """Return the rows of these steps; None: of all."""
+        """Return the states of these steps of a run; None: of all its steps."""
 
     def result_rows(self, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
-        """Return steps, by run and name, with their instances in order."""
+        """Return the result rows of these steps, given as (run, step); a step has one row per instance, in order."""
 
     def failures(self, run: str, limit: int) -> list[tuple[str, str]]:
-        """Return up to `limit` failed steps, each with its error."""
+        """Return up to `limit` failed steps of a run, as (step, error)."""
 
     def instances(self, run: str, steps: Collection[str]) -> dict[tuple[str, int], tuple[JobId, str]]:
-        """Return the existing jobs of these steps, by step and number, with their state."""
+        """Return the existing jobs of these steps, with their state, by (step, number)."""
 
     def put_steps(self, run: str, standings: Sequence[StepState], approvals: Mapping[str, Step]) -> None: ...
 
@@ -71,7 +72,7 @@ class RunTx(Protocol):
     def insert(self, jobs: Sequence[NewJob]) -> None: ...
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
-        """Queue ended jobs again, with these arguments."""
+        """Queue ended jobs of an earlier generation again, with new arguments."""
 
     def end_run(self, finish: Finish) -> None: ...
 
@@ -80,7 +81,7 @@ class RunTx(Protocol):
 
 
 class RunRows:
-    """The rows of one run as `Advance` reads them. Job ids derive from the run, so that a simulation is repeatable."""
+    """The reads that `Advance` makes for one run. Job ids derive from the run, so that a simulation is repeatable."""
 
     def __init__(self, run_tx: RunTx, going: LiveRun) -> None:
         self._ground = run_tx
@@ -91,9 +92,11 @@ class RunRows:
         self.load: Load = cache(run_tx.large_results.load)  # Cached, because many steps may read one result.
 
     def steps(self, names: Sequence[str]) -> list[StepState]:
+        """Return the states of these steps."""
         return self._ground.steps(self._run, names)
 
     def results(self, names: Iterable[str], touched: Mapping[str, StepState]) -> StepResults:
+        """Return the results of these steps. Steps in `touched` are taken as they will be stored."""
         wanted = set(names)
         found = self._ground.result_rows({(self._run, name) for name in wanted})
         rows = [row for row in found if row.step not in touched]
@@ -102,6 +105,7 @@ class RunRows:
         return results_of(rows, self.load).get(self._run, NO_RESULTS)
 
     def job(self, one: StepJob, touched: Mapping[str, StepState]) -> NewJob:
+        """Return the new job of a step. Raise Unfillable if its arguments cannot be filled in."""
         try:
             return new_job(self._going, one, self._new_id(one), lambda: self._filled(one, touched))
         except InvalidArguments as error:
@@ -129,7 +133,9 @@ class RunRows:
 
 
 def _as_touched(run: str, one: StepState, rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """Return the rows of a step as they will be stored. Instances beyond `total` are of an earlier generation."""
+    """Return the result rows of a step with the state that will be stored, without instances of an earlier
+    generation.
+    """
     current = [row._replace(state=one.state, answer=one.result) for row in rows if (row.idx or 0) < one.total]
     return current or [
         ResultRow(run, one.step, one.state, one.mapped, answer=one.result, idx=None, job_state=None, result=None)
@@ -140,7 +146,7 @@ def _as_touched(run: str, one: StepState, rows: Iterable[ResultRow]) -> list[Res
 
 
 def advance(run_tx: RunTx, endings: Iterable[EndedStep]) -> None:
-    """Advance the runs whose steps have ended."""
+    """Advance the runs whose steps have ended. Runs that are not live are skipped."""
     by_run: dict[str, list[tuple[str, JobState]]] = {}
     for one in endings:
         by_run.setdefault(one.run, []).append((one.step, one.state))
@@ -151,7 +157,10 @@ def advance(run_tx: RunTx, endings: Iterable[EndedStep]) -> None:
 
 
 def begin(run_tx: RunTx, going: LiveRun, again: Sequence[str] | None, *, first: bool) -> None:
-    """Start a run, or start it again: from these steps or instances, or from the steps that failed."""
+    """Start a run for the `first` time, or again from the steps or instances `again` (None.
+
+    From the steps that failed).
+    """
     move = _move(run_tx, going)
     if first:
         move.begin()
@@ -165,17 +174,17 @@ def begin(run_tx: RunTx, going: LiveRun, again: Sequence[str] | None, *, first: 
 
 
 def step_of(name: str, graph: Graph) -> str:
-    """Return the step of an instance: "transform" for "transform[3]"."""
+    """Return the step to which a name belongs: "transform" for the instance "transform[3]"."""
     return name if name in graph.by_name else _INSTANCE.sub("", name)
 
 
 def _kept(
     run_tx: RunTx, run: str, mapped: Sequence[StepState], again: Sequence[str] | None
 ) -> dict[str, dict[int, bool]]:
-    """Return the instances of mapped steps that are not run again, and whether they succeeded.
+    """Return, by step and number, the instances of mapped steps that are not run again, and whether they succeeded.
 
-    These are the succeeded instances, or all that are not named. Instances of an earlier generation beyond `total` are
-    ignored.
+    These are the succeeded instances or, with `again`, all that it does not name. Instances of an earlier generation
+    beyond `total` are ignored.
     """
     kept: dict[str, dict[int, bool]] = {one.step: {} for one in mapped}
     totals = {one.step: one.total for one in mapped}
@@ -188,7 +197,7 @@ def _kept(
 
 
 def answer(run_tx: RunTx, run: str, step: str, state: JobState, result: str | None, reason: str | None) -> bool:
-    """End an approval; False when it does not wait for an answer."""
+    """End an approval with this state, result and reason; return False if it does not wait for an answer."""
     for going in run_tx.going([run]):
         move = _move(run_tx, going)
         if step in move.graph.by_name and move.answer(step, state, result, reason):
@@ -198,7 +207,7 @@ def answer(run_tx: RunTx, run: str, step: str, state: JobState, result: str | No
 
 
 def open_approvals(run_tx: RunTx, run: str) -> list[str]:
-    """Return the approvals for which a run waits."""
+    """Return the names of a run's approvals that wait for an answer."""
     open_steps = [one.step for one in run_tx.steps(run, None) if one.state == OPEN]
     by_name = {name: step for going in run_tx.going([run]) for name, step in _graph(run_tx, going).by_name.items()}
     return [name for name in open_steps if name in by_name and by_name[name].approval is not None]
@@ -222,7 +231,7 @@ def _move(run_tx: RunTx, going: LiveRun) -> Advance:
 
 
 def _store(run_tx: RunTx, going: LiveRun, move: Advance) -> None:
-    """Write all changes of an advance, and end the run if it is over."""
+    """Write the changes of an advanced run, and finish the run if all its steps have ended."""
     run = going.run
     approvals = {step.name: step for step in move.approvals}
     run_tx.put_steps(run.id, list(move.touched.values()), approvals)
@@ -239,7 +248,7 @@ def _store(run_tx: RunTx, going: LiveRun, move: Advance) -> None:
 
 
 def _not_there(run_tx: RunTx, run: str, jobs: list[NewJob]) -> list[NewJob]:
-    """Queue again the jobs that an earlier generation has left; return the jobs that do not exist yet."""
+    """Queue the jobs that an earlier generation has left again; return the jobs that do not exist yet."""
     known = run_tx.instances(run, {job.part.step for job in jobs if job.part})
     places = [(job.part.step, job.part.idx) for job in jobs if job.part]
     again = [
@@ -268,7 +277,7 @@ def _end_of(run_tx: RunTx, going: LiveRun, move: Advance) -> Finish:
 
 
 def _failures(run_tx: RunTx, going: LiveRun, graph: Graph) -> list[tuple[str, str]]:
-    """Return up to _TOLD failed steps with their errors, without the steps that may fail."""
+    """Return up to _TOLD failed steps with their errors; steps that may fail are left out."""
     ignored = {step.name for step in graph.steps if step.may_fail}
     found = run_tx.failures(going.run.id, _TOLD + len(ignored))
     return [(step, error) for step, error in found if step not in ignored][:_TOLD]
@@ -293,14 +302,14 @@ def _count(number: int, thing: str) -> str:
 
 
 def wake_at_us(one: StepState, approval: Step | None, now_us: int) -> int | None:
-    """Return when an approval that has just opened is answered by its default; None: never."""
+    """Return when an approval that waits is answered by its default; None: never, or the step is no approval."""
     if approval is None or approval.approval is None or approval.approval.timeout is None or one.state != OPEN:
         return None
     return now_us + duration_us(approval.approval.timeout)
 
 
 def said(approved: bool, by: str, note: str | None) -> tuple[JobState, str | None, str | None]:
-    """Return the state, result and reason with which an answered approval ends."""
+    """Return the state, the result and the reason with which an answered approval ends."""
     told = f"{'approved' if approved else 'rejected'} by {by}" + (f": {note}" if note else "")
     result = msgspec.json.encode({"approved": approved, "by": by, "note": note}).decode()
     return JobState.SUCCEEDED if approved else JobState.FAILED, result, told

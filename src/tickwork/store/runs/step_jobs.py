@@ -32,7 +32,10 @@ _PARAMS = msgspec.json.Decoder(dict[str, Raw])
 
 
 class LiveRun(NamedTuple):
-    """A run that has begun and not ended, with the options that its steps inherit. `values`: targets of `RunValue`s."""
+    """A run that has begun and not ended, with the options that its steps inherit.
+
+    `values` are the values that `RunValue`s refer to.
+    """
 
     run: RunState
     attempt: int
@@ -49,7 +52,7 @@ class LiveRun(NamedTuple):
 
 
 def going_of(row: Any) -> LiveRun:
-    """Decode the row of a live run, from either store."""
+    """Build a LiveRun from its row, which both stores read with the same columns."""
     id, dag, version, args, open, failed, cancelled, attempt, priority, collection, labels, *rest = row
     job_limits, policy, failures, trace, creator, claim, occurrence, due_us = rest
     run = RunState(id, dag, version, _PARAMS.decode(args), open, failed, bool(cancelled))
@@ -72,7 +75,7 @@ def going_of(row: Any) -> LiveRun:
 
 
 class ResultRow(NamedTuple):
-    """A row for one instance of a step. `answer` is the result of an approval."""
+    """The result of one instance of a step, or of a step without instances. `answer` is the result of an approval."""
 
     run: str
     step: str
@@ -88,9 +91,9 @@ class ResultRow(NamedTuple):
 
 
 def new_job(going: LiveRun, one: StepJob, id: JobId, filled: Callable[[], bytes]) -> NewJob:
-    """Return the job of an instance. `filled` gives its arguments, for limits that read them.
+    """Return the new job of a step or of one of its instances. Raise InvalidArguments if its limits cannot read them.
 
-    Raises InvalidArguments.
+    `filled` returns the arguments with results filled in, for limits that read them.
     """
     template, run = one.step.job, going.run
     if template is None:
@@ -136,6 +139,7 @@ def limits_of(graph: Graph, version: int) -> dict[str, Rule]:
 
 
 def _parallel(dag: str, version: int, step: str) -> str:
+    """Return the name of the limit for the parallelism of a mapped step."""
     return f"dag:{dag}@{version}/{step}"
 
 
@@ -143,6 +147,7 @@ def _parallel(dag: str, version: int, step: str) -> str:
 def _stamp(
     task: str, task_limits: str | None, queue: str, tenant: str | None, labels: tuple[str, ...], needs: str
 ) -> JobStamper | None:
+    """Return the function that adds limits, tenant and needs to a job; None for plain jobs."""
     limits = decode_task_limits(task_limits)
     return stamp_of(task, limits, queue=queue, tenant=tenant, labels=labels, needs=needs)
 
@@ -151,13 +156,16 @@ def _stamp(
 
 
 def with_inputs(jobs: Sequence[Claimed], rows: Iterable[ResultRow], load: Load) -> list[Claimed]:
-    """Return claimed jobs with results filled into their arguments. Results in blobs stay references."""
+    """Return claimed jobs with the results of earlier steps filled into their arguments.
+
+    Results in blobs stay references.
+    """
     results = results_of(rows, cache(load))
     return [one if one.inputs is None else _with_inputs(one, results.get(str(one.run), NO_RESULTS)) for one in jobs]
 
 
 def _with_inputs(one: Claimed, results: StepResults) -> Claimed:
-    """Fill results into a job's arguments; a job that cannot be filled gets a `flaw` instead."""
+    """Return a job with results filled into its arguments; if that fails, with the reason as its `flaw`."""
     try:
         args = fill(one.args, decode_holes(one.inputs or "[]"), partial(value_of, params={}, items={}, results=results))
     except Unfillable as error:
@@ -169,12 +177,12 @@ def _with_inputs(one: Claimed, results: StepResults) -> Claimed:
 
 
 def wanted_results(jobs: Iterable[Claimed]) -> set[tuple[str, str]]:
-    """Return the steps, by run and name, whose results the arguments of these jobs refer to."""
+    """Return the steps, as (run, step), whose results the arguments of these jobs refer to."""
     return {(one.run, step) for one in jobs if one.run and one.inputs for step in wanted_by(decode_holes(one.inputs))}
 
 
 def results_of(rows: Iterable[ResultRow], load: Load) -> dict[str, StepResults]:
-    """Return the results of steps by run. In a list, an instance that did not succeed is null."""
+    """Return the results of steps, by run. In the list of a mapped step, an instance that did not succeed is null."""
     values: dict[str, dict[str, Raw]] = {}
     succeeded: dict[str, set[str]] = {}
     lists: dict[tuple[str, str], list[Raw]] = {}
@@ -197,6 +205,7 @@ def _value(text: str | None) -> Raw:
 
 
 def is_run(one: Claimed) -> bool:
+    """Return whether a claimed job is a run, which the store begins itself instead of handing it to the worker."""
     return one.task == RUN
 
 
@@ -204,12 +213,18 @@ def is_run(one: Claimed) -> bool:
 
 
 def triggers_of(graph: Graph) -> list[tuple[str, int]]:
-    """Return the assets that start a dag, each with its group. A dag starts once all assets of a group were updated."""
+    """Return the assets that start a dag, each with the number of its group.
+
+    A dag starts once all assets of a group were updated.
+    """
     return [(asset, number) for number, group in enumerate(graph.on) for asset in group]
 
 
 def triggered(definition: TaskDefinition, asset: str, group: int, by: str, now_us: int) -> NewJob:
-    """Return the run that an asset starts, with default parameters. Several assets may start a dag at one instant."""
+    """Return the run that an update of an asset by the job `by` starts, with default parameters.
+
+    The id derives from all arguments, because several assets may start a dag at one instant.
+    """
     args = msgspec.json.encode(defaults_of(msgspec.json.decode(definition.schema)))
     made = job_template(definition.name, args.decode(), ScheduledJobOptions(), definition)
     (id,) = IdMaker(
