@@ -123,7 +123,7 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
         Pump("Object contains unknown field `"),
     ),
     "http.framework.params:Text": (Pump("a", after="\0"), Pump("\n", after="\0"), Pump("\0")),
-    "http.resources.hooks.deliveries:_PLAIN": (Pump("a"), Pump(".")),
+    "http.resources.hooks.hooks:_PLAIN": (Pump("a"), Pump(".")),
     "http.framework.route:_PARAMETER": (Pump("{"), Pump("{a"), Pump("a", "{"), Pump("{a:path")),
     "declare.expressions:_CONDITION": (
         Pump(" "),

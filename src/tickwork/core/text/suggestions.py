@@ -8,7 +8,7 @@ from heapq import nsmallest
 from itertools import islice, pairwise
 
 NAME_LIMIT = 40  # characters; longer names are not compared
-KNOWN_LIMIT = 500  # known names that are ranked
+KNOWN_LIMIT = 1000  # known names that are ranked; all time zones are
 COMPARED = 5  # known names that are compared in full
 
 
