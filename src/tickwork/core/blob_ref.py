@@ -77,7 +77,7 @@ def owner_of(key: str) -> str | None:
 
 
 def reference_in(value: bytes | Raw) -> BlobRef | None:
-    """Return the reference that a value consists of; None: it is no reference."""
+    """Return the reference that a value consists of; None if it is no reference."""
     if memoryview(value)[: len(MARK)] != MARK:
         return None
     found = _REFERENCE.fullmatch(value)

@@ -109,14 +109,14 @@ class StarvationGuard:
         self._priority = LOWEST_PRIORITY
 
     def turn(self, now: float) -> list[int] | None:
-        """Return the priorities in the order in which this claim takes aged jobs; None: it claims by urgency."""
+        """Return the priorities in the order in which this claim takes aged jobs; None if it claims by urgency."""
         if self._was_last or now < self._look_at:
             self._was_last = False
             return None
         return [(self._priority - step) % _PRIORITIES for step in range(_PRIORITIES)]
 
     def took(self, first: int | None, now: float) -> None:
-        """Record what a claim of aged jobs found: the priority of its first job; None: there were no aged jobs."""
+        """Record what a claim of aged jobs found: the priority of its first job; None if there were no aged jobs."""
         self._was_last = True
         if first is None:
             self._look_at = now + LOOK_S

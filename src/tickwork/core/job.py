@@ -377,7 +377,7 @@ class JobFilter:
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """A page of jobs. `next` is where the next page begins; None: there are no more jobs.
+    """A page of jobs. `next` is where the next page begins; None if there are no more jobs.
 
     A page may have fewer jobs than requested, or none, although more follow.
     """

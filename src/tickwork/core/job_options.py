@@ -97,7 +97,7 @@ class Options:
         return replace(self, **read)
 
     def stamp(self, task: str, task_limits: TaskLimits) -> JobStamper | None:
-        """Return the stamper for jobs of a task with these options; None: they are plain jobs.
+        """Return the stamper for jobs of a task with these options; None if they are plain jobs.
 
         Raises InvalidOption if a debounced or throttled task is given a key or a time.
         """

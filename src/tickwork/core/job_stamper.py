@@ -114,7 +114,7 @@ class JobStamper:
 def stamp_of(
     task: str, task_limits: TaskLimits, *, queue: str, tenant: str | None, labels: Sequence[str] = (), needs: str = ""
 ) -> JobStamper | None:
-    """Return the stamper for the jobs of a task; None: they are plain jobs."""
+    """Return the stamper for the jobs of a task; None if they are plain jobs."""
     is_limited = (
         task_limits.limits
         or task_limits.breaker

@@ -133,7 +133,7 @@ def amount_of(name: str, value: Any) -> int:
 
 
 def taken_of(offer: Offer, needs: Needs) -> dict[str, int] | None:
-    """Return the amounts that a job would take of an offer; None: it does not fit."""
+    """Return the amounts that a job would take of an offer; None if it does not fit."""
     taken = dict(needs.amounts)
     for thing in needs.things:
         if thing not in offer.labels:
@@ -214,7 +214,7 @@ def score(place: int, name: str) -> int:
 
 
 def home_of(place: int, names: Iterable[str]) -> str | None:
-    """Return the home of a spot or a group among these names; None: there are none."""
+    """Return the home of a spot or a group among these names; None if there are none."""
     return max(names, key=lambda name: (score(place, name), name), default=None)
 
 
@@ -243,7 +243,7 @@ class ClaimingWorkers:
         return worker in self._workers and self.home(group, queue, needs) not in (None, worker)
 
     def home(self, group: int, queue: str, needs: str) -> str | None:
-        """Return the home of a group for jobs of a queue with these needs; None: no worker can run them."""
+        """Return the home of a group for jobs of a queue with these needs; None if no worker can run them."""
         place = (group, queue, needs)
         if place not in self._homes:
             self._homes[place] = home_of(group, self._able_to(queue, needs))

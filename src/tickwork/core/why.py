@@ -64,7 +64,7 @@ def _sent_on(job: JobView, now: datetime, gates: Sequence[Gate]) -> tuple[JobVie
 
 
 def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate]) -> str | None:
-    """Return what keeps a queued job from being claimed; None: nothing does."""
+    """Return what keeps a queued job from being claimed; None if nothing does."""
     if _expired(job, now):
         return "its deadline has passed; it is about to end as expired"
     if job.run_at > now:

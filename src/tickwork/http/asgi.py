@@ -1,4 +1,4 @@
-"""The table of routes as an ASGI application: authorizes, reads, handles and answers each request."""
+"""The table of routes as an ASGI application: it authorizes, reads, handles and answers each request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _HEADERS = {
 
 
 class EscapedPath(Path):
-    """A path whose parameters may contain slashes as `%2F`: such a slash does not separate segments."""
+    """A route path whose parameters may contain slashes as `%2F`; such a slash does not separate segments."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         said: bytes = scope.get("raw_path") or b""
@@ -81,7 +81,7 @@ def asgi(app: Tickwork, parts: ServerContext, routes: Sequence[Route]) -> Starle
 
 
 def _described(routes: Sequence[Route]) -> tuple[Callable[[], bytes], Callable[[str], bytes]]:
-    """Return functions that make the OpenAPI document and its HTML page, each when a client first requests it."""
+    """Return functions that build the OpenAPI document and its HTML page on first request."""
 
     @cache
     def document_json() -> bytes:
@@ -95,7 +95,7 @@ def _described(routes: Sequence[Route]) -> tuple[Callable[[], bytes], Callable[[
 
 
 def _endpoint(app: Tickwork, parts: ServerContext, methods: dict[str, Route]) -> Endpoint:
-    """Return the endpoint of one path: it picks the route of the method, and turns errors into problems."""
+    """Return the endpoint of one path, which calls the route of the request's method and turns errors into problems."""
 
     async def endpoint(request: Request) -> Response:
         route = methods["GET" if request.method == "HEAD" else request.method]
@@ -122,7 +122,7 @@ def _endpoint(app: Tickwork, parts: ServerContext, methods: dict[str, Route]) ->
 
 
 async def _handled(app: Tickwork, parts: ServerContext, route: Route, request: Request, request_id: str) -> Response:
-    """Authenticate the caller, read the body and call the handler; return its response."""
+    """Authenticate the caller, read the body and call the handler; return the response."""
     size = small_size(request)
     has_key = IDEMPOTENCY_HEADER in request.headers
     if not route.is_async and not has_key and size is not None and parts.unauthenticated_bodies.take(size):
@@ -146,7 +146,7 @@ async def _handled(app: Tickwork, parts: ServerContext, route: Route, request: R
 
 
 async def _in_one_go(app: Tickwork, parts: ServerContext, route: Route, request: Request, request_id: str) -> Response:
-    """Read a small body before the caller is known, then do everything else in one call on a thread."""
+    """Read a small body before the caller is authenticated, then do all other work in one call on a thread."""
     data, refusal = b"", None
     try:
         data = await body_of(route, request, None)
@@ -163,14 +163,14 @@ async def _in_one_go(app: Tickwork, parts: ServerContext, route: Route, request:
 
 
 async def _known_caller(parts: ServerContext, route: Route, request: Request) -> Caller:
-    """Return the caller as `_caller` does. Where access is open, no thread is used: probes must not wait for one."""
+    """Return the caller as `_caller` does, but without a thread if access is open: probes must not wait for one."""
     if is_open(parts.open_scopes, route.access, request):
         return NOBODY
     return await run_in_threadpool(_caller, parts, route, request)
 
 
 def _caller(parts: ServerContext, route: Route, request: Request) -> Caller:
-    """Return the caller. Raises Problem if they have no access."""
+    """Return the authenticated caller. Raises Problem if the caller has no access."""
     if is_open(parts.open_scopes, route.access, request):
         return NOBODY
     return allowed(route.access, parts.access.caller(request))
@@ -188,7 +188,7 @@ async def _off_loop(parts: ServerContext, data: bytes, function: Callable[..., T
 
 
 def _run(call: Call, route: Route, data: bytes) -> Response:
-    """Call a handler with its arguments; its changes and their row in the audit log are stored together."""
+    """Call a handler with its arguments; store its changes and their audit log rows in one transaction."""
     given = arguments(route, call.request, data)
     with creating_as(call.who.name):
         if not route.is_audited:
@@ -197,7 +197,7 @@ def _run(call: Call, route: Route, data: bytes) -> Response:
 
 
 def _shown(page: Endpoint) -> Endpoint:
-    """Return an endpoint of the web UI that adds the headers of every answer."""
+    """Return an endpoint of the web UI that adds the headers that every answer has."""
 
     async def endpoint(request: Request) -> Response:
         return _with_headers(await page(request), secrets.token_hex(8))

@@ -1,4 +1,4 @@
-"""Read declared fields in request bodies with the readers of declaration files; errors have JSON pointers."""
+"""Read declarations in request bodies with the readers of declaration files; errors have JSON pointers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Made = TypeVar("Made")
 
 
 def read_body(fields: dict[str, Any], read: Callable[[Node], Made]) -> Made:
-    """Return what `read` makes of the fields of a body. Raises Problem."""
+    """Return the result of `read` on the fields of a body. Raises Problem for errors in them."""
     try:
         return read(Node(YamlDocument(fields, {(): 1}, []), (), fields))
     except UnusableNode as misfit:
@@ -32,7 +32,7 @@ def read_body(fields: dict[str, Any], read: Callable[[Node], Made]) -> Made:
 
 
 def request_reader(known: Known) -> Callable[[Node], dict[str, Any]]:
-    """Return a reader of the HTTP request that a schedule sends. Raises BadFile."""
+    """Return a function that reads the HTTP request which a schedule sends. The function raises BadFile."""
 
     def read(place: Node) -> dict[str, Any]:
         problems = Problems("")
@@ -44,7 +44,7 @@ def request_reader(known: Known) -> Callable[[Node], dict[str, Any]]:
 
 
 def refused_text(error: BadFile, *, lines: bool = True) -> Problem:
-    """Return the problem for a text or a body with unreadable parts. `lines`: say on which line each error is."""
+    """Return the problem for a text or a body with unreadable parts. With `lines`, each error has its line."""
     faults = [
         ProblemDetail(one.text, pointer=pointer_to(one.path), line=one.line if lines else None)
         for one in error.problems

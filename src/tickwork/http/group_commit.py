@@ -1,7 +1,7 @@
 """Group commit: jobs that requests enqueue while a commit runs are stored together by the next commit.
 
-No request waits for others to arrive. The first one stores its job at once. Of the requests that arrive meanwhile, one
-stores the jobs of all, so the cost of a commit is shared by more jobs under load.
+No request waits for other requests to arrive. The first request stores its job at once. Of the requests that arrive
+meanwhile, one stores the jobs of all, so under load more jobs share the cost of a commit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ MOST = 500  # jobs in one commit
 
 
 class _PendingJob:
-    """A job to store, and the outcome. `called`: it is done, or its thread is to store the next batch."""
+    """A job to store, and the outcome.
+
+    `called` is set when the job is stored, or its thread is to store the next batch.
+    """
 
     __slots__ = ("called", "error", "is_done", "job", "view")
 
@@ -29,7 +32,7 @@ class _PendingJob:
 
 
 class GroupCommit:
-    """Stores jobs of many threads: the jobs that wait at the same time are one transaction."""
+    """Stores the jobs of many threads: jobs that wait at the same time are stored in one transaction."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -38,7 +41,7 @@ class GroupCommit:
         self._is_led = False
 
     def insert(self, job: NewJob) -> JobView:
-        """Store a job; return it, or the job that holds its key, once that is durable. Raises errors of the store."""
+        """Store a job; return it, or the job that holds its key, when it is durable. Raises the errors of the store."""
         mine = _PendingJob(job)
         with self._lock:
             self._waiting.append(mine)
@@ -54,7 +57,7 @@ class GroupCommit:
         return mine.view
 
     def _lead(self) -> None:
-        """Store the waiting jobs, the oldest first; then wake the thread of the next waiting job, if any."""
+        """Store the waiting jobs, oldest first; then wake the thread of the next waiting job, if any."""
         with self._lock:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
         try:
@@ -69,9 +72,11 @@ class GroupCommit:
                     self._waiting[0].called.set()
 
     def _store_together(self, batch: list[_PendingJob]) -> None:
-        """Store jobs in one transaction; if that is refused, store each by itself, so that one bad job fails alone.
+        """Store jobs in one transaction; if that is refused, store each by itself, so that an invalid job fails
+        alone.
 
-        If the database does not answer, all of them fail at once: trying each by itself would take as many timeouts.
+        If the database does not answer, all of them fail at once: trying each by itself would take one timeout per
+        job.
         """
         try:
             jobs = self._client.enqueue([one.job for one in batch])

@@ -1,7 +1,7 @@
-"""Idempotency keys: a POST with an Idempotency-Key runs once, and a repeated one gets the stored answer.
+"""Idempotency keys: a POST with an Idempotency-Key runs once, and a repeated request gets the stored answer.
 
-A request is identified by its caller and its key. The ids of the jobs that it enqueues are derived from the key. So if
-it runs again because its outcome is unknown, it finds the jobs of the first run.
+A request is identified by its caller and its key. The ids of the jobs that it enqueues are derived from the key. So
+if it runs again because its outcome is unknown, it finds the jobs of the first run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEPT_HEADERS = ("content-type", "etag", "location")
 
 
 def repeat_key(route: Route, request: Request) -> str | None:
-    """Return the Idempotency-Key of a request; None if there is none, or the route takes none. Raises Problem."""
+    """Return the Idempotency-Key of a request, or None if it has none or the route accepts none. Raises Problem."""
     key = request.headers.get(IDEMPOTENCY_HEADER)
     if key is None or not route.takes_idempotency_key:
         return None
@@ -45,7 +45,7 @@ def repeat_key(route: Route, request: Request) -> str | None:
 
 
 async def once(call: Call, key: str, data: bytes, carry_out: Callable[[], Awaitable[Response]]) -> Response:
-    """Carry out a request and keep its answer; if that was done before, return the kept answer."""
+    """Carry out a request and keep its answer; if the request was carried out before, return the kept answer."""
     store, who = call.app.store, call.who.name
     digest = await run_in_threadpool(_digest, call.request, data)
     begun = await run_in_threadpool(store.access.begin_answer, who, key, digest, IN_FLIGHT_LIMIT)
@@ -73,7 +73,10 @@ def _status(error: Exception) -> int:
 
 
 def _repeated(kept: KeptAnswer, digest: str) -> Response:
-    """Return a kept answer. Raises Problem if it was for another request, or is still in flight."""
+    """Return a kept answer.
+
+    Raises Problem if it belongs to a different request, or the first request is still running.
+    """
     if kept.digest != digest:
         raise Problem(422, "key-reused", f"this {IDEMPOTENCY_HEADER} was sent with another request. Nothing was done.")
     if kept.status is None:
@@ -100,7 +103,7 @@ def _not_kept(call: Call, key: str, begun: BegunRequest, status: int) -> None:
 
 
 def _ids(begun: BegunRequest, who: str, key: str) -> IdMaker:
-    """Return a maker of ids that makes the same ids each time this request runs."""
+    """Return an id maker that makes the same ids each time this request runs."""
     seed, drawn = f"{who}\n{key}\n".encode(), count()
 
     def randbits(bits: int) -> int:

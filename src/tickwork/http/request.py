@@ -1,7 +1,7 @@
 """A request: parse it into a handler's arguments, turn the result into a response, and record changes.
 
 Rows of the audit log say who changed what, with the values before and after, and never contain secrets. A change and
-its row are one transaction: neither is stored without the other.
+its row are stored in one transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class RequestChange(NamedTuple):
-    """A change that a call made: the target, and its values before and after."""
+    """A change that a call made: its target, and the values of the target before and after."""
 
     target: str
     before: Any = None
@@ -56,7 +56,7 @@ class Call:
         self.changes.append(RequestChange(target, before, after))
 
     def changed_nothing(self) -> None:
-        """Add no row to the audit log: for a dry run, or if everything was as requested."""
+        """Record that the call changed nothing: it gets no row in the audit log. For dry runs and unchanged values."""
         self.is_idle = True
 
 
@@ -66,7 +66,7 @@ async def body_of(route: Route, request: Request, share: CapacityShare | None) -
 
 
 def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
-    """Return the checked arguments of the handler of a route."""
+    """Return the validated arguments for the handler of a route."""
     found: dict[str, Any] = {name: request.path_params[name] for name in route.names}
     if any("\0" in value for value in found.values()):
         status, code = (422, "invalid") if route.method == "PUT" else (404, "not-found")
@@ -82,7 +82,7 @@ def arguments(route: Route, request: Request, data: bytes) -> dict[str, Any]:
 
 
 def _check_soundness(data: bytes, *, takes_nul: bool) -> None:
-    """Raise Problem for duplicate keys, which parsers read differently, and NUL, which PostgreSQL cannot store."""
+    """Raise Problem for duplicate keys, which parsers read differently, and for NUL, which PostgreSQL cannot store."""
     try:
         key = repeated_key(data)
     except RecursionError:
@@ -153,7 +153,7 @@ def response(route: Route, given: Any) -> Response:
 def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
     """Carry out a change and add it to the audit log in one transaction; return the result of `change`.
 
-    If the handler reports no change, the row names the path of the call, unless it called `changed_nothing`.
+    If the handler reports no change, the row names the path of the call, unless the handler called `changed_nothing`.
     """
 
     def both() -> T:
@@ -166,7 +166,7 @@ def recorded(call: Call, action: str, change: Callable[[], T]) -> T:
 
 
 def record(call: Call, action: str) -> None:
-    """Add a row to the audit log for each change that the handler reported, or one for the call."""
+    """Add a row to the audit log for each change that the handler reported, or else one row for the call."""
     told = call.changes or ([] if call.is_idle else [RequestChange(call.request.url.path)])
     call.app.store.audit.record_changes([_row(call, action, one) for one in told])
 

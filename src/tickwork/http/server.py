@@ -44,7 +44,7 @@ _KERNEL_KEEPS = 256 * 1024  # bytes, the send buffer of a connection; by default
 
 
 class Tls(NamedTuple):
-    """The file of a certificate with its intermediate certificates, and the file of its key."""
+    """The file of a certificate with its intermediate certificates, and the file of its private key."""
 
     cert: str
     key: str
@@ -129,7 +129,7 @@ def check_tls(tls: Tls) -> None:
 def _end_on_signals() -> None:
     """Make SIGTERM and Ctrl-C raise SystemExit.
 
-    Uvicorn sends a signal again after it has handled it, which by default would kill the process before its services
+    Uvicorn sends a signal again after it has handled it. By default, that would kill the process before its services
     have ended and its store is closed.
     """
 
@@ -142,7 +142,7 @@ def _end_on_signals() -> None:
 
 
 def release_canary(app: Tickwork) -> None:
-    """Schedule a canary job, which does nothing, if the settings say how often."""
+    """Schedule the canary job, which does nothing, if the settings give its interval."""
     if app.settings.canary is not None:
         about = "measures how soon work starts that is due"
         app.schedule(CANARY, CANARY, every(app.settings.canary), catchup="none", overlap="skip", description=about)

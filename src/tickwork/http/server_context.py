@@ -27,7 +27,7 @@ READY_S = 10.0  # a server whose database last answered longer ago is not ready
 
 
 class DatabasePulse:
-    """A service that asks the store for the time, and remembers when it last answered."""
+    """A service that asks the store for the time, and remembers when the store last answered."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -41,20 +41,22 @@ class DatabasePulse:
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since the database last answered; None if it never did."""
+        """Return the seconds since the database last answered, or None if it never did."""
         return None if self._answered is None else self._clock.monotonic() - self._answered
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """The shared objects. `open_scopes` are the scopes that callers on this machine have without credentials.
+    """The objects that the handlers of a server share.
 
-    `registrations` caches the workers and the definitions of tasks, which the app reads from it, too.
-    `began` is the start of the process on the monotonic clock. `stopping` is set when the server stops, and ends long
-    waits. `ticks` are the last ticks of its services. `refused` records refused calls, `refusals` refused deliveries of
-    hooks. `bodies` and `unauthenticated_bodies` bound request bodies in memory, of authenticated and other callers;
-    `large_bodies` bounds how many large ones are decoded at a time. `listeners` and `followers` bound the open streams
-    of changes and of logs.
+    `open_scopes` are the scopes of callers on this machine that send no credentials.
+
+    `registrations` caches the workers and the definitions of tasks; the app reads them from it, too. `began` is the
+    start of the process on the monotonic clock. `stopping` is set when the server stops, and ends long waits. `ticks`
+    are the last ticks of its services. `refused` records refused calls, `refusals` refused deliveries of hooks.
+    `bodies` and `unauthenticated_bodies` limit the memory for request bodies of authenticated and other callers;
+    `large_bodies` limits how many large bodies are decoded at a time. `listeners` and `followers` limit the open
+    streams of changes and of logs.
     """
 
     access: Access
@@ -85,7 +87,7 @@ class ServerContext:
 def build_context(
     app: Tickwork, access: Access, clock: Clock, rng: Random, open_scopes: frozenset[Scope] = frozenset()
 ) -> ServerContext:
-    """Return the shared objects of a server. From now on, calls of the store are timed, and the app uses the cache."""
+    """Return the shared objects of a server; from now on, store calls are timed and the app uses the cache."""
     tally, store = Counters(), app.store
     time_verbs(store, tally, clock)
     app.cached_registrations = registrations = CachedRegistrations(store.reads, clock)

@@ -1,8 +1,8 @@
 """Serve the web UI: one page and the static files that it loads, from `tickwork/ui`.
 
-The URL of a file contains a digest of all files, so browsers may cache it forever, and a page never mixes two versions.
-All URLs in the page are relative: it works under any path prefix of a proxy. It has no inline scripts or styles, and
-loads nothing from other hosts.
+The URL of a file contains a digest of all files, so browsers may cache it forever, and a page never mixes two
+versions. All URLs in the page are relative, so it works under any path prefix of a proxy. It has no inline scripts or
+styles, and loads nothing from other hosts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class UiFiles:
 
 @lru_cache(maxsize=1)
 def pages() -> UiFiles:
-    """Read the UI from the package, once in a process."""
+    """Return the UI files, which are read from the package once per process."""
     found = dict(_files(resources.files("tickwork") / "ui", ""))
     whole = hashlib.sha256(b"".join(name.encode() + data for name, data in sorted(found.items())))
     digest = whole.hexdigest()[:16]
@@ -66,9 +66,9 @@ def pages() -> UiFiles:
 
 
 def loaded_first(files: dict[str, bytes]) -> list[str]:
-    """Return the modules that `app.js` imports, directly or not, itself first.
+    """Return the modules that `app.js` imports, directly or indirectly, beginning with `app.js` itself.
 
-    The page preloads them, so the browser does not discover them one after another.
+    The page preloads them, so that the browser does not discover them one after another.
     """
     seen = [_FIRST]
     for name in seen:
@@ -103,7 +103,7 @@ async def index(request: Request) -> Response:
 
 
 async def static(request: Request) -> Response:
-    """Return a file. Raises HTTPException (404) also for another digest, so that a page does not mix versions."""
+    """Return a file. Raises HTTPException (404) for another digest, too, so that a page does not mix versions."""
     ui = pages()
     file = ui.files.get(request.path_params["path"])
     if file is None or request.path_params["digest"] != ui.digest:

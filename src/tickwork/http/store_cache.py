@@ -1,4 +1,4 @@
-"""Short-lived caches of store reads that every enqueue repeats, though they change only with users or workers."""
+"""Short-lived caches of store reads that every enqueue repeats, although their data seldom changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASKS_KEPT = 1000
 
 
 class StoreCache:
-    """Workers and gates, cached for a second: to say why a job that was just stored does not run yet."""
+    """Workers and gates, cached for a second, to explain why a job that was just stored does not run yet."""
 
     def __init__(self, store: Store, registrations: Registrations, clock: Clock) -> None:
         self._store = store
@@ -32,7 +32,10 @@ class StoreCache:
         self._unknown: dict[str, tuple[float, str | None]] = {}
 
     def why(self, view: JobView) -> str:
-        """Return why a job is in its state, in one sentence. For a queued job, it is at most a second old."""
+        """Return why a job is in its state, in one sentence.
+
+        For a queued job, it uses data that is at most a second old.
+        """
         if view.state is not JobState.QUEUED:
             return why.explain(view, workers_of(self._store, view), self._store.now())
         now, workers, gates = self._look()
@@ -41,7 +44,7 @@ class StoreCache:
         )
 
     def unknown_task(self, client: Client, name: str) -> str | None:
-        """Return the warning about a task that no worker has registered, at most a second old; None if one has."""
+        """Return a warning about a task that no worker has registered, at most a second old; None if one has."""
         now = self._clock.monotonic()
         read, warning = self._unknown.get(name, (None, None))
         if read is None or now - read >= FRESH_S:
@@ -66,7 +69,7 @@ class _KnownWorkers:
     """All workers as last read: most pages show them, and there may be tens of thousands of leases.
 
     They are cached for a second, or for ten times as long as the read took, up to LONGEST_S. So one thread reads, at
-    most a tenth of the time, while the others get the previous result.
+    most a tenth of the time, while the other threads get the previous result.
     """
 
     def __init__(self, read: Callable[[], list[WorkerView]], clock: Clock) -> None:
@@ -100,7 +103,7 @@ class _KnownWorkers:
 class CachedRegistrations:
     """What workers have registered, as last read: task definitions at most a second old, workers a few seconds.
 
-    A caller that changes it through this server drops what it has changed from the cache.
+    A caller that changes a worker or a task through this server removes it from the cache.
     """
 
     def __init__(self, reads: Registrations, clock: Clock) -> None:
@@ -113,7 +116,7 @@ class CachedRegistrations:
         return self._workers.get()
 
     def forget_workers(self) -> None:
-        """Drop the cached workers, so that this server shows at once what was asked of a worker."""
+        """Drop the cached workers, so that this server shows a request to a worker at once."""
         self._workers.forget()
 
     def task_definition(self, name: str) -> TaskDefinition | None:

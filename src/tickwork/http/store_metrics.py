@@ -15,7 +15,7 @@ _NO_VERBS = frozenset({"url", "blobs"})  # attributes of a store that are no gro
 
 
 def time_verbs(store: Store, tally: Counters, clock: Clock) -> None:
-    """Count from now on how long each call of this store takes, by the name of the verb."""
+    """From now on, measure how long each call of this store takes, by the name of the verb."""
     groups = {name: verbs for name, verbs in get_type_hints(Store).items() if name not in _NO_VERBS}
     for subject, verbs in [(store, Store), *((getattr(store, name), verbs) for name, verbs in groups.items())]:
         for name in vars(verbs):
@@ -24,7 +24,7 @@ def time_verbs(store: Store, tally: Counters, clock: Clock) -> None:
 
 
 def _timed(name: str, verb: Callable[..., Any], tally: Counters, clock: Clock) -> Callable[..., Any]:
-    """Return a verb that counts how long each call takes."""
+    """Return a verb that measures how long each of its calls takes."""
     labels = (name,)
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
 """Scopes that a caller needs to define work that runs commands or uses secrets.
 
-A command can read everything that its worker can, and a request can send a secret anywhere. So defining such work, in a
-job, a schedule or the step of a dag, requires the scope `shell` or `use-secrets`. Starting, retrying and cancelling
+A command can read everything that its worker can, and a request can send a secret anywhere. So defining such work, in
+a job, a schedule or the step of a dag, requires the scope `shell` or `use-secrets`. Starting, retrying and cancelling
 work that others defined requires only `operate` or `enqueue`.
 """
 
@@ -22,7 +22,7 @@ _DOES = {Scope.SHELL: "run commands", Scope.USE_SECRETS: "pass secrets to built-
 
 
 def check_work(call: Call, defined: Iterable[Work]) -> None:
-    """Raise Problem (403) if a caller defines work that requires a scope which they lack."""
+    """Raise Problem (403) if a caller defines work that requires a scope which the caller does not have."""
     for task, arguments in defined:
         missing = scopes_of_work(task, arguments) - call.who.scopes
         if missing:
@@ -32,7 +32,7 @@ def check_work(call: Call, defined: Iterable[Work]) -> None:
 
 
 def work_of_graph(graph: Graph) -> Iterator[Work]:
-    """Return the tasks that the steps of a dag run. An argument may be a constant, filled in, or mapped over."""
+    """Yield the tasks that the steps of a dag run, with the names of all their arguments."""
     for step in graph.steps:
         if step.job is not None:
             filled = {str(hole.where[0]) for hole in step.args.holes if hole.where}

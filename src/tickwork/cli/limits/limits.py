@@ -86,7 +86,7 @@ def rule_options(command: Decorated) -> Decorated:
 
 
 def read_rule(concurrency: int | None, rate: str | None, burst: int | None, reset: bool) -> Concurrency | Rate | None:
-    """Return the limit that the options of `rule_options` set; None: the declared one."""
+    """Return the limit that the options of `rule_options` set; None for --reset, which restores the declared limit."""
     from tickwork.core.limits import limits as core
 
     if (concurrency is not None) + (rate is not None) + reset != 1 or (burst is not None and rate is None):

@@ -19,7 +19,7 @@ _NUMBERS = frozenset({"integer", "number"})
 
 
 class JsonTypes(NamedTuple):
-    """The JSON types of a hint, and the types of its elements if it is a list. None: any type."""
+    """The JSON types of a hint, and the types of its elements if it is a list. None means any type."""
 
     text: str
     kinds: frozenset[str] | None = None

@@ -138,7 +138,7 @@ def _pack_dict(value: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _tag_in(wire: dict[str, Any]) -> str | None:
-    """Return the tag of a tagged value; None: this is no tagged value."""
+    """Return the tag of a tagged value; None if this is no tagged value."""
     if len(wire) == 1:
         for key in wire:
             return key if key.startswith("$") else None

@@ -27,7 +27,7 @@ class Difference(NamedTuple):
 
 
 def difference(given: Any, back: Any) -> Difference | None:
-    """Return the first place where `back` differs from `given` or cannot be stored; None: there is none.
+    """Return the first place where `back` differs from `given` or cannot be stored; None if there is none.
 
     Equal values of the same type are the same. A hint may accept more: an int for a float, a tuple for a list, a
     frozenset for a set, a subclass of a plain type for that type. A dataclass or model must have exactly the type of
@@ -98,7 +98,7 @@ class FastEncoder:
         self._encode = msgspec.json.Encoder().encode
 
     def written(self, args: tuple[Any, ...]) -> bytes | None:
-        """Return the arguments as JSON; None: they need the full check."""
+        """Return the arguments as JSON; None if they need the full check."""
         if tuple(map(type, args)) != self._kinds:
             return None
         for value in args:

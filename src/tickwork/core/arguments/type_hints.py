@@ -314,7 +314,7 @@ def result_of_one(function: Callable[..., Any], annotation: Any, names: dict[str
 
 
 def _readable(annotation: Any, names: dict[str, Any]) -> Any:
-    """Return what an annotation evaluates to; None: there is none, or it cannot be evaluated."""
+    """Return what an annotation evaluates to; None if there is none, or it cannot be evaluated."""
     if annotation is Parameter.empty:
         return None
     try:

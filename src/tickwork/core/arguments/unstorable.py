@@ -56,7 +56,7 @@ def explain(error: Exception, root: Any) -> Flaw:
 
 
 def find_flaw(root: Any) -> Flaw | None:
-    """Return the first value inside `root` that no store may hold, with its path; None: there is none."""
+    """Return the first value inside `root` that no store may hold, with its path; None if there is none."""
     for path, depth, node in _walk(root):
         if depth > DEPTH_LIMIT:
             deep = f"values are nested more than {DEPTH_LIMIT} levels deep; flatten them, or store them elsewhere"
@@ -67,7 +67,7 @@ def find_flaw(root: Any) -> Flaw | None:
 
 
 def flaw_of(value: Any) -> str | None:
-    """Return why this value itself, apart from its parts, cannot be stored, and what to do; None: it can be."""
+    """Return why this value itself, apart from its parts, cannot be stored, and what to do; None if it can be."""
     match value:
         case int() if not INT_MIN <= value <= INT_MAX:
             return "an integer does not fit into 64 bits; pass it as a string"

@@ -74,7 +74,7 @@ def _parents_that_ran(graph: Graph, step: str, latest: Mapping[str, LastAttempt]
 
 
 def _links(path: Iterable[LastAttempt], began_at: datetime, now: datetime) -> list[dict[str, Any]]:
-    """Return each instance of the path with how long it waited after the one before it had ended."""
+    """Return each instance of the path with how long it waited after the previous one had ended."""
     links, free_at = [], began_at
     for one in path:
         waited_s = max(0.0, (one.started_at - free_at).total_seconds())
@@ -155,7 +155,7 @@ class GridCell(NamedTuple):
         return JobState.RUNNING.value if self.running or (self.mapped and self.ended) else JobState.QUEUED.value
 
     def took(self, now: datetime) -> timedelta | None:
-        """Return how long the step has run, until now if it has not ended. None: it has not started."""
+        """Return how long the step has run, until now if it has not ended; None if it has not started."""
         if self.started_at is None or self.standing in (WAITING, SKIPPED):
             return None
         return max(timedelta(0), (now if self.standing == OPEN else self.since) - self.started_at)
@@ -195,7 +195,7 @@ class StepLine:
         return self.is_approval and self.state == WAITING and self.total > 0
 
     def took(self, now: datetime) -> timedelta | None:
-        """Return how long the step has run, until now if it has not ended. None: it has not started."""
+        """Return how long the step has run, until now if it has not ended; None if it has not started."""
         if self.started_at is None:
             return None
         return max(timedelta(0), ((self.ended_at if self.is_over else None) or now) - self.started_at)

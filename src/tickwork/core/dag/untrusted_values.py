@@ -37,7 +37,7 @@ _LOADING_BEGINNINGS = (
 
 
 def misplaced(task: str, holes: Iterable[Placeholder], arguments: Any) -> str | None:
-    """Return what is wrong with the places of untrusted values in the arguments of a task; None: nothing is."""
+    """Return what is wrong with the places of untrusted values in the arguments of a task; None if nothing is."""
     if task not in (SHELL, HTTP, SMTP):
         return None
     holes = list(holes)
@@ -48,7 +48,7 @@ def misplaced(task: str, holes: Iterable[Placeholder], arguments: Any) -> str | 
 
 
 def misplaced_in(step: Step) -> str | None:
-    """Return what is wrong with the places of untrusted values in the arguments of a step; None: nothing is.
+    """Return what is wrong with the places of untrusted values in the arguments of a step; None if nothing is.
 
     Mapped elements are trusted if the definition of the dag lists them all.
     """
@@ -83,7 +83,7 @@ def _has_credentials(arguments: Any) -> bool:
 
 
 def _flaw(task: str, hole: Placeholder, has_credentials: bool) -> str | None:
-    """Return what is wrong with a placeholder in an argument of a built-in task; None: nothing is."""
+    """Return what is wrong with a placeholder in an argument of a built-in task; None if nothing is."""
     place, inside = str(hole.where[0]), hole.where[1:]
     if task == SHELL:
         return _flaw_of_shell(place, [str(part) for part in inside])

@@ -205,7 +205,7 @@ def _wrong_value(
     mapped: Collection[str] = (),
     parents: Collection[str] | None = None,
 ) -> Iterator[str]:
-    """Yield the problems of an expression. `parents`: the steps whose results it may use; None: all steps."""
+    """Yield the problems of an expression. `parents` are the steps whose results it may use; None means all steps."""
     for part in _parts(value):
         match part:
             case Param(name) if known.params is not None and name not in known.params:

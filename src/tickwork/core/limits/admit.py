@@ -29,9 +29,9 @@ class AdmitRequest(NamedTuple):
 class LimitSnapshot(NamedTuple):
     """The state of a limit for one key, read under its lock.
 
-    `live` is the weight held by live leases, and `arrival_us` the stored arrival of a rate. For a sequence, `first` is
-    the (run_at, id) of the first waiting job of the key, parked or not; None: the claim saw all of them. `head` is a
-    job that has started, waits for its next attempt, and goes before all others.
+    `live` is the weight held by live leases, and `arrival_us` the stored arrival of a rate. For a sequence, `first`
+    is the (run_at, id) of the first waiting job of the key, parked or not; None if the claim saw all of them. `head`
+    is a job that has started, waits for its next attempt, and goes before all others.
     """
 
     bound: Bound
@@ -140,7 +140,7 @@ class _LimitAdmission:
         self._closed_until_us = now_us
 
     def hold(self, candidate: AdmitRequest, weight: int) -> Refusal | None:
-        """Return the refusal of a candidate under this limit; None: nothing holds it."""
+        """Return the refusal of a candidate under this limit; None if nothing holds it."""
         if weight > self._bound.heaviest:
             return Refusal(candidate.id, self.name, None, never=True)
         if isinstance(self._bound, Concurrency):

@@ -83,7 +83,7 @@ class BreakerState(msgspec.Struct, frozen=True, array_like=True):
 
 
 def start(rule: Breaker, state: BreakerState, job: JobId, now_us: int) -> BreakerState | None:
-    """Return the state of the breaker after a job starts now; None: the job may not start."""
+    """Return the state of the breaker after a job starts now; None if the job may not start."""
     if state.opens_at_us(now_us) is not None:
         return None
     if state.open_until_us is None:

@@ -144,7 +144,7 @@ def read_until(text: str | None) -> str | datetime | None:
 
 
 def gate_for(job: JobFacts, gates: Iterable[Gate], now_us: int) -> Gate | None:
-    """Return the gate that applies to a job now; None: no gate does.
+    """Return the gate that applies to a job now; None if no gate does.
 
     Among several gates of that kind, the one that lasts longest decides for drop and pause, the one with the most
     selectors for divert, and the slowest for slow. The order of `gates` does not matter.

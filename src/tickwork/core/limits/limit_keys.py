@@ -29,7 +29,7 @@ def read_key(what: str, value: Any) -> str:
 
 
 def parameter_of(key: str) -> str | None:
-    """Return the parameter that a key or weight reads; None: it does not read the arguments."""
+    """Return the parameter that a key or weight reads; None if it does not read the arguments."""
     source, path = _parsed(key)
     return path[0] if source == "arg" else None
 
@@ -90,7 +90,7 @@ def _parsed(key: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _found(key: str, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> Any:
-    """Return the value of a key; None: the job has none."""
+    """Return the value of a key; None if the job has none."""
     source, path = _parsed(key)
     if source == "tenant":
         return tenant

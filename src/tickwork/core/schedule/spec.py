@@ -33,7 +33,7 @@ _VERSION = 1
 
 
 class ScheduledJobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Options of a schedule's jobs. None: the option of their task applies."""
+    """Options of a schedule's jobs. If an option is None, the option of the task applies."""
 
     queue: str | None = None
     priority: int | None = None

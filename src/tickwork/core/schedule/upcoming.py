@@ -72,7 +72,7 @@ def preview(
 
 
 def clock_change(zone: str, instant: datetime) -> str | None:
-    """Describe the clock change on the day of an instant: "02:00 -> 03:00, 1h forward". None: there is none."""
+    """Describe the clock change on the day of an instant: "02:00 -> 03:00, 1h forward"; None if there is none."""
     day = local_date(zone, instant.astimezone(UTC))
     end = day_start(zone, day + timedelta(days=1))
     # A change exactly at midnight belongs to both days: the day that it begins, and the day that it repeats.

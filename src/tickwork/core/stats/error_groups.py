@@ -39,7 +39,7 @@ class FailedEnd(NamedTuple):
 
 
 class FailurePage(msgspec.Struct, frozen=True):
-    """A page of failed jobs, possibly empty, and the cursor of the next page; None: it is the last."""
+    """A page of failed jobs, possibly empty, and the cursor of the next page; None if it is the last."""
 
     failures: list[FailedJob]
     next: JobId | None

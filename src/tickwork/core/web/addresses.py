@@ -53,7 +53,7 @@ _NUMBER = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]*")
 
 
 def closed(address: Address) -> str | None:
-    """Return the kind of a non-public address, which requests must not reach by default; None: it is public."""
+    """Return the kind of a non-public address, which requests must not reach by default; None if it is public."""
     if isinstance(address, IPv4Address):
         return next((said for network, said in _CLOSED_V4 if address in network), None)
     inner = _inside(address)
@@ -95,7 +95,7 @@ class AllowedAddresses:
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def refusal(self, host: str, addresses: Sequence[Address]) -> str | None:
-        """Return why an address of a host may not be dialled; None: all of them may."""
+        """Return why an address of a host may not be dialled; None if all of them may."""
         if host.lower().rstrip(".") in self.hosts:
             return None
         for address in addresses:

@@ -1,6 +1,8 @@
-"""Authentication and authorization. A route is open only by the table, or by `open_scopes` on this machine.
+"""Authentication and authorization.
 
-The credentials of open streams and long polls are checked again, so these end soon after their credentials do.
+A route needs no credentials only by the table, or by `open_scopes` on this machine.
+
+The credentials of open streams and long polls are checked repeatedly, so a stream ends soon after its credentials do.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A caller: its name in the audit log, and scopes. `session` is the digest of its session, if any.
+    """A caller: its name in the audit log, and its scopes. `session` is the digest of its session, if any.
 
     `kind` and `subject` are stored with its sessions: a user, the id of an API key, or the token of `tickwork dev`.
     """
@@ -59,7 +61,7 @@ NOBODY = Caller("nobody", frozenset())
 
 @dataclass(frozen=True, slots=True)
 class TokenGrant:
-    """The caller that a token or a password belongs to. `password` is the stored hash; None for a token."""
+    """The caller to whom a token or a password belongs. `password` is the stored hash, or None for a token."""
 
     caller: Caller
     password: str | None = None
@@ -69,13 +71,13 @@ class Access(Protocol):
     """Authenticates callers. Its methods may block, and run on a thread."""
 
     def caller(self, request: Request, *, uses: bool = True) -> Caller | None:
-        """Return the caller of a request; None if it has no credentials, or none that are valid.
+        """Return the caller of a request, or None if the request has no valid credentials.
 
-        With `uses` false, the lookup is not a use of the session: an idle session still ends.
+        With `uses` false, the lookup does not count as a use of the session, so an idle session still expires.
         """
 
     def grant(self, token: bytes) -> TokenGrant | None:
-        """Return the caller with this token; None if there is none."""
+        """Return the caller who has this token, or None if no caller has it."""
 
 
 class TokenAccess:
@@ -93,7 +95,7 @@ class TokenAccess:
         return self.of_session(digest_of(token))
 
     def of_session(self, subject: str) -> TokenGrant | None:
-        """Return the caller of a session that began with this token; None once there is another token."""
+        """Return the caller of a session that was opened with this token, or None if the token has changed since."""
         if not hmac.compare_digest(subject.encode(), self._digest.encode()):
             return None
         return TokenGrant(Caller("dev", ROLES["admin"], subject=self._digest))
@@ -159,7 +161,7 @@ class StoreAccess:
 
 
 def _of_session(session: SessionView) -> tuple[str, frozenset[Scope]]:
-    """Return the caller's name and scopes for a session."""
+    """Return the name and the scopes of the caller of a session."""
     match session.kind:
         case "user":
             return f"user:{session.subject}", ROLES.get(session.role or "", frozenset())
@@ -170,16 +172,16 @@ def _of_session(session: SessionView) -> tuple[str, frozenset[Scope]]:
 
 
 def bearer(request: Request) -> bytes | None:
-    """Return the token of an Authorization header as bytes, since it may hold anything; None without one."""
+    """Return the token of an Authorization header, or None without a token; as bytes, since it may hold any data."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" and token.strip() else None
 
 
 def refuse_foreign(request: Request, *, must_tell: bool) -> None:
-    """Refuse a request that the page of another site made a browser send (403).
+    """Refuse (403) a request that a browser sent on behalf of a page of another site.
 
-    Browsers send Sec-Fetch-Site or Origin, and pages cannot change them. `must_tell`: refuse requests with neither,
-    too.
+    Browsers send Sec-Fetch-Site or Origin, and pages cannot change these headers. With `must_tell`, requests that
+    have neither are refused, too.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
@@ -198,7 +200,7 @@ def refuse_foreign(request: Request, *, must_tell: bool) -> None:
 
 
 def is_open(scopes: frozenset[Scope], access: RouteAccess, request: Request) -> bool:
-    """Return whether a request needs no credentials: by the table, or as only this machine can reach the server."""
+    """Return whether a request needs no credentials: the table says so, or only this machine can reach the server."""
     if isinstance(access, NoCredentials):
         return True
     # A host name other than this machine's may be a page's own name that was made to resolve to this machine. A client
@@ -208,7 +210,10 @@ def is_open(scopes: frozenset[Scope], access: RouteAccess, request: Request) -> 
 
 
 def allowed(access: RouteAccess, found: Caller | None) -> Caller:
-    """Return the caller if they have access. Raises Problem: 401 without valid credentials, 403 without the scope."""
+    """Return the caller if it has access.
+
+    Raises Problem: 401 without valid credentials, 403 without the required scope.
+    """
     if isinstance(access, NoCredentials):
         return found or NOBODY
     if found is None:
@@ -240,7 +245,7 @@ Credentials = tuple[str | None, str | None, Scope]
 
 
 class CredentialWatch:
-    """Asks the store whether credentials are valid, once a second for all answers with the same ones.
+    """Asks the store whether credentials are still valid, once a second for all answers with the same credentials.
 
     Not thread-safe: for the event loop only.
     """
@@ -256,7 +261,7 @@ class CredentialWatch:
         return WatchedCredential(self, request, scope, self._clock)
 
     async def refusal(self, request: Request, scope: Scope) -> Problem | None:
-        """Return why a request would be refused now; None if it would not be, or if the store cannot be asked."""
+        """Return why a request would now be refused, or None if it would be accepted or the store cannot be asked."""
         credentials = (request.headers.get("authorization"), request.headers.get("cookie"), scope)
         now = self._clock.monotonic()
         asked_at, asking = self._asked.get(credentials, (0.0, None))
@@ -267,7 +272,7 @@ class CredentialWatch:
         return await asyncio.shield(asking)
 
     def _ask(self, request: Request, scope: Scope) -> Problem | None:
-        """Return why a request would be refused now; None if it would not be, or if the store cannot be asked."""
+        """Ask the store why a request would now be refused; None if it would be accepted or the store fails."""
         if is_open(self._open_scopes, scope, request):
             return None
         try:
@@ -284,7 +289,7 @@ class CredentialWatch:
 
 
 class WatchedCredential:
-    """The permission of one caller to receive a long answer. Receiving it is no use of a session: an idle one ends."""
+    """The permission of one caller to receive a long answer. Receiving it does not count as a use of the session."""
 
     def __init__(self, credential_watch: CredentialWatch, request: Request, scope: Scope, clock: Clock) -> None:
         self._permits = credential_watch
@@ -295,7 +300,7 @@ class WatchedCredential:
         self.refusal: Problem | None = None
 
     async def holds(self) -> bool:
-        """Return whether the caller was allowed to receive the answer at most CHECK_S ago."""
+        """Return whether the caller's permission was confirmed at most CHECK_S ago."""
         now = self._clock.monotonic()
         if self.refusal is None and now >= self._check_at:
             self._check_at = now + CHECK_S

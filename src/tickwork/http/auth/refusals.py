@@ -1,12 +1,12 @@
 """Records of refused requests: calls (401, 403) in the audit log, and deliveries of hooks.
 
-A client can be refused any number of times, so the rows that this writes are bounded: the first calls of each minute
-are rows, the others a count. Calls without valid credentials, calls without the scope, and failed logins with an
-unknown user name have budgets of their own: a flood of one kind does not hide the others.
+A client can be refused any number of times, so the number of rows is bounded: the first calls of each minute are
+stored as rows, all others only as a count. Calls without valid credentials, calls without the scope, and failed
+logins with an unknown user name have separate budgets, so a flood of one kind does not hide the others.
 
-Refused deliveries are recorded after they were answered. A write takes long enough to be measured from outside, and
-only an existing hook has a record. So a write before the answer would reveal which hooks exist. Requests leave their
-record here, and a service of the server stores it within a second.
+Refused deliveries are recorded after they were answered. A client can measure the time of a write, and only an
+existing hook has a record, so a write before the answer would reveal which hooks exist. Requests queue their record
+here, and a service of the server stores it within a second.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOLD_EVERY_S = 60.0  # seconds between two log records about one hook that canno
 
 
 class _Budget:
-    """A budget of rows in each minute, and the count of calls over it since that count was last taken."""
+    """A budget of rows per minute, and the count of calls that exceeded it since the count was last taken."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class _Budget:
         self._left_out = 0
 
     def admits(self) -> bool:
-        """Return whether to record a call; count it if it is over the budget."""
+        """Return whether to record a call as a row; if the budget is used up, count the call instead."""
         with self._lock:
             now = self._clock.monotonic()
             if now - self._began >= _MINUTE_S:
@@ -62,7 +62,7 @@ class _Budget:
             return True
 
     def take(self) -> int:
-        """Return how many calls were over the budget since the last call."""
+        """Return how many calls exceeded the budget since the last call of this method."""
         with self._lock:
             left_out, self._left_out = self._left_out, 0
         return left_out
@@ -78,13 +78,13 @@ class RefusedCalls:
         self._logins = _Budget(clock)
 
     def admits(self, route: Route, problem: Problem) -> bool:
-        """Return whether to record a refused call; count it if it is over the budget of this minute."""
+        """Return whether to record a refused call as a row; if the budget is used up, count the call instead."""
         if problem.status not in STATUSES or route.name in _NOT_RECORDED:
             return False
         return self._of_status[problem.status].admits()
 
     def admits_login(self) -> bool:
-        """Return whether to record a failed login with an unknown user name; count it if it is over the budget."""
+        """Return whether to record a failed login with an unknown user name; if the budget is used up, count it."""
         return self._logins.admits()
 
     def record(self, route: Route, request: Request, problem: Problem, request_id: str) -> None:
@@ -106,7 +106,7 @@ class RefusedCalls:
         return (found or NOBODY).name
 
     def tick(self, now: float) -> float:
-        """Add rows with the counts of calls over the budget, once a minute."""
+        """Once a minute, add audit rows that report how many calls exceeded each budget."""
         left_out = {status: budget.take() for status, budget in self._of_status.items()}
         found = [_counted(ACTION, "other calls", {"status": one, "count": left_out[one]}) for one in STATUSES]
         found.append(_counted(LOGIN, "others", {"count": self._logins.take()}))
@@ -116,7 +116,7 @@ class RefusedCalls:
 
 
 def _counted(action: str, target: str, said: dict[str, int]) -> AuditRow | None:
-    """Return the row with a count of calls over the budget; None if it is zero."""
+    """Return the audit row that reports how many calls exceeded the budget, or None if none did."""
     return AuditRow("server", action, target, None, audit_value(said)) if said["count"] else None
 
 
@@ -134,7 +134,7 @@ class RefusedDeliveries:
         self._told: dict[str, float] = {}
 
     def add(self, delivery: Delivery, fault: str | None) -> None:
-        """Record a delivery within a second. `fault`: what is wrong with the hook on this server."""
+        """Queue a delivery to be recorded within a second. `fault` says what is wrong with the hook on this server."""
         with self._lock:
             if len(self._waiting) < HOOKS_LIMIT or delivery.hook in self._waiting:
                 self._waiting[delivery.hook] = delivery
@@ -142,7 +142,7 @@ class RefusedDeliveries:
                     self._faults[delivery.hook] = fault
 
     def tick(self, now: float) -> float:
-        """Store the waiting deliveries, and log what is wrong with hooks, each at most once a minute."""
+        """Store the queued deliveries, and log what is wrong with each hook at most once a minute."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
             faults, self._faults = self._faults, {}

@@ -59,7 +59,7 @@ class BoundedServer(uvicorn.Server):
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Accept waiting connections, up to _BURST, so that open ones have their turn."""
+        """Accept up to _BURST waiting connections, so that open connections are served in between."""
         for _ in range(_BURST):
             try:
                 client, address = listening.accept()
@@ -71,7 +71,7 @@ class BoundedServer(uvicorn.Server):
             self._take(client, address[0])
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
-        """Stop accepting for a moment, and close waiting connections to free descriptors."""
+        """Stop accepting for a short time, and close waiting connections to free file descriptors."""
         _log.error("No connection can be accepted: %s. Connections that wait longest are closed.", error.strerror)
         self._connections.make_room(_BURST)
         loop = asyncio.get_running_loop()
@@ -79,7 +79,7 @@ class BoundedServer(uvicorn.Server):
         loop.call_later(_RETRY_S, self._listen, listening)
 
     def _take(self, client: socket.socket, host: str) -> None:
-        """Begin a connection, or refuse it with 503 if no other can be closed for it."""
+        """Start serving a connection, or refuse it with 503 if no other connection can be closed for it."""
         client.setblocking(False)
         connection = self._connections.admit(host, client.close)
         if connection is None:
@@ -94,7 +94,7 @@ class BoundedServer(uvicorn.Server):
         beginning.add_done_callback(partial(self._begun, client, connection))
 
     async def _begin(self, client: socket.socket, connection: ClientConnection) -> None:
-        """Hand a connection to its protocol, after the TLS handshake if there is one."""
+        """Pass a connection to its protocol, after the TLS handshake if TLS is enabled."""
         loop = asyncio.get_running_loop()
         tls = self.config.ssl
         if tls is None:
@@ -117,7 +117,10 @@ class BoundedServer(uvicorn.Server):
             raise
 
     def _begun(self, client: socket.socket, connection: ClientConnection, beginning: asyncio.Task[None]) -> None:
-        """Drop a connection that did not reach its protocol. The protocol drops the others when they are lost."""
+        """Remove a connection that did not reach its protocol.
+
+        A protocol removes its own connection when it is lost.
+        """
         self._beginning.discard(beginning)
         error = None if beginning.cancelled() else beginning.exception()
         if beginning.cancelled() or error is not None:
@@ -139,7 +142,7 @@ class BoundedServer(uvicorn.Server):
 
 
 class _Tls(SSLProtocol):
-    """asyncio's TLS protocol with small buffers; by default it reads into 256 KB and lets 64 KB wait to be sent."""
+    """asyncio's TLS protocol with small buffers; by default it reads into 256 KB and queues up to 64 KB for sending."""
 
     max_size = PIECE
 

@@ -1,6 +1,6 @@
-"""Read request bodies, with bounds on their size, their time, and the memory that all of them take.
+"""Read request bodies, with limits on their size, their time, and the total memory that they take.
 
-`Capacity` is such a bound on resources that requests hold at the same time: streams, or bytes of bodies.
+`Capacity` is such a limit on resources that requests hold at the same time: streams, or bytes of bodies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _FULL = "this server holds as much of the bodies of requests as it may."
 
 
 class Capacity:
-    """A bound on the units of a resource held at once. Check and count are one step: a burst cannot exceed it.
+    """A limit on the units of a resource that are held at once.
+
+    Check and count are one step, so a burst cannot exceed it.
 
     Not thread-safe: for the event loop only.
     """
@@ -39,7 +41,7 @@ class Capacity:
         return self.held + count <= self.most
 
     def take(self, count: int = 1) -> bool:
-        """Hold `count` more units, if they are available; return whether they were."""
+        """Take `count` more units if they are available; return whether they were."""
         if not self.has(count):
             return False
         self.held += count
@@ -49,7 +51,7 @@ class Capacity:
         self.held -= count
 
     def refusal(self) -> Problem:
-        """Return the problem to answer with when nothing is available: 503, with a Retry-After."""
+        """Return the problem to answer with when no units are available: 503 with a Retry-After header."""
         return Problem(503, self._code, f"{self._full} Nothing was done.", headers={"Retry-After": "5"})
 
 
@@ -61,7 +63,7 @@ class CapacityShare:
         self._held = 0
 
     def take(self, count: int) -> None:
-        """Hold `count` more units. Raises Problem if they are not available."""
+        """Take `count` more units. Raises Problem if they are not available."""
         if not self._room.take(count):
             raise self._room.refusal()
         self._held += count
@@ -74,7 +76,7 @@ class CapacityShare:
 
 @contextmanager
 def capacity_share(room: Capacity) -> Iterator[CapacityShare]:
-    """Yield a share of a capacity; release it at the end."""
+    """Yield an empty share of a capacity, and release the units that were taken through it at the end."""
     share = CapacityShare(room)
     try:
         yield share
@@ -93,7 +95,7 @@ def unauthenticated_capacity() -> Capacity:
 
 
 def small_size(request: Request) -> int | None:
-    """Return the declared size of a body, if that is small; None for any other body."""
+    """Return the declared size of a small body, or None for any other body."""
     length = request.headers.get("content-length", "0")
     is_number = length.isascii() and length.isdigit() and len(length) < 10
     if "transfer-encoding" in request.headers or not is_number or int(length) > SMALL:
@@ -120,9 +122,9 @@ def check_head(request: Request, limit: int) -> None:
 
 
 async def read_bytes(request: Request, limit: int, share: CapacityShare | None) -> bytes:
-    """Return the body of a request. Raises Problem if it is too large or too slow, or its memory bound is reached.
+    """Return the body of a request. Raises Problem if it is too large or too slow, or the memory limit is reached.
 
-    It is counted in `share`; without one, the caller has counted it.
+    The bytes are counted in `share`; without a share, the caller has counted them.
     """
     data = bytearray()
 
@@ -136,7 +138,7 @@ async def read_bytes(request: Request, limit: int, share: CapacityShare | None) 
 
 
 async def skip_bytes(request: Request, limit: int, room: Capacity) -> int:
-    """Read and discard a body; return its size. It is refused where `read_bytes` would refuse it."""
+    """Read and discard a body, and return its size. Raises Problem as `read_bytes` does."""
 
     size = 0
 

@@ -1,8 +1,8 @@
-"""Connection limits, in total and by client address: which connection is closed when a limit is reached.
+"""Connection limits, in total and per client address, and the choice of the connection to close at a limit.
 
-A connection either waits for its client (for a request, the rest of one, or the client to read an answer), or the
-server works on its request. At a limit, the connection that has waited longest is closed for the new one. Requests that
-the server works on, such as long polls and streams, are never ended for others.
+A connection either waits for its client (to send a request or the rest of one, or to read an answer), or the server
+works on its request. At a limit, the connection that has waited longest is closed for the new one. Requests that the
+server works on, such as long polls and streams, are never ended for others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESERVED = 128  # open files left for the store, the log and outgoing calls
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections may be open at once, in total and from one address."""
+    """The maximum number of open connections, in total and from one address."""
 
     total: int
     per_address: int
@@ -30,9 +30,9 @@ class ConnectionLimits:
 def connection_limits(
     open_files: int, total: int | None, per_address: int | None, most: int = MOST
 ) -> ConnectionLimits:
-    """Return the limits of connections for a limit of open files; `total` and `per_address` are settings.
+    """Return the connection limits for a limit of open files; `total` and `per_address` are settings.
 
-    Without them, there may be `most` in total, and half of that from one address.
+    Without these settings, `most` connections may be open in total, and half of that number from one address.
 
     Raises InvalidInput if the limit of open files is too low for `total`.
     """
@@ -91,20 +91,20 @@ class Connections:
         return connection
 
     def waits(self, connection: ClientConnection) -> None:
-        """Note that a connection waits for its client from now on."""
+        """Record that a connection now waits for its client."""
         if connection in self._open:
             for waiting in (self._waiting, self._groups[connection.address].waiting):
                 waiting.pop(connection, None)
                 waiting[connection] = None
 
     def is_served(self, connection: ClientConnection) -> None:
-        """Note that the server works on a request of a connection from now on."""
+        """Record that the server now works on a request of a connection."""
         if connection in self._open:
             self._waiting.pop(connection, None)
             self._groups[connection.address].waiting.pop(connection, None)
 
     def leave(self, connection: ClientConnection) -> None:
-        """Remove a closed connection, if it has not been removed before."""
+        """Remove a closed connection, unless it has already been removed."""
         if connection not in self._open:
             return
         self.is_served(connection)
@@ -122,7 +122,7 @@ class Connections:
     def _close_first(self, waiting: dict[ClientConnection, None]) -> bool:
         """Close the connection that has waited longest; return whether there was one.
 
-        It is removed now, before its socket is closed.
+        It is removed from the counts at once, before its socket is closed.
         """
         first = next(iter(waiting), None)
         if first is None:

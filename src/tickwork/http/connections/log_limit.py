@@ -16,7 +16,8 @@ LOGGERS = ("asyncio", "tickwork.http", "uvicorn.error")
 
 
 class LogLimit(logging.Filter):
-    """Passes a few records of each kind in ten seconds; the next record that passes has the count of dropped ones.
+    """Passes a few records of each kind in ten seconds; the next record that passes reports the number of dropped
+    ones.
 
     Records are of one kind if they have the same logger, level and first line of the unformatted message.
     """
@@ -28,7 +29,7 @@ class LogLimit(logging.Filter):
         self._seen: dict[tuple[str, int, str], _Window] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to pass a record; add the count of dropped ones to the first record of a window."""
+        """Return whether to pass a record; add the number of dropped records to the first record of a window."""
         kind = (record.name, record.levelno, str(record.msg).partition("\n")[0][:200])
         now = self._clock.monotonic()
         with self._lock:

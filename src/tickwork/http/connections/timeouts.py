@@ -1,9 +1,9 @@
-"""A protocol for connections that bounds the time that a client may stall, and the memory that it may use.
+"""A protocol that limits how long a client may stall its connection, and how much memory the connection may use.
 
 Uvicorn waits without a limit for the head of a request, for the rest of a body that was answered already, and for a
-client to read its answer; it keeps all headers and pipelined requests that arrive in one read. asyncio reads 256 KB at
-once, and keeps all of an answer that a client does not read. The part of a body that a handler has read has bounds of
-its own (bodies.py).
+client to read its answer; it keeps all headers and pipelined requests that arrive in one read. asyncio reads 256 KB
+at once, and keeps all of an answer that a client does not read. The part of a body that a handler has read has limits
+of its own (bodies.py).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self.data_received(bytes(memoryview(self._piece)[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection, and tell the handler of the started request that its client has disconnected."""
+        """Remove the connection, and tell the handler of a started request that its client has disconnected."""
         self._stop_timer()
         self._unset_keepalive_if_required()
         self._among.leave(self._connection)
@@ -94,7 +94,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Process data, with a bound on data outside of the request that is handled."""
+        """Process received data, with a limit on data that does not belong to the request being handled."""
         before = cast("Any", self.cycle)  # None before the first request, in spite of uvicorn's type hint
         handled = before is not None and not before.response_complete
         is_rest = before is not None and before.more_body
@@ -109,7 +109,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         self._follow()
 
     def _wait_for_handler(self) -> None:
-        """Stop reading while a piece of a body waits; uvicorn resumes when the handler asks for more."""
+        """Stop reading while a piece of a body waits for the handler; uvicorn resumes when it asks for more."""
         cycle = cast("Any", self.cycle)
         if cycle is not None and cycle.more_body and cycle.body and not cycle.response_complete:
             self.flow.pause_reading()
@@ -143,7 +143,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
         cast("Any", super()).on_header(name, value)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: the request is answered as if it had not asked for another protocol."""
+        """Log nothing: the request is answered as if it did not ask for another protocol."""
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._started = cycle
@@ -152,7 +152,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
     # -- the phase of the connection
 
     def _follow(self) -> None:
-        """Enter the phase that the connection is in now, if it has changed."""
+        """Update the phase of the connection if it has changed."""
         phase = self._current_phase()
         if phase is not self._phase:
             self._enter(phase)
@@ -184,7 +184,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
             self._giving_up = None
 
     def _refuse(self) -> None:
-        """Answer 400 and close; only close if an answer was sent already, since the data may belong to that request."""
+        """Answer 400 and close; only close if the connection has had a request, since the data may belong to it."""
         if cast("Any", self.cycle) is None:
             self.send_400_response("The head of this request is too large.")
         else:
@@ -192,7 +192,7 @@ class BoundedProtocol(Protocol, asyncio.BufferedProtocol):
 
 
 def in_pieces(app: ASGIApp) -> ASGIApp:
-    """Return an app that sends answers in pieces, each once the client has read most of those before it."""
+    """Return an app that sends each piece of an answer only when the client has read most of the previous pieces."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_pieces(message: Message) -> None:

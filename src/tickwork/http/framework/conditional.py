@@ -1,8 +1,8 @@
 """Conditional requests: 304 for an answer that the caller has cached, and If-Match for edits.
 
-The answer is computed in any case, and only not sent. A browser may cache answers to the scope `read`, and revalidates
-them with every request; it stores no other answers of the API. No compressed answer contains a secret, so its size
-reveals none.
+The answer is always computed; a 304 only saves sending it. A browser may cache answers to the scope `read`, and
+revalidates them with every request; it stores no other answers of the API. No compressed answer contains a secret, so
+its size reveals none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def has_etag(route: Route) -> bool:
 
 
 def conditional_response(route: Route, request: Request, answer: Response) -> Response:
-    """Return the answer, or 304 if the caller has it. An ETag that a handler has set is for edits, and stays."""
+    """Return the answer, or 304 if the caller has it cached.
+
+    An ETag set by a handler is for edits and is kept unchanged.
+    """
     is_plain = answer.status_code == 200 and answer.media_type == "application/json" and "etag" not in answer.headers
     if not (has_etag(route) and is_plain):
         return answer
@@ -55,9 +58,9 @@ def etag_of(text: str) -> str:
 
 
 def is_conditional(request: Request, etag: str | None) -> bool:
-    """Return whether the request has If-Match or If-None-Match. Raises Problem (412) if `etag` does not meet them.
+    """Return whether the request has If-Match or If-None-Match. Raises Problem (412) if `etag` does not satisfy them.
 
-    `etag` is the one of the stored resource; None if there is none.
+    `etag` is the ETag of the stored resource, or None if the resource does not exist.
     """
     headers = request.headers
     wanted, unwanted = tags_of(headers.get("if-match")), tags_of(headers.get("if-none-match"))

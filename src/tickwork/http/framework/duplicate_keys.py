@@ -1,8 +1,8 @@
 """Find duplicate keys in JSON objects. Parsers keep either the first or the last, so two may read two requests.
 
-msgspec silently keeps the last one. Encoded again, an object with duplicate keys has fewer strings than before, and
-strings can be counted without a parser. So a body without duplicates costs a few microseconds; only if there is one is
-the key itself searched.
+msgspec silently keeps the last duplicate. When encoded again, an object with duplicate keys has fewer strings than
+before, and strings can be counted without a parser. So a body without duplicates costs a few microseconds; the key
+itself is searched only if there is a duplicate.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class _DuplicateKey(Exception):
-    """Stops the JSON parser at the first duplicate key."""
+    """Raised to stop the JSON parser at the first duplicate key."""
 
 
 def repeated_key(data: bytes) -> str | None:
-    """Return a key that an object in valid JSON has twice; None if there is none.
+    """Return a key that an object in valid JSON contains twice, or None if there is none.
 
-    Raises RecursionError if values are nested too deeply to tell.
+    Raises RecursionError if values are nested too deeply to check.
     """
     try:
         return None if _is_sound(data) else _first(data)

@@ -70,7 +70,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 def body_kind(returns: Any) -> Any:
     """Return the JSON type of a handler's answer, from its return hint.
 
-    None means that it has no JSON body, or builds its response itself.
+    Returns None if the handler has no JSON body, or builds its response itself.
     """
     if returns in (None, type(None), HandlerResult) or (
         isinstance(returns, type) and not issubclass(returns, msgspec.Struct)

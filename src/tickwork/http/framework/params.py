@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
 
 
 def read_seconds(value: Span, what: str, low: float, high: float) -> float:
-    """Return a duration in seconds. Raises InvalidOption if it is not from `low` to `high`."""
+    """Return a number of seconds. Raises InvalidOption unless it is from `low` to `high`."""
     seconds = parse_duration(value, what=what).total_seconds() if isinstance(value, str) else float(value)
     if not low <= seconds <= high:
         raise InvalidOption(f"{what} must be from {_said(low)} to {_said(high)}, not {value!r}. Nothing was done.")
@@ -45,7 +45,7 @@ def duration(what: str, given: Span) -> timedelta:
 
 
 def spacing(rate: str | None) -> timedelta:
-    """Return the time between two jobs at a rate. Raises InvalidOption."""
+    """Return the interval between two jobs at a rate. Raises InvalidOption."""
     return timedelta(0) if rate is None else parse_spacing(rate)
 
 
@@ -53,14 +53,14 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
 class PageQuery(Struct):
-    """A page of a list: its size, and `next_cursor` of the page before."""
+    """The page of a list to return: its size, and the `next_cursor` of the previous page."""
 
     limit: Limit = 50
     cursor: str | None = None
 
 
 def is_storable_name(text: str) -> bool:
-    """Return whether a text can be a stored name. The stores cannot even be queried for some other texts."""
+    """Return whether a text can be a stored name. Some texts cannot even be used in a query of the store."""
     return 0 < len(text) <= 200 and text.isprintable()
 
 
@@ -106,10 +106,10 @@ class StateWord(StrEnum):
 
 
 class AnyStateFilter(Struct):
-    """A filter of jobs by anything but their state. Fields that are left out do not restrict it.
+    """A filter of jobs by everything except their state. Fields that are left out do not restrict it.
 
-    A `task` that ends in a star matches all tasks with that prefix. `error` is words in the error of the last attempt,
-    and `worker` the worker of that attempt. `dead`: failed and not discarded.
+    A `task` that ends in a star matches all tasks with that prefix. `error` is words in the error of the last
+    attempt, and `worker` the worker of that attempt. `dead` means failed and not discarded.
     """
 
     task: Text | None = None
@@ -132,7 +132,7 @@ class AnyStateFilter(Struct):
         return self.which() == JobFilter()
 
     def which(self, ids: list[JobId] | None = None, *, dead: bool = False) -> JobFilter:
-        """Return the filter as the store takes it."""
+        """Return the filter as a `JobFilter` of the store."""
         return JobFilter(
             ids=None if ids is None else tuple(ids),
             task=None if self.tasks is not None else self.task,
@@ -154,7 +154,7 @@ class AnyStateFilter(Struct):
 
     @property
     def tasks(self) -> str | None:
-        """The prefix of a `task` that ends in a star; None for any other task."""
+        """The prefix of a `task` that ends in a star, or None for any other task."""
         return self.task[:-1] if self.task is not None and self.task.endswith("*") else None
 
 

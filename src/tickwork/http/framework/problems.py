@@ -25,9 +25,10 @@ _NO_STORE = (
 
 
 class ProblemDetail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One error in a request. `pointer` is a JSON pointer into the body, or into a text in it.
+    """One error in a request. `pointer` is the JSON pointer of the invalid value in the body.
 
-    `line` is the line of that text. `start` (inclusive) and `end` (exclusive) are character offsets in it.
+    If the body contains a text to parse, `line` is the line of the error in that text, and `start` (inclusive) and
+    `end` (exclusive) are its character offsets.
     """
 
     detail: str
@@ -51,7 +52,7 @@ class ProblemBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 def required(value: T | None, missing: Exception) -> T:
-    """Return a value that was looked up; raise `missing` if it is None."""
+    """Return a value that was looked up. Raises `missing` if it is None."""
     if value is None:
         raise missing
     return value
@@ -84,7 +85,7 @@ class Problem(Exception):
 
 
 def problem_of(error: errors.TickworkError) -> Problem:
-    """Return the problem to answer with when a call of the store or the client raised an error."""
+    """Return the problem that answers an error raised by the store or the client."""
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
@@ -110,7 +111,7 @@ _STATUS: tuple[tuple[type[errors.TickworkError], int, str], ...] = (
 
 
 def refused(error: msgspec.ValidationError, kind: Any, *, of_body: bool, inside: str = "$") -> Problem:
-    """Return the problem for values of a wrong type or shape: what is wrong, and where.
+    """Return the problem for values of a wrong type or shape, with the place of each error.
 
     `inside` is the path of the decoded part within the whole body.
     """

@@ -53,18 +53,18 @@ RouteAccess = Scope | AnyCredentials | NoCredentials
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True):
-    """The base of all bodies and parameters. It refuses unknown fields, so a misspelt one is an error."""
+    """The base class of all bodies and parameters. It refuses unknown fields, so that misspelled names are errors."""
 
 
 class Page(Struct, Generic[Item]):
-    """The base of all lists: some items, and the cursor of the next page; null on the last."""
+    """The base class of all lists: items, and the cursor of the next page, which is null on the last page."""
 
     items: list[Item]
     next_cursor: str | None
 
 
 class HandlerResult(msgspec.Struct, frozen=True):
-    """An answer of a handler with a status or headers of its own."""
+    """The answer of a handler that sets a status or headers itself."""
 
     body: Any = None
     status: int | None = None
@@ -75,12 +75,12 @@ class HandlerResult(msgspec.Struct, frozen=True):
 class Route:
     """One method of one path: its access, its inputs and its outputs.
 
-    `also` maps other statuses that it answers with to their bodies. `streams` is the media type of a body that is not
-    JSON. `is_audited`: its calls make changes that an operator may want to find again; a change and its row in the
+    `also` maps the other statuses of its answers to their bodies. `streams` is the media type of a body that is not
+    JSON. `is_audited`: its calls make changes that an operator may want to find later; a change and its row in the
     audit log are one transaction. `is_repeatable`: a POST with an Idempotency-Key runs once and its answer is kept;
-    false where the answer holds a secret or the handler waits. `takes_nul`: the handler escapes or digests texts with
-    NUL characters, which other routes refuse. `reads` parses the handler's `body` argument from bytes, where decoding
-    the type `body` as a whole could take too much memory.
+    false if the answer holds a secret or the handler waits. `takes_nul`: the handler escapes or digests texts with
+    NUL characters, which other routes refuse. `reads` parses the handler's `body` argument from bytes, for bodies
+    that would take too much memory when decoded as a whole.
     """
 
     method: str
@@ -104,12 +104,12 @@ class Route:
 
     @property
     def is_async(self) -> bool:
-        """Whether the handler runs on the event loop. The others call the store, and run on threads."""
+        """Whether the handler runs on the event loop. Other handlers call the store, and run on threads."""
         return inspect.iscoroutinefunction(self.handler)
 
     @property
     def takes_idempotency_key(self) -> bool:
-        """Whether a repeated request gets the answer of the first: a POST with credentials whose answer is kept."""
+        """Whether a repeated request gets the first answer: for a POST with credentials whose answer is kept."""
         return self.method == "POST" and self.is_repeatable and not isinstance(self.access, NoCredentials)
 
     @property
@@ -145,7 +145,7 @@ class Routes:
         return self._add("DELETE", path, access, more)
 
     def _add(self, method: str, path: str, access: RouteAccess, more: dict[str, Any]) -> Callable[[Handler], Handler]:
-        """Return a decorator that adds a handler as a route, with what its signature and docstring declare."""
+        """Return a decorator that adds a handler as a route, described by its signature and docstring."""
 
         def add(handler: Handler) -> Handler:
             check(isinstance(access, RouteAccess), f"The handler {handler.__name__} does not declare its access.")

@@ -48,19 +48,19 @@ KEPT = 60  # events; a listener that is further behind gets a reset
 
 
 def listeners_capacity() -> Capacity:
-    """Return the bound on open streams of changes."""
+    """Return the limit on open streams of changes."""
     full = f"{LISTENERS} pages listen to this server already. Close some, or look again every few seconds."
     return Capacity(LISTENERS, full, "too-many-listeners")
 
 
 def followers_capacity() -> Capacity:
-    """Return the bound on followed logs."""
+    """Return the limit on followed logs."""
     full = f"{FOLLOWERS} logs are followed on this server already. Try again in a while, or read pages of the log."
     return Capacity(FOLLOWERS, full, "too-many-followers")
 
 
 class EventStream(EventSourceResponse):
-    """A stream of events that releases its unit of a capacity when it ends, even if it never began.
+    """A stream of events that releases its unit of a capacity when it ends, even if it was never started.
 
     The connection is closed if its client does not read (http/connections/timeouts.py).
     """
@@ -85,11 +85,11 @@ class JobCounts(Struct):
 
 
 class ChangesBody(Struct):
-    """Changes since the previous event. `is_partial`: not all of them are listed; refetch everything on display.
+    """Changes since the previous event. `is_partial`: not all of them are listed; fetch everything on display again.
 
-    `failed` is how many of the ended jobs failed. `runs` are the runs that changed, or whose steps did. `topics` are
-    the other things that changed: dags, gates, hooks, limits, notifications, operations, schedules, tasks, tenants and
-    workers.
+    `failed` is how many of the ended jobs failed. `runs` are the runs that changed, or whose steps changed. `topics`
+    are the other kinds of objects that changed: dags, gates, hooks, limits, notifications, operations, schedules,
+    tasks, tenants and workers.
     """
 
     at: datetime
@@ -110,7 +110,7 @@ class HelloBody(Struct):
 
 
 class ResetBody(Struct):
-    """Changes may have been missed: refetch everything on display."""
+    """Changes may have been missed: fetch everything on display again."""
 
     at: datetime
 
@@ -124,7 +124,7 @@ class StreamEvent(NamedTuple):
 
 
 class StreamPosition(NamedTuple):
-    """The position up to which changes were sent: an instant of the store, and the digests of its topics."""
+    """The position up to which changes were sent: an instant of the store, and the digests of the topics."""
 
     at: datetime
     topics: dict[str, str]
@@ -136,7 +136,7 @@ class StreamPosition(NamedTuple):
 
 
 def place_of(cursor: str) -> StreamPosition | None:
-    """Return the position of a cursor; None if it is not a valid one."""
+    """Return the position that a cursor encodes, or None if the cursor is not valid."""
     instant, marks = cursor[:_INSTANT], cursor[_INSTANT:]
     is_whole = len(instant) == _INSTANT and len(marks) == _MARK * len(TOPICS)
     if not (is_whole and cursor.isascii() and cursor.isalnum()):
@@ -149,27 +149,30 @@ def place_of(cursor: str) -> StreamPosition | None:
 
 
 class StreamChange(NamedTuple):
-    """A change of a job, and those of its keys that were not sent yet."""
+    """A change of a job, with those of its change keys that were not sent yet."""
 
     happening: JobChange
     keys: list[Key]
 
 
 def hello(place: StreamPosition, *, resumes: bool) -> StreamEvent:
-    """Return the first event. If the stream resumes from a cursor, it has no id: earlier changes follow."""
+    """Return the first event of a stream.
+
+    If the stream resumes from a cursor, the event has no id: older changes follow it.
+    """
     data = _json(HelloBody(place.at, VERSION, place.cursor))
     return StreamEvent("hello", data, None if resumes else place.cursor)
 
 
 def reset(place: StreamPosition) -> StreamEvent:
-    """Return the event that says that changes may have been missed."""
+    """Return the event that reports that changes may have been missed."""
     return StreamEvent("reset", _json(ResetBody(place.at)), place.cursor)
 
 
 def changed(
     found: Changes, news: Sequence[StreamChange], before: StreamPosition, place: StreamPosition
 ) -> StreamEvent | None:
-    """Return an event with the changes between two positions; None if there are none."""
+    """Return an event with the changes between two positions, or None if there are none."""
     topics = [topic for topic in TOPICS if before.topics[topic] != place.topics[topic]]
     if not news and not topics:
         return None
@@ -195,7 +198,7 @@ def _json(body: Struct) -> str:
 
 
 class ChangeStream:
-    """Polls while there are listeners, and keeps the last events for listeners that have not sent them yet."""
+    """Polls while there are listeners, and keeps the last events for the listeners that have not yet sent them."""
 
     def __init__(self, store: Store, clock: Clock, rng: Random) -> None:
         self._store = store
@@ -211,7 +214,7 @@ class ChangeStream:
         self._place: StreamPosition | None = None
 
     async def begin(self, stopping: asyncio.Event) -> StreamPosition:
-        """Start polling, unless it runs already; return the position up to which changes were sent.
+        """Start polling, unless it already runs; return the position up to which changes were sent.
 
         Raises StoreError if the store does not answer.
         """
@@ -222,7 +225,8 @@ class ChangeStream:
             return self._place
 
     async def listen(self, cursor: str | None, stopping: asyncio.Event) -> AsyncGenerator[StreamEvent | None, None]:
-        """Yield the changes since a cursor, if any, then changes as they happen; None if there are none for IDLE_S.
+        """Yield the changes since a cursor, if any, then changes as they happen, and None after IDLE_S without
+        changes.
 
         It ends when the server stops.
         """
@@ -256,7 +260,7 @@ class ChangeStream:
             return
 
     async def _since(self, cursor: str, place: StreamPosition) -> StreamEvent | None:
-        """Return the changes since a cursor as one event, or a reset if they cannot be told; None if there are none."""
+        """Return the changes since a cursor as one event, a reset if they are not known, or None if there are none."""
         before = place_of(cursor)
         if before is None or not timedelta(0) <= place.at - before.at <= RESUMES:
             return reset(place)
@@ -291,7 +295,7 @@ class ChangeStream:
         self._call()
 
     async def _look_once(self, before: StreamPosition, *, with_topics: bool) -> StreamPosition:
-        """Read the changes since a position, add an event if there are any, and return the new position."""
+        """Read the changes since a position, publish an event if there are any, and return the new position."""
         topics = await run_in_threadpool(self._store.reads.topics) if with_topics else before.topics
         found = await run_in_threadpool(self._store.reads.happenings, before.at - LATE, MOST)
         place = StreamPosition(found.at, topics)
@@ -305,7 +309,10 @@ class ChangeStream:
         return place
 
     def _news(self, found: Changes) -> list[StreamChange]:
-        """Return the changes that were not sent yet. Each key is remembered for as long as it can be found again."""
+        """Return the changes that were not sent yet.
+
+        Each change key is remembered for as long as it can be found again.
+        """
         now = self._clock.monotonic()
         news = []
         for one in found.happenings:
@@ -317,6 +324,6 @@ class ChangeStream:
         return news
 
     def _call(self) -> None:
-        """Wake all listeners that wait; later ones wait for the next call."""
+        """Wake all listeners that wait now."""
         self._more.set()
         self._more = asyncio.Event()

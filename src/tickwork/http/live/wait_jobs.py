@@ -14,7 +14,7 @@ LOOK_S = 0.1
 
 
 async def stops(stopping: asyncio.Event, within_s: float) -> bool:
-    """Wait up to `within_s` seconds; return whether the server stops meanwhile."""
+    """Wait up to `within_s` seconds; return whether the server is stopping."""
     try:
         async with asyncio.timeout(within_s):
             await stopping.wait()

@@ -1,4 +1,4 @@
-"""Attempts of remote workers: claim jobs and grant each attempt a lease, and finish attempts as all others are.
+"""Attempts of remote workers: claim jobs, grant each attempt a lease, and finish attempts.
 
 `RemoteClaimer` is not thread-safe: all calls are made on the thread of `LongPolls`.
 """
@@ -48,7 +48,7 @@ class RemoteFinisher:
         self._over: list[WorkerId] = []
 
     def started(self, jobs: Iterable[Claimed]) -> None:
-        """Count jobs that have started, from which retry budgets are computed, and how long they waited."""
+        """Count jobs that have started, for the retry budgets, and record how long they waited."""
         now = self._clock.monotonic()
         with self._lock:
             for job in jobs:
@@ -56,7 +56,7 @@ class RemoteFinisher:
                 self._tally.spread(WAIT, (job.queue,), max(0, job.claimed_at_us - job.run_at_us) / 1e6)
 
     def end(self, one: RemoteAttempt | Claimed, ending: Ending, worker: WorkerId | None = None) -> bool:
-        """Store how an attempt ended; return False if it is not the current one of its job any more.
+        """Store how an attempt ended; return False if it is no longer the current attempt of its job.
 
         `worker` is the attempt's own lease, which ends with it.
         """
@@ -86,7 +86,7 @@ class RemoteFinisher:
 
 @dataclass(frozen=True, slots=True)
 class WantedJobs:
-    """The jobs that a worker asks for: of these queues, the first one first, and these tasks; without tasks, any.
+    """The jobs that a worker asks for, by queues (in the order of preference) and tasks; without tasks, any task.
 
     Tickwork's own tasks must be named. The labels and resources of `offer` are shared by all jobs of a claim.
     """
@@ -101,7 +101,10 @@ class WantedJobs:
         return (self.queues, self.tasks, self.offer.labels, tuple(sorted(self.offer.resources.items())))
 
     def of(self, due: Collection[str]) -> list[str]:
-        """Return the tasks to claim, given the due ones. A claim also begins due runs of dags; they are not leased."""
+        """Return the tasks to claim, given the tasks that are due.
+
+        A claim also starts due runs of dags; these are not leased.
+        """
         runs = [RUN] if RUN in due else []
         if self.tasks:
             return [*self.tasks, *runs]
@@ -110,7 +113,7 @@ class WantedJobs:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """A remote worker's request: its name, the length of a lease, and how many jobs it takes at most.
+    """A remote worker's request: its name, the length of a lease, and the maximum number of jobs.
 
     `lessee` is the caller that sent the request, as named in the audit log.
     """
@@ -131,7 +134,7 @@ class LeasedAttempt:
 
 
 class RemoteClaimer:
-    """Claims jobs under a lease of the server's own, which it renews only when it claims."""
+    """Claims jobs under the server's own lease, which it renews only when it claims."""
 
     def __init__(self, store: Store, ends: RemoteFinisher, clock: Clock) -> None:
         self._store = store
@@ -146,9 +149,9 @@ class RemoteClaimer:
     def claim(
         self, wanted: WantedJobs, due: Collection[str], askers: Sequence[LeaseRequest]
     ) -> list[list[LeasedAttempt]]:
-        """Claim jobs for requests, in their order; return the jobs of each.
+        """Claim jobs for requests in their order; return the jobs of each request.
 
-        If the store fails, no request gets jobs, and claimed ones return to their queue when their leases expire.
+        If the store fails, no request gets jobs, and claimed jobs return to their queue when their leases expire.
         """
         tasks = wanted.of(due)
         room = min(FIRST, sum(one.most for one in askers))
@@ -168,12 +171,12 @@ class RemoteClaimer:
             raise
 
     def give_back(self, leased: Sequence[LeasedAttempt]) -> None:
-        """Queue jobs again, at once and uncharged, since the client that they were claimed for has disconnected."""
+        """Return jobs to their queue, due at once and uncharged, because the client that asked for them left."""
         for one in leased:
             self._ends.end(one.job, Released(), one.worker)
 
     def _leased(self) -> WorkerId:
-        """Return the server's worker id, with enough of its lease left for a claim and its grants."""
+        """Return the server's worker id, after ensuring that its lease lasts long enough for a claim and its grants."""
         now = self._clock.monotonic()
         if self._me is not None and self._until - now > LEASE.total_seconds() / 2:
             return self._me
@@ -185,7 +188,7 @@ class RemoteClaimer:
         return self._me
 
     def _sound(self, jobs: Sequence[Claimed]) -> list[Claimed]:
-        """Return the jobs that can run; fail the others, as a worker would."""
+        """Return the jobs that can run; fail all others, as a worker would."""
         for job in jobs:
             if job.flaw is not None:
                 self._ends.end(job, Failed(job.flaw, fatal=True))
@@ -194,7 +197,7 @@ class RemoteClaimer:
     def _granted(
         self, me: WorkerId, wanted: WantedJobs, jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]
     ) -> list[list[LeasedAttempt]]:
-        """Deal claimed jobs to requests and grant their leases; return the leased attempts of each request."""
+        """Distribute claimed jobs among requests and grant their leases; return the leased attempts of each request."""
         dealt = self._deal(jobs, askers)
         grants = [
             (job, _grant(job, asker, wanted)) for asker, given in zip(askers, dealt, strict=True) for job in given
@@ -209,7 +212,10 @@ class RemoteClaimer:
         return [[leased[job.job_id] for job in given if job.job_id in leased] for given in dealt]
 
     def _deal(self, jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]) -> list[list[Claimed]]:
-        """Deal jobs to requests. A job that must run alone goes to a worker that gets and holds no other."""
+        """Distribute jobs among requests.
+
+        A job that must run alone goes to a worker that gets and holds no other job.
+        """
         exclusive = [job for job in jobs if job.is_exclusive]
         if not exclusive:
             return _deal(jobs, askers)
@@ -231,7 +237,7 @@ class RemoteClaimer:
 
 
 def _deal(jobs: Sequence[Claimed], askers: Sequence[LeaseRequest]) -> list[list[Claimed]]:
-    """Deal jobs to requests in order, to each up to the number that it takes."""
+    """Distribute jobs among requests in order, to each at most the number that it asks for."""
     dealt: list[list[Claimed]] = []
     at = 0
     for one in askers:

@@ -31,9 +31,11 @@ _numbers = count()
 
 
 class _WaitingPoll:
-    """A request that waits. `once`: the next poll of the store answers it, with jobs or none. `gone`: its client left.
+    """A request that waits. `once`: the next poll of the store answers it, with or without jobs.
 
-    `served`: a claim for it is under way, which has to end first.
+    `gone`: its client left.
+
+    `served`: a claim for it is in progress, which must end first.
     """
 
     __slots__ = ("answer", "asker", "gone", "number", "once", "served")
@@ -66,7 +68,7 @@ class _PollGroup:
 
 
 class LongPolls:
-    """Serves long polls. It starts with the first request, and ends with its event loop or `close`."""
+    """Serves long polls. It starts with the first request, and ends with its event loop or with `close`."""
 
     def __init__(self, store: Store, clock: Clock, rng: Random, tally: Counters) -> None:
         self.ends = RemoteFinisher(store, clock, rng, tally)
@@ -86,7 +88,8 @@ class LongPolls:
     async def poll(
         self, wanted: WantedJobs, asker: LeaseRequest, wait_s: float, gone: Coroutine[Any, Any, object]
     ) -> list[LeasedAttempt]:
-        """Wait for jobs for up to `wait_s` seconds, or until the client is `gone`, which then gets none.
+        """Wait for jobs for up to `wait_s` seconds, or until the client disconnects (`gone`), which then gets no
+        jobs.
 
         Raises StoreError if `wait_s` is zero and the store does not answer.
         """
@@ -201,7 +204,7 @@ class LongPolls:
         self._called.set()
 
     async def _look_around(self, now: float) -> None:
-        """Poll the store for new requests, or for all if their poll is due."""
+        """Poll the store for new requests, or for all requests if their poll is due."""
         everybody = now >= self._look_at
         groups = list(self._groups.values()) if everybody else self._fresh
         self._fresh = []
@@ -211,7 +214,7 @@ class LongPolls:
         self._look_at = min(self._look_at, self._clock.monotonic() + wait_s)
 
     async def _look(self, groups: list[_PollGroup]) -> float:
-        """Poll the store once for these groups; return after how many seconds to poll again."""
+        """Poll the store once for these groups; return the number of seconds until the next poll."""
         groups = sorted(dict.fromkeys(groups), key=lambda group: group.polls[0].number)
         looked_for = [poll for group in groups for poll in group.polls]
         queues = list(dict.fromkeys(queue for group in groups for queue in group.wanted.queues))
@@ -229,7 +232,7 @@ class LongPolls:
         return max(0.0, min(waits))
 
     async def _serve(self, group: _PollGroup, due: set[str]) -> float:
-        """Claim jobs for a group; return after how many seconds to claim again."""
+        """Claim jobs for a group; return the number of seconds until the next claim."""
         began = self._clock.monotonic()
         if began < group.not_before:
             return group.not_before - began
@@ -261,7 +264,7 @@ class LongPolls:
             group.polls = [one for one in group.polls if one is not poll]
 
     def _fail(self, error: Exception) -> None:
-        """Report an error to requests that do not wait; the others may succeed at a later poll."""
+        """Report an error to the requests that do not wait; the others may succeed at a later poll."""
         for poll in [one for group in self._groups.values() for one in group.polls if one.once]:
             if not poll.answer.done():
                 poll.answer.set_exception(error)
@@ -277,7 +280,7 @@ async def _wait(event: asyncio.Event, limit_s: float | None) -> None:
 
 
 def _report(giving: asyncio.Future[None]) -> None:
-    """Log that disconnected clients' jobs could not be returned to their queue."""
+    """Log that the jobs of disconnected clients could not be returned to their queue."""
     error = None if giving.cancelled() else giving.exception()
     if error is not None:
         _log.warning("Client disconnected; its jobs return when their leases expire: %s", error)

@@ -143,7 +143,7 @@ class Board:
         return entry
 
     def leave(self, entry: AttemptEntry | None) -> None:
-        """Free the entry of an attempt that has ended and whose output was sent. None: it had no entry."""
+        """Free the entry of an attempt that has ended and whose output was sent; None if it had no entry."""
         if self._forked:
             return
         if entry is None:

@@ -26,7 +26,7 @@ class NewUserBody(Struct):
 
 
 class UserChangeBody(Struct):
-    """Changes of a user. A new password ends their sessions; a new role applies from their next request on."""
+    """Changes of a user. A new password ends the user's sessions; a new role applies from the next request on."""
 
     role: str | None = None
     password: str | None = None
@@ -74,7 +74,7 @@ def change_user(call: Call, name: str, body: UserChangeBody) -> UserBody:
 
 @user_routes.delete("/users/{name}", Scope.ADMIN)
 def remove_user(call: Call, name: str) -> None:
-    """Remove a user. Their sessions end at once."""
+    """Remove a user. The user's sessions end at once."""
     before = _found_user(call, name)
     call.app.store.access.remove_user(name)
     call.changed(f"user:{name}", before=before)
@@ -98,7 +98,7 @@ key_routes = Routes("keys")
 class NewKeyBody(Struct):
     """A key to create, with scopes of read, enqueue, operate, shell, use-secrets, work, metrics and admin.
 
-    `expires` is a duration, or "never": then the key lasts until it is revoked.
+    `expires` is a duration, or "never" for a key that is valid until it is revoked.
     """
 
     name: str
@@ -128,12 +128,12 @@ class CreatedKeyBody(KeyBody, kw_only=True):
 
 
 class KeyListBody(Page[KeyBody]):
-    """API keys, the newest first."""
+    """API keys, newest first."""
 
 
 @key_routes.post("/keys", Scope.ADMIN, status=201, is_repeatable=False)
 def create_api_key(call: Call, body: NewKeyBody) -> CreatedKeyBody:
-    """Create an API key. Its token is only in this answer."""
+    """Create an API key. Its token is returned only in this answer."""
     token, made = create_key(call.app.store, body.name, body.scopes, read_lasts(body.expires), call.who.name)
     shown = key_body(made)
     call.changed(f"key:{made.name}", after=shown)
@@ -148,7 +148,7 @@ def list_api_keys(call: Call) -> KeyListBody:
 
 @key_routes.post("/keys/{id}/revoke", Scope.ADMIN)
 def revoke_api_key(call: Call, id: str) -> KeyBody:
-    """Revoke a key, by its id or its name. Its sessions end with it."""
+    """Revoke a key, by its id or its name. The sessions that were opened with it end, too."""
     key = required(find_key(call.app.store, id), Problem(404, "not-found", f"there is no API key {id!r}."))
     call.app.store.access.revoke_api_key(key.id)
     after = key_body(call.app.store.access.get_api_key(key.id) or key)
@@ -176,7 +176,10 @@ session_routes = Routes("session")
 
 
 class SessionItem(Struct):
-    """A session: whose it is, where it began, and when it was last used. `is_this`: it is the caller's own."""
+    """A session: its owner, where it was opened, and when it was last used.
+
+    `is_this`: it is the session of this request.
+    """
 
     id: str
     who: str
@@ -189,18 +192,18 @@ class SessionItem(Struct):
 
 
 class SessionList(Page[SessionItem]):
-    """Sessions, the most recently used first."""
+    """Sessions, most recently used first."""
 
 
 class SessionsQuery(Struct):
-    """`all`: the sessions of all users; by default, your own."""
+    """With `all`, the sessions of all users; by default, only your own."""
 
     all: bool = False
 
 
 @session_routes.get("/sessions", ANY_CREDENTIALS)
 def list_sessions(call: Call, query: SessionsQuery) -> SessionList:
-    """List your sessions, or with `all` those of all users, which requires the scope admin."""
+    """List your sessions, or with `all` the sessions of all users, which requires the scope admin."""
     if query.all and Scope.ADMIN not in call.who.scopes:
         raise Problem(403, "not-allowed", f"{call.who.name} may not see sessions of others: that takes 'admin'.")
     return SessionList([_item(call, one) for one in _sessions(call, of_all=query.all)], None)
@@ -208,7 +211,10 @@ def list_sessions(call: Call, query: SessionsQuery) -> SessionList:
 
 @session_routes.delete("/sessions/{id}", ANY_CREDENTIALS, is_audited=True)
 def end_session(call: Call, id: str) -> None:
-    """End a session: its browser is logged out from the next request on. Others' sessions require the scope admin."""
+    """End a session: its browser is logged out at the next request.
+
+    Ending sessions of others requires the scope admin.
+    """
     of_all = Scope.ADMIN in call.who.scopes
     found = next((one for one in _sessions(call, of_all=of_all) if _session_id(one) == id), None)
     if found is None or not call.app.store.access.end_session(found.digest):
@@ -241,5 +247,5 @@ def _session_owner(one: OpenSession) -> str:
 
 
 def _session_id(one: OpenSession) -> str:
-    """Return an id of a session: the beginning of its token's digest, from which the token cannot be derived."""
+    """Return the public id of a session: the beginning of its token's digest, which does not reveal the token."""
     return one.digest[:16]

@@ -17,7 +17,7 @@ routes = Routes("audit")
 
 
 class AuditQuery(Struct):
-    """A filter of changes. `cursor` is the `next_cursor` of the page before."""
+    """A filter of changes. `cursor` is the `next_cursor` of the previous page."""
 
     who: str | None = None
     action: str | None = None
@@ -42,12 +42,12 @@ class AuditRowBody(Struct):
 
 
 class AuditBody(Page[AuditRowBody]):
-    """Changes, the newest first."""
+    """Changes, newest first."""
 
 
 @routes.get("/audit", Scope.ADMIN, takes_nul=True)
 def list_changes(call: Call, query: AuditQuery) -> AuditBody:
-    """List changes: who made them, and the values before and after."""
+    """List changes, newest first: who made each of them, and the values before and after."""
     named = {name: getattr(query, name) for name in ("who", "action", "target")}
     given = {name: None if value is None else storable(value) for name, value in named.items()}
     if query.since is not None and query.since.tzinfo is None:

@@ -40,7 +40,7 @@ class LoginBody(Struct):
 
 
 class SessionBody(Struct):
-    """The caller, and their scopes."""
+    """The caller and its scopes."""
 
     who: str
     scopes: list[str]
@@ -56,7 +56,7 @@ class PasswordBody(Struct):
 
 @routes.post("/session", NO_CREDENTIALS, status=201, body_limit=SMALL, is_repeatable=False, takes_nul=True)
 def create_session(call: Call, body: LoginBody) -> SessionBody | HandlerResult:
-    """Log in: the answer sets a cookie, which scripts cannot read. 429 after too many failures."""
+    """Log in. The answer sets a cookie, which scripts cannot read. 429 after too many failures."""
     refuse_foreign(call.request, must_tell=False)
     if (body.token is None) == (body.user is None) or (body.user is None) != (body.password is None):
         raise Problem(422, "invalid", "send a token, or a user and a password. Nothing was done.")
@@ -77,13 +77,13 @@ def create_session(call: Call, body: LoginBody) -> SessionBody | HandlerResult:
 
 @routes.get("/session", ANY_CREDENTIALS)
 def get_session(call: Call) -> SessionBody:
-    """Return the caller and their scopes."""
+    """Return the caller and its scopes."""
     return _body(call.who)
 
 
 @routes.delete("/session", ANY_CREDENTIALS, status=204, is_audited=True)
 def delete_session(call: Call) -> HandlerResult:
-    """Log out: the session ends, its cookie is deleted, and the browser clears its cache."""
+    """Log out: the session ends, its cookie is deleted, and the browser is told to clear its cache."""
     if call.who.session is not None:
         call.app.store.access.end_session(call.who.session)
     call.changed("session")
@@ -128,7 +128,10 @@ def _begun(call: Call, grant: TokenGrant) -> HandlerResult:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Limit the number of concurrent logins. Raises Problem (429) if there are too many, before anything is counted."""
+    """Limit the number of concurrent logins.
+
+    Raises Problem (429) if there are too many, before a failure is counted.
+    """
     if not _LOGINS.acquire(blocking=False):
         raise Problem(429, "too-many-logins", "too many are logging in just now.", headers={"Retry-After": "1"})
     try:
@@ -142,7 +145,10 @@ def _body(who: Caller) -> SessionBody:
 
 
 def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
-    """Return the caller; None if the token or the password is wrong. Raises Problem (429) after too many failures."""
+    """Return the caller, or None if the token or the password is wrong.
+
+    Raises Problem (429) after too many failures.
+    """
     store, block = call.app.store, network_of(address_of(call.request))
     known = None if body.user is None else f"known:{_digest(f'{body.user} {block}')}"
     name: list[str] = []
@@ -166,7 +172,7 @@ def _admitted(call: Call, body: LoginBody) -> TokenGrant | None:
 
 
 def _digest(text: str) -> str:
-    """Return a digest of a user name as sent, which may hold any text; every store can hold the digest."""
+    """Return the digest of a user name as sent: the name may be any text, but every store can hold the digest."""
     return digest_of(text.encode("utf-8", "surrogatepass"))
 
 
@@ -182,7 +188,7 @@ def _by_password(call: Call, body: LoginBody) -> TokenGrant | None:
 
 
 def _record_failure(call: Call, user: str | None) -> None:
-    """Record a failed login, with the user name only if it exists: other input may be anything, even a password.
+    """Record a failed login, with the user name only if that user exists: other input could even be a password.
 
     Failures of a known user are bounded by the login backoff. Others are recorded up to a budget, and then only
     counted.
@@ -198,7 +204,7 @@ def _wrong() -> Problem:
 
 
 def _end_former(call: Call) -> None:
-    """End the browser's former session: it has one at a time."""
+    """End the browser's previous session: a browser has one session at a time."""
     former = call.request.cookies.get(COOKIE)
     if former:
         call.app.store.access.end_session(digest_of(former.encode("utf-8", "surrogatepass")))

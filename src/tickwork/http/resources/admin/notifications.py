@@ -21,7 +21,7 @@ ChannelKind = Literal["webhook", "slack", "smtp"]
 
 
 class NotificationFields(Struct):
-    """A notification. `after`: how long something may take; `window`: all cases within it are one message."""
+    """A notification. `after` is how long something may take; all cases within `window` are sent as one message."""
 
     on: Kind
     to: list[str]
@@ -34,7 +34,7 @@ class NotificationFields(Struct):
 
 
 class NotificationBody(Struct):
-    """A notification, when it last sent a message, and how many cases wait for the next one."""
+    """A notification, the time of its last message, and the number of cases that wait for the next message."""
 
     name: str
     on: Kind
@@ -54,7 +54,7 @@ class NotificationList(Page[NotificationBody]):
 
 
 class ChannelFields(Struct):
-    """A channel. `url` may be a reference to a secret, `secret` and `password` must: `${secret.NAME}`."""
+    """A channel. `url` may be a reference to a secret; `secret` and `password` must be references: `${secret.NAME}`."""
 
     kind: ChannelKind
     url: str | None = None
@@ -99,7 +99,7 @@ def get_notification(call: Call, name: str) -> NotificationBody:
 
 @routes.put("/notifications/{name}", Scope.OPERATE, also={201: NotificationBody})
 def put_notification(call: Call, name: str, body: NotificationFields) -> NotificationBody | HandlerResult:
-    """Store a notification, or replace the one of that name. A changed notification starts over."""
+    """Store a notification, or replace the one of that name. Changing a notification resets its state."""
     before = _before(call, name)
     call.app.notifications.put(name, **msgspec.structs.asdict(body))
     after = call.app.notifications[name]
@@ -118,7 +118,7 @@ def delete_notification(call: Call, name: str) -> None:
 
 @routes.post("/notifications/{name}/test", Scope.OPERATE, status=202)
 def test_notification(call: Call, name: str) -> TestBody:
-    """Send a test message by all channels of a notification."""
+    """Send a test message through all channels of a notification."""
     jobs = [job.id for job in call.app.notifications.test(name)]
     call.changed(f"notification:{name}", after={"test": jobs})
     return TestBody(list(jobs))
@@ -165,7 +165,7 @@ def _before(call: Call, name: str) -> dict[str, Any] | None:
 
 
 def _said(notification: Notification) -> dict[str, Any]:
-    """Return the fields with which a notification was created."""
+    """Return the fields of a notification as given when it was created."""
     return {
         "on": notification.on,
         "to": list(notification.to),

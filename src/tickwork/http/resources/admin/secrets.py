@@ -13,9 +13,9 @@ routes = Routes("secrets")
 
 
 class NewSecretBody(Struct):
-    """The value of a secret, and what may use it: `task:NAME`, `dag:NAME`, `queue:NAME`; an empty list: every job.
+    """The value of a secret, and what may use it: `task:NAME`, `dag:NAME`, `queue:NAME`; an empty list means any job.
 
-    Without `uses`, they are as before, or every job for a new secret.
+    Without `uses`, an existing secret keeps its list, and every job may use a new secret.
     """
 
     value: str

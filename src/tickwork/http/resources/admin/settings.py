@@ -17,7 +17,7 @@ routes = Routes("settings")
 class SettingBody(Struct):
     """A setting in force. `source` is "default", "argument", the name of a variable, or a file.
 
-    Passwords in it are masked. `variable` is the environment variable that sets it.
+    Passwords are masked. `variable` is the environment variable that sets it.
     """
 
     name: str
@@ -32,7 +32,7 @@ class ConfigBody(Page[SettingBody]):
 
 
 class ServiceBody(Struct):
-    """A service of this server: seconds since its last tick, its last error, and seconds since that."""
+    """A service of this server: the seconds since its last tick, its last error, and the seconds since that error."""
 
     name: str
     ticked_s: float
@@ -41,10 +41,10 @@ class ServiceBody(Struct):
 
 
 class HealthReport(Struct):
-    """The health of this server and its database. `facts` are for people, as `tickwork doctor` prints them.
+    """The health of this server and its database. `facts` are the texts that `tickwork doctor` prints.
 
-    `clock_ahead_s` is by how much the clock of the store is ahead of this host's. `scheduler_late_s` is how long the
-    most overdue schedule has waited for a scheduler.
+    `clock_ahead_s` is by how much the clock of the store is ahead of this host's clock. `scheduler_late_s` is how
+    long the most overdue schedule has waited for a scheduler.
     """
 
     version: str

@@ -1,4 +1,4 @@
-"""Workers over REST: list them and the tasks that they have registered, and quiet, stop or resume one."""
+"""Workers over REST: list workers and the tasks that they have registered, and quiet, stop or resume a worker."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ HELD = 100  # the most jobs of a worker that are listed
 
 
 class WorkerBody(Struct):
-    """A worker process. `offer` is what it has for jobs with needs, `asked` what it was asked to do.
+    """A worker process.
 
-    `state`: it is working, claims nothing (quiet), is stopping, or was lost: its lease has expired. `lease_left_s`
-    decreases between heartbeats, and is negative if they stop. A `remote` worker works over REST: leases with the same
-    name, queues, tasks and offer are one worker, with the id of any of them and a slot for each. If there are more than
-    500 such workers, the rest is counted as "(others)".
+    `offer` are its labels and resources for jobs with needs, `asked` the last request of an operator.
+
+    `state`: it is working, claims nothing (quiet), is stopping, or was lost because its lease has expired.
+    `lease_left_s` decreases between heartbeats, and is negative if they stop. A `remote` worker works over REST:
+    leases with the same name, queues, tasks and offer are shown as one worker, with the id of any of them and a slot
+    for each. If there are more than 500 such workers, the rest is counted as "(others)".
     """
 
     id: str
@@ -51,7 +53,7 @@ class WorkerBody(Struct):
 
 
 class HeldJob(Struct):
-    """A job that a worker runs, since when, and its progress."""
+    """A job that a worker runs, when it started, and its progress."""
 
     id: str
     task: str
@@ -66,18 +68,18 @@ class HeldJob(Struct):
 
 
 class WorkerDetail(WorkerBody):
-    """A worker and the jobs that it runs, the longest running first; at most a hundred."""
+    """A worker and the jobs that it runs, longest running first; at most 100."""
 
     jobs: list[HeldJob]
 
 
 class WorkerList(Page[WorkerBody]):
-    """The live workers, and those that were lost recently."""
+    """The live workers, and the workers that were lost recently."""
 
 
 @routes.get("/workers", Scope.READ)
 def list_workers(call: Call) -> WorkerList:
-    """List the live workers, and those that were lost recently."""
+    """List the live workers, and the workers that were lost recently."""
     now = call.app.store.now()
     return WorkerList([WorkerBody(**_shown(one, now)) for one in call.parts.registrations.workers()], None)
 
@@ -93,19 +95,19 @@ def get_worker(call: Call, id: str) -> WorkerDetail:
 
 @routes.post("/workers/{id}/quiet", Scope.OPERATE)
 def quiet_worker(call: Call, id: str) -> WorkerBody:
-    """Ask a worker to claim no more jobs; running ones continue. It notices at its next heartbeat."""
+    """Ask a worker to claim no more jobs; running jobs continue. The worker reads the request at its next heartbeat."""
     return _ask(call, id, "quiet")
 
 
 @routes.post("/workers/{id}/stop", Scope.OPERATE)
 def stop_worker(call: Call, id: str) -> WorkerBody:
-    """Ask a worker to finish its running jobs within its grace, and exit. It notices at its next heartbeat."""
+    """Ask a worker to finish its running jobs within its grace period and exit. It reads this at its next heartbeat."""
     return _ask(call, id, "stop")
 
 
 @routes.post("/workers/{id}/resume", Scope.OPERATE)
 def resume_worker(call: Call, id: str) -> WorkerBody:
-    """Let a quiet worker claim again. A worker that has noticed a request to stop still stops."""
+    """Let a quiet worker claim jobs again. A worker that has already read a request to stop still stops."""
     return _ask(call, id, None)
 
 
@@ -119,7 +121,7 @@ def _ask(call: Call, id: str, what: Ask | None) -> WorkerBody:
 
 
 def _found(call: Call, id: str) -> WorkerView:
-    """Return a worker by its id; a remote one by the id of any of its leases."""
+    """Return a worker by its id; a remote worker by the id of any of its leases."""
     worker = required(
         call.app.store.reads.worker(WorkerId(id)), Problem(404, "not-found", f"there is no worker {id!r}.")
     )
@@ -184,7 +186,7 @@ task_routes = Routes("tasks")
 
 
 class TaskBody(Struct):
-    """A task as a worker last registered it, or the newest `version` of a dag. `schema` describes its arguments."""
+    """A task as a worker last registered it, or the newest `version` of a dag. `schema` describes the arguments."""
 
     name: str
     kind: str
@@ -211,7 +213,7 @@ def list_tasks(call: Call, query: PageQuery) -> TaskPage:
 
 @task_routes.get("/tasks/{name}", Scope.READ)
 def get_task(call: Call, name: str) -> TaskBody:
-    """Return what is known of a task. An unknown task can be enqueued all the same."""
+    """Return the registered definition of a task. A task without a definition can be enqueued, too."""
     found = required(
         call.parts.registrations.task_definition(name) if is_storable_name(name) else None,
         UnknownTask(f"no worker has reported a task {name!r}."),

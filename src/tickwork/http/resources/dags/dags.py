@@ -1,4 +1,4 @@
-"""Dags over REST: list them with their newest runs and next due time, and declare, compare and delete versions."""
+"""Dags over REST: list dags with their newest runs and next due time; declare, compare and delete versions."""
 
 from __future__ import annotations
 
@@ -47,11 +47,14 @@ class DagItem(Struct):
 
 
 class VersionPage(Page[DagItem]):
-    """Some versions of a dag, the newest first."""
+    """Some versions of a dag, newest first."""
 
 
 class DagBody(Struct):
-    """A version of a dag with its steps. `on` are lists of assets: it starts once all assets of one list are new."""
+    """A version of a dag with its steps.
+
+    `on` lists groups of assets: a run starts when all assets of one group were updated.
+    """
 
     name: str
     version: int
@@ -66,13 +69,13 @@ class DagBody(Struct):
 
 
 class SourceQuery(Struct):
-    """The version; by default, the newest."""
+    """The version to return; by default, the newest."""
 
     version: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
 
 
 class SourceBody(Struct):
-    """A stored version of a dag as YAML, in the format of declaration files, with options that only code can set."""
+    """A stored version of a dag as YAML, in the format of declaration files, and the options that only code can set."""
 
     name: str
     version: int
@@ -81,14 +84,14 @@ class SourceBody(Struct):
 
 
 class DiffQuery(Struct):
-    """The versions to compare; by default, the newest and the one before it."""
+    """The versions to compare; by default, the newest version and the previous one."""
 
     old: Annotated[int, msgspec.Meta(ge=1)] | None = None
     new: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class StepChange(Struct):
-    """A step that was added or removed, or a changed field, of a step or of the dag itself (`step` is null)."""
+    """A step that was added or removed, or a changed field of a step or of the dag itself (then `step` is null)."""
 
     what: str
     step: str | None
@@ -107,7 +110,7 @@ class DiffBody(Struct):
 
 
 class DeclaredBody(Struct):
-    """A text in YAML or JSON, as `tickwork apply` takes it: dags, with their schedules and calendars."""
+    """A text in YAML or JSON, as `tickwork apply` reads it: dags, with their schedules and calendars."""
 
     text: str
     format: Literal["yaml", "json"] = "yaml"
@@ -115,7 +118,10 @@ class DeclaredBody(Struct):
 
 
 class PlannedChangeBody(Struct):
-    """The change, or planned change, of one thing in a text. For a dag, `version` is the new one, `was` the old one."""
+    """The change, or planned change, of one object in a text.
+
+    For a dag, `version` is the new version, `was` the old one.
+    """
 
     kind: str
     name: str
@@ -134,7 +140,7 @@ class FieldChange(Struct):
 
 
 class DeclaredAnswer(Struct):
-    """The changes of all things that a text declares, and the secrets that it refers to."""
+    """The changes of all objects that a text declares, and the secrets that it refers to."""
 
     dry_run: bool
     items: list[PlannedChangeBody]
@@ -143,9 +149,9 @@ class DeclaredAnswer(Struct):
 
 @routes.post("/dags", Scope.OPERATE, body_limit=TEXT_LIMIT)
 def declare_dags(call: Call, body: DeclaredBody) -> DeclaredAnswer:
-    """Store the dags of a text, with the schedules and calendars in it; a dry run says what would change.
+    """Store the dags of a text, with its schedules and calendars; a dry run only returns what would change.
 
-    Errors in a text have a JSON pointer into it, and its line; nothing is stored then.
+    Errors in a text have a JSON pointer and a line; nothing is stored if there are any.
     """
     found = _read(call, body)
     check_work(call, (work for dag in found.dags.values() for work in work_of_graph(dag.graph)))
@@ -182,7 +188,7 @@ def delete_dag(call: Call, name: str) -> None:
 
 @routes.get("/dags/{name}/versions", Scope.READ)
 def list_dag_versions(call: Call, name: str, query: PageQuery) -> VersionPage:
-    """List the versions of a dag, the newest first."""
+    """List the versions of a dag, newest first."""
     before = _number(query.cursor) if query.cursor is not None else None
     views = [view for view in _versions(call, name) if before is None or view.version < before]
     page = views[: query.limit]
@@ -221,7 +227,7 @@ def diff_dag(call: Call, name: str, query: DiffQuery) -> DiffBody:
 
 
 def _read(call: Call, body: DeclaredBody) -> DeclaredWork:
-    """Return what a text declares. Raises Problem, and InvalidInput without a dag or with hooks."""
+    """Return the declarations in a text. Raises Problem, and InvalidInput if it has no dag or has hooks."""
     try:
         found = read_declared(body.text, cache(call.parts.registrations.task_definition), file=f"text.{body.format}")
     except BadFile as error:
@@ -250,7 +256,7 @@ def _at(call: Call, newest: DagView, number: int) -> DagView:
 
 
 def _versions(call: Call, name: str) -> list[DagView]:
-    """Return the versions of a dag that has not been deleted, the newest first. Raises DagNotFound."""
+    """Return the versions of a dag that has not been deleted, newest first. Raises DagNotFound."""
     known = call.parts.registrations.task_definition(name) if is_storable_name(name) else None
     found = call.app.dag_versions(name) if known is not None else []
     if not found:
@@ -307,7 +313,7 @@ def _change(one: PlannedChange) -> PlannedChangeBody:
 
 
 class RecentRun(Struct):
-    """A recent run: its state, and how long it took if it has ended."""
+    """A recent run: its state, and its duration if it has ended."""
 
     id: str
     state: str
@@ -316,7 +322,7 @@ class RecentRun(Struct):
 
 
 class DagLine(DagItem):
-    """The newest version of a dag, with its newest runs, the newest first.
+    """The newest version of a dag, with its newest runs, newest first.
 
     `success_rate` is the share of ended runs that succeeded, `average_s` the average duration of those. `next_due_at`
     is when one of its schedules starts it next.
@@ -348,7 +354,7 @@ def list_dags(call: Call, query: PageQuery) -> DagPage:
 
 
 def _starting(call: Call, names: list[str]) -> dict[str, dict[str, datetime | None]]:
-    """Return the schedules that start each dag, and when each is due next; None if it is paused or has ended."""
+    """Return for each dag the schedules that start it, and when each is due next; None if paused or ended."""
     store = call.app.store
     views = store.reads.schedules_of(names, SCHEDULES) if names else []
     now, calendars = store.now(), store.schedules.calendars() if views else {}

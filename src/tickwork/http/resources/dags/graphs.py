@@ -41,7 +41,7 @@ class NodeBody(Struct, omit_defaults=True):
 
 
 class EdgeBody(Struct):
-    """A dependency of a step on another: "data" if it uses its result, otherwise "order"."""
+    """A dependency of a step on another step: "data" if it uses the result of the other step, otherwise "order"."""
 
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")

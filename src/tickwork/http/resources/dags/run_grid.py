@@ -1,4 +1,4 @@
-"""The grid of a dag over REST: its newest runs side by side, and the state of each step in each run."""
+"""The grid of a dag over REST: its newest runs side by side, with the state of each step in each run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ routes = Routes("dags")
 
 
 class GridQuery(Struct):
-    """The number of runs, before `cursor`, and of steps, after `steps_after`.
+    """How many `runs` to return, older than `cursor`, and how many `steps`, after `steps_after`.
 
     At most 50 runs and 100 steps, which is an answer of 200 KB.
     """
@@ -46,9 +46,9 @@ class GridRun(Struct):
 
 
 class CellBody(Struct, array_like=True):
-    """A step of a run, as an array: its state, how long it ran, and its number of attempts.
+    """A step of a run, as an array: its state, its duration, and its number of attempts.
 
-    Three numbers follow for a mapped step: its instances, its ended instances, and the ended ones without success.
+    For a mapped step, three numbers follow: its instances, its ended instances, and those that ended without success.
     """
 
     state: str
@@ -60,9 +60,9 @@ class CellBody(Struct, array_like=True):
 
 
 class GridStep(Struct):
-    """A step: a row of the grid, with a cell for each run, in their order; null if the run has no such step.
+    """A step: a row of the grid, with a cell for each run in the order of the runs; null if the run has no such step.
 
-    `is_current`: the newest version of the dag has it.
+    `is_current`: the newest version of the dag has the step.
     """
 
     name: str
@@ -73,7 +73,7 @@ class GridStep(Struct):
 
 
 class GridBody(Struct):
-    """Runs of a dag, the newest first, and steps in the order of its newest version, followed by steps of older ones.
+    """Runs of a dag, newest first, and steps in the order of its newest version, followed by steps of older ones.
 
     `next_cursor` leads to older runs, `next_step` (as `steps_after`) to more of the `step_count` steps.
     """

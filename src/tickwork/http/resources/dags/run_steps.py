@@ -1,4 +1,4 @@
-"""The steps of a run over REST: their states, jobs and events, and the steps of all runs that wait for an approval."""
+"""The steps of a run over REST: their states, jobs and events, and the steps of all runs that wait for approval."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ PLACES = 5_000  # approvals of these runs that a page reads; the last run may ex
 
 
 class StepsQuery(PageQuery):
-    """A page of steps. `changed_since`: only steps that may have changed since the `at` of an earlier answer."""
+    """A page of steps. With `changed_since`, only steps that may have changed since the `at` of an earlier answer."""
 
     changed_since: datetime | None = None
 
 
 class StepBody(Struct):
-    """A step. For a mapped one, `total` is its number of jobs, of which `ended` have ended and `bad` did not succeed.
+    """A step. For a mapped step, `total` is its number of jobs, of which `ended` have ended and `bad` did not
+    succeed.
 
-    `counts` is how many of its jobs are in each state, `job_id` is the first one; the others are at
-    /runs/{id}/instances. `attempts` is that of the job with the most of them.
+    `counts` are its jobs by state. `job_id` is its first job; the other jobs are at /runs/{id}/instances. `attempts`
+    is the highest number of attempts of any job.
     """
 
     name: str
@@ -59,13 +60,16 @@ class StepBody(Struct):
 
 
 class StepPage(Page[StepBody]):
-    """Some steps of a run, in the order of the dag, at an instant. Pass `at` as `changed_since` next time."""
+    """A page of the steps of a run, in the order of the dag, as of `at`.
+
+    Pass `at` as `changed_since` in the next request.
+    """
 
     at: datetime
 
 
 class InstancesQuery(PageQuery):
-    """A page of jobs of steps: of one step, in one state. A page may be short before `next_cursor` is null."""
+    """A page of the jobs of steps, of one step or in one state. A page may be short before `next_cursor` is null."""
 
     step: Text | None = None
     state: JobState | None = None
@@ -84,14 +88,14 @@ class InstanceBody(Struct):
 
 
 class InstancePage(Page[InstanceBody]):
-    """Some jobs of a run's steps, by step and index."""
+    """A page of the jobs of a run's steps, by step and index."""
 
 
 class RunEventBody(Struct):
     """An event of a run: run_created, run_started, run_ended, step_started, step_retried, step_ended.
 
-    An approval is step_asked, and its end says who answered. A run that was rerun has run_retried. `state` is the final
-    state, `detail` the last line of the error, or the reason.
+    A request for approval is step_asked, and its step_ended says who answered. A rerun is run_retried. `state` is the
+    final state, `detail` the last line of the error, or the reason.
     """
 
     at: datetime
@@ -110,7 +114,7 @@ class RunEventPage(Page[RunEventBody]):
 
 @routes.get("/runs/{id}/steps", Scope.READ)
 def list_steps(call: Call, id: str, query: StepsQuery) -> StepPage:
-    """List the steps of a run and their states, in the order of the dag; or only those that have changed."""
+    """List the steps of a run and their states, in the order of the dag; or only the steps that have changed."""
     run, now = found_run(call, id), call.app.store.now()
     first = 0 if query.cursor is None else _number(query.cursor)
     since = instant("changed_since", query.changed_since)
@@ -127,7 +131,7 @@ def _is_changed(line: StepLine, since: datetime | None) -> bool:
 
 @routes.get("/runs/{id}/instances", Scope.READ)
 def list_instances(call: Call, id: str, query: InstancesQuery) -> InstancePage:
-    """List the jobs of a run's steps so far, by step and index; or those of one step, or in one state."""
+    """List the jobs of a run's steps so far, by step and index; or only those of one step, or in one state."""
     run = found_run(call, id)
     looks = query.limit if query.state is None else LOOK
     found = call.app.store.dags.run_instances(run.id, looks, _after(query))
@@ -154,7 +158,7 @@ def _told(one: InstanceView) -> str:
 
 @routes.get("/runs/{id}/events", Scope.READ)
 def list_run_events(call: Call, id: str, query: PageQuery) -> RunEventPage:
-    """List the events of a run, in their order: when it and its steps started, were retried, asked, and ended."""
+    """List the events of a run in order: when it and its steps started, were retried, asked for approval, and ended."""
     run = found_run(call, id)
     found = call.app.store.reads.run_events(run.id, query.limit, None if query.cursor is None else _place(query.cursor))
     last = _cursor(found[-1].place) if len(found) == query.limit else None
@@ -210,15 +214,17 @@ Place = tuple[JobId, str]
 
 
 class ApprovalQuery(Struct):
-    """`cursor` is the `next_cursor` of the page before."""
+    """The page to return: `cursor` is the `next_cursor` of the previous page."""
 
     cursor: str | None = None
 
 
 class ApprovalBody(Struct):
-    """A step that waits for an answer. `who` may give it; if it is empty, every caller with the scope `operate`.
+    """A step that waits for an answer.
 
-    At `answered_at` the `default` becomes the answer. `may_answer`: whether the caller may answer.
+    `who` lists the users that may answer; if empty, callers with the scope `operate`.
+
+    At `answered_at` the `default` becomes the answer. `may_answer`: whether the caller of this request may answer.
     """
 
     run_id: str
@@ -233,7 +239,7 @@ class ApprovalBody(Struct):
 
 
 class ApprovalPage(Page[ApprovalBody]):
-    """Some waiting approvals, of the newest runs first. A page may be empty while there are more."""
+    """A page of steps that wait for approval, newest runs first. A page may be empty although more pages follow."""
 
 
 @routes.get("/approvals", Scope.READ)
@@ -254,7 +260,7 @@ def list_approvals(call: Call, query: ApprovalQuery) -> ApprovalPage:
 
 
 def _places(store: Store, runs: list[JobView]) -> tuple[dict[Place, ApprovalStep], JobId | None]:
-    """Return the approval steps of runs, whether they wait or not; and the last run read if PLACES was reached."""
+    """Return the approval steps of runs, waiting or not, and the last run that was read if PLACES was reached."""
     found: dict[Place, ApprovalStep] = {}
     known: dict[tuple[str, int], dict[str, ApprovalStep]] = {}
     for run in runs:

@@ -41,7 +41,10 @@ class NewRunBody(Struct):
 
 
 class RunItem(Struct):
-    """A run in a list. If a schedule started it, `scheduled_for` is the occurrence, and `interval` its period."""
+    """A run in a list.
+
+    If a schedule started it, `scheduled_for` is its occurrence, and `interval` the period of that.
+    """
 
     id: str
     dag: str
@@ -63,7 +66,7 @@ class RunItem(Struct):
 
 
 class RunBody(RunItem):
-    """A run. `generation` counts its starts, of which each rerun is one. Its steps are at /runs/{id}/steps."""
+    """A run. `generation` counts its starts: the first, and each rerun. Its steps are at /runs/{id}/steps."""
 
     params: msgspec.Raw
     result: msgspec.Raw | None
@@ -75,7 +78,7 @@ ExistingRunBody = existing(RunBody)
 
 
 class RunPage(Page[RunItem]):
-    """Some runs, the newest first."""
+    """Some runs, newest first."""
 
 
 class RunsQuery(Struct):
@@ -106,7 +109,7 @@ class BarBody(Struct):
 
 
 class CriticalStepBody(Struct):
-    """An instance on the critical path; `waited_s` is how long it waited after the one before it had ended."""
+    """A step instance on the critical path; `waited_s` is how long it waited after the previous instance had ended."""
 
     step: str
     idx: int
@@ -118,13 +121,13 @@ class CriticalStepBody(Struct):
 
 
 class TimelineQuery(Struct):
-    """`bars=false`: only the critical path, which is short even if many instances have run."""
+    """With `bars=false`, only the critical path is returned, which is short even if many instances have run."""
 
     bars: bool = True
 
 
 class TimelineBody(Struct):
-    """When the steps of a run ran, and which of them determined its end."""
+    """When the steps of a run ran, and which steps determined when the run ended."""
 
     began_at: datetime
     ended_at: datetime
@@ -134,7 +137,7 @@ class TimelineBody(Struct):
 
 
 class WhyBody(Struct):
-    """Why a step is in its state: the reason that it waits, where it runs, or how it ended."""
+    """Why a step is in its state: what it waits for, where it runs, or how it ended."""
 
     step: str
     state: str
@@ -143,9 +146,10 @@ class WhyBody(Struct):
 
 @routes.post("/dags/{name}/runs", Scope.ENQUEUE, status=201, also={200: ExistingRunBody})
 def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResult:
-    """Start a run of a dag. 200 with the existing run if its key is held by a live run.
+    """Start a run of a dag. 200 with the existing run if a live run holds its key.
 
-    Callers without the scope `read` only get its id and state. 409 if the key is held by anything else.
+    Callers without the scope `read` only get its id and state. 409 if a job that is not a run of this dag holds the
+    key.
     """
     definition = call.parts.registrations.task_definition(name) if is_storable_name(name) else None
     if definition is None or definition.version is None:
@@ -163,7 +167,7 @@ def start_run(call: Call, name: str, body: NewRunBody) -> RunBody | HandlerResul
 
 @routes.get("/runs", Scope.READ)
 def list_runs(call: Call, query: RunsQuery) -> RunPage:
-    """List runs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
+    """List runs, newest first. Follow `next_cursor` until it is null: a page may be short before that."""
     if query.cursor is not None and not is_id(query.cursor):
         raise bad_cursor()
     which = JobFilter(
@@ -198,7 +202,7 @@ def get_run_graph(call: Call, id: str, query: GraphQuery) -> RunGraphBody | Resp
 
 @routes.get("/runs/{id}/timeline", Scope.READ)
 def get_timeline(call: Call, id: str, query: TimelineQuery) -> TimelineBody:
-    """Return when the steps of a run ran, and which chain of them determined its end.
+    """Return when the steps of a run ran, and the chain of steps that determined when the run ended.
 
     It covers the last generation: results that a rerun has kept are not included.
     """
@@ -208,7 +212,7 @@ def get_timeline(call: Call, id: str, query: TimelineQuery) -> TimelineBody:
 
 @routes.get("/runs/{id}/why/{step}", Scope.READ)
 def why_of_step(call: Call, id: str, step: str) -> WhyBody:
-    """Return in one sentence what a step, or an instance of one, waits for, where it runs, or how it ended."""
+    """Return in one sentence what a step or a step instance waits for, where it runs, or how it ended."""
     run = found_run(call, id)
     try:
         found = run.steps[step]
@@ -256,9 +260,9 @@ def _common(view: JobView) -> dict[str, Any]:
 
 
 class RerunBody(Struct):
-    """The steps to run again (or instances, `transform[3]`; by default the failed ones), and changed parameters.
+    """The steps to run again (or instances, as `transform[3]`; by default the failed steps), and changed parameters.
 
-    With changed parameters everything runs again, unless steps are named or `only_failed` is set.
+    With changed parameters all steps run again, unless steps are named or `only_failed` is set.
     """
 
     steps: list[str] = msgspec.field(name="from", default_factory=list)
@@ -267,13 +271,13 @@ class RerunBody(Struct):
 
 
 class ClearBody(Struct):
-    """The steps to clear."""
+    """The steps to run again, with all steps that depend on them."""
 
     steps: Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
 class ApproveBody(Struct):
-    """The answer to a step that waits for one."""
+    """The answer to a step that waits for approval."""
 
     step: str
     approved: bool = True
@@ -281,7 +285,7 @@ class ApproveBody(Struct):
 
 
 class AssetBody(Struct):
-    """An asset that jobs and runs produce: when it was last produced, and by which of them."""
+    """An asset that jobs and runs produce: when it was last produced, and by which job or run."""
 
     name: str
     made_at: datetime
@@ -294,7 +298,7 @@ class AssetPage(Page[AssetBody]):
 
 @routes.post("/runs/{id}/cancel", Scope.OPERATE)
 def cancel_run(call: Call, id: str) -> RunBody:
-    """Cancel a run: waiting steps end, running ones are asked to stop, and teardowns follow. 409 if it has ended."""
+    """Cancel a run: waiting steps end, running steps are asked to stop, and teardown steps run. 409 if it has ended."""
     run = found_run(call, id)
     if not call.app.store.cancel_jobs([run.id]):
         raise Problem(409, "ended", f"run {run.id} has ended ({run.state}). Nothing was changed.")
@@ -304,7 +308,10 @@ def cancel_run(call: Call, id: str) -> RunBody:
 
 @routes.post("/runs/{id}/rerun", Scope.OPERATE)
 def rerun_run(call: Call, id: str, body: RerunBody) -> RunBody:
-    """Run the failed steps of an ended run again, or other steps, and their dependents. Other results are kept."""
+    """Run the failed or other steps of an ended run again, with all steps that depend on them.
+
+    Other results are kept.
+    """
     if body.steps and body.only_failed:
         raise InvalidInput("from and only_failed both say what starts again: give one of them.")
     run = found_run(call, id)
@@ -317,7 +324,7 @@ def rerun_run(call: Call, id: str, body: RerunBody) -> RunBody:
 
 @routes.post("/runs/{id}/clear", Scope.OPERATE)
 def clear_run(call: Call, id: str, body: ClearBody) -> RunBody:
-    """Clear the outcomes of steps of an ended run: they and their dependents run again, as rerun does."""
+    """Clear the results of steps of an ended run: they and all steps that depend on them run again, as in a rerun."""
     run = found_run(call, id)
     _check_ended(run)
     before = {"state": run.seen.state.value}
@@ -328,7 +335,7 @@ def clear_run(call: Call, id: str, body: ClearBody) -> RunBody:
 
 @routes.post("/runs/{id}/approve", Scope.OPERATE)
 def approve_step(call: Call, id: str, body: ApproveBody) -> RunBody:
-    """Answer a step that waits for approval. 403 if only others may, 409 if it does not wait for one."""
+    """Answer a step that waits for approval. 403 if only others may answer it, 409 if it does not wait for approval."""
     run = found_run(call, id)
     step = run.graph.by_name.get(body.step)
     if step is None or step.approval is None:

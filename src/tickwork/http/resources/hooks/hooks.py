@@ -1,8 +1,8 @@
 """Hooks over REST: store, list and delete them, list their deliveries, and receive webhooks of other services.
 
-A message that is signed as its hook requires becomes a job. Senders without the secret learn nothing: an unknown hook,
-a secret that is not set on this server, and a wrong signature get the same answer, after the same work. The deliveries
-of the hook say why. A message is kept in memory only if it may turn out to be genuine.
+A message that is signed as its hook requires becomes a job. Senders without the secret learn nothing: an unknown
+hook, a secret that is not set on this server, and a wrong signature get the same answer, after the same work. The
+recorded deliveries of the hook contain the reason. A message is kept in memory only if its signature may be valid.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NOBODY = Hook(name="nobody", style="generic", secret="nobody", target="nobody")
 
 
 class HookBody(Struct):
-    """A hook. `spec` is its definition, as in files; it contains only the name of the secret."""
+    """A hook. `spec` is its definition, as in declaration files; it contains the name of the secret, not its value."""
 
     name: str
     url: str
@@ -88,7 +88,7 @@ class DeliveryBody(Struct):
 
 
 class DeliveryPage(Page[DeliveryBody]):
-    """Recent deliveries, the newest first."""
+    """Recent deliveries, newest first."""
 
 
 @routes.get("/hooks", Scope.READ)
@@ -106,9 +106,9 @@ def get_hook(call: Call, name: str) -> HookBody | HandlerResult:
 
 @routes.put("/hooks/{name}", Scope.ADMIN, also={201: HookBody})
 def put_hook(call: Call, name: str, body: HookFields) -> HookBody | HandlerResult:
-    """Store a hook, or replace the one of that name. Fields that are left out have their defaults.
+    """Store a hook, or replace the one of that name. Fields that are left out get their defaults.
 
-    With If-Match (an ETag) or If-None-Match (*), 412 if the condition is not met.
+    412 if the condition in If-Match (an ETag) or If-None-Match (*) does not hold.
     """
     store = call.app.store
     try:
@@ -136,7 +136,7 @@ def delete_hook(call: Call, name: str) -> None:
 
 @routes.get("/hooks/{name}/deliveries", Scope.READ)
 def list_deliveries(call: Call, name: str) -> DeliveryPage:
-    """List recent deliveries of a hook: the last 50 genuine ones, and some of the others."""
+    """List recent deliveries of a hook: the last 50 with a valid signature, and some of the others."""
     _found(call, name)
     return DeliveryPage([_delivery(one) for one in call.app.store.hooks.deliveries(name)], None)
 
@@ -179,10 +179,10 @@ class ReceivedBody(Struct):
 
 @delivery_routes.post("/hooks/{name}", NO_CREDENTIALS, status=202)
 async def deliver(call: Call, name: str) -> ReceivedBody:
-    """Receive a message of another service, signed as the hook requires, and start the hook's task or dag with it.
+    """Receive a signed message of another service, and start the task or dag of the hook with it.
 
-    404 if there is no such hook, its secret is not set here, or the signature is wrong. A repeated message returns its
-    first job.
+    404 if there is no such hook, its secret is not set here, or the signature is wrong. A repeated message returns
+    its first job.
     """
     check_head(call.request, BODY_LIMIT)
     view = await run_in_threadpool(_find, call, name)
@@ -198,8 +198,8 @@ def _find(call: Call, name: str) -> HookView | None:
 async def _delivery_body(call: Call, view: HookView | None, share: CapacityShare) -> bytes:
     """Read a message; keep it only if the hook exists and the message has a signature of the hook's style.
 
-    Without any signature, nothing is read. Otherwise all of it is read, and the answer comes after as much work as if
-    it had been kept: the sender cannot tell whether there is such a hook.
+    Without any signature, nothing is read. Otherwise all of it is read, and the answer comes after the same work as
+    for a kept message, so the sender cannot tell whether the hook exists.
     """
     headers = call.request.headers
     if not any(brings_signature(style, headers) for style in HEADERS):
@@ -211,7 +211,7 @@ async def _delivery_body(call: Call, view: HookView | None, share: CapacityShare
 
 @dataclass(slots=True)
 class _Message:
-    """One message at a hook, while it is processed."""
+    """One message for a hook, while it is processed."""
 
     call: Call
     hook: Hook
@@ -222,17 +222,17 @@ class _Message:
     event: str | None = None
 
     def record(self, outcome: Outcome, *, job_id: str | None = None, reason: str | None = None) -> None:
-        """Record the outcome of a genuine message."""
+        """Record the outcome of a message whose signature is valid."""
         self.call.app.store.hooks.record_delivery(self._delivery(outcome, job_id, reason, is_genuine=True))
 
     def refuse_stranger(self, reason: str, fault: str | None) -> None:
-        """Record, after the answer, that a message of an unknown sender was refused."""
+        """Queue a record of a refused message whose signature is missing or wrong; it is stored after the answer."""
         if self.is_known:
             delivery = self._delivery("refused", None, fault or reason, is_genuine=False)
             self.call.parts.refusals.add(delivery, fault)
 
     def refused(self, status: int, code: str, reason: str) -> Problem:
-        """Record that a genuine message was refused, and return the answer to its sender."""
+        """Record that a message with a valid signature was refused, and return the answer to its sender."""
         self.record("refused", reason=reason)
         return Problem(status, code, f"{reason}. Nothing was started.")
 
@@ -266,8 +266,8 @@ def _take(call: Call, view: HookView | None, data: bytes) -> ReceivedBody:
 def _check(message: _Message) -> str:
     """Return the signature of a message. Raises Problem if it is wrong.
 
-    An unknown hook, a secret that is not set here, and a wrong signature get the same answer, after the same work: a
-    secret is looked up and a signature is computed in each case.
+    An unknown hook, a secret that is not set here, and a wrong signature get the same answer, after the same work: in
+    each case a secret is looked up and a signature is computed.
     """
     secret, fault = _NO_SECRET, None
     try:
@@ -289,7 +289,10 @@ def _check(message: _Message) -> str:
 
 
 def _values(message: _Message) -> Values:
-    """Return the values for expressions. The body is encoded again, so that none of it can pass for Tickwork's own."""
+    """Return the values for expressions.
+
+    The body is encoded again, so that no part of it can look like Tickwork's own JSON.
+    """
     try:
         body = msgspec.json.decode(message.data)
         key = repeated_key(message.data)
@@ -313,7 +316,10 @@ def _event(hook: Hook, headers: Mapping[str, str], body: Any) -> str | None:
 
 
 def _start(message: _Message, values: Values, signature: str) -> ReceivedBody:
-    """Enqueue the job of a hook. A message is taken once while its job lives, and within the window after that."""
+    """Enqueue the job of a hook.
+
+    A message is accepted once while its job is live and for the hook's window afterwards.
+    """
     call, hook = message.call, message.hook
     definition = call.parts.registrations.task_definition(hook.target)
     if hook.kind == "dag" and (definition is None or definition.version is None):
@@ -356,8 +362,8 @@ def _key(hook: Hook, values: Values, signature: str) -> str:
 def hook_secret(app: Tickwork, name: str) -> bytes:
     """Return a secret of the store, or a variable that `secret_env` allows. Raises SecretError if neither is set.
 
-    A stored secret that this server cannot decrypt counts as not set, even if the environment has one. The work is the
-    same whether the store has the secret or not, because unauthenticated callers can measure how long it takes.
+    A stored secret that this server cannot decrypt counts as not set, even if the environment has one. The work is
+    the same whether the store has the secret or not, because unauthenticated callers can measure how long it takes.
     """
     value = app.vault.get_evenly(name) if is_secret_name(name) else None
     value = secret_variables(os.environ, app.settings.secret_env).get(name) if value is None else value

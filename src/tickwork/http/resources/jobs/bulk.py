@@ -35,9 +35,9 @@ _PAGES = 10  # the most that a dry run reads
 
 
 class BulkBody(Struct):
-    """The change, and the jobs that it is for: those that match `filter`, or those with `ids`.
+    """The change, and the jobs to change: those that match `filter`, or those with `ids`.
 
-    `rate` ("50/s") spreads out jobs that run again. `at` or `delay` says when rescheduled jobs are due.
+    `rate` ("50/s") spreads out jobs that run again. `at` or `delay` is when rescheduled jobs are due.
     """
 
     action: BulkAction
@@ -52,7 +52,7 @@ class BulkBody(Struct):
 class DryRunBody(Struct):
     """The jobs that would be changed. `is_partial`: there may be more than were counted.
 
-    `at` is the time of the count: with it as `created_before`, the change skips jobs that were created since.
+    `at` is the time of the count. Pass it as `created_before` so that the change skips jobs created since then.
     """
 
     count: int
@@ -77,12 +77,12 @@ class OperationBody(Struct):
 
 
 class OperationList(Page[OperationBody]):
-    """Bulk operations, the newest first."""
+    """Bulk operations, newest first."""
 
 
 @routes.post("/bulk", Scope.OPERATE, status=202, also={200: DryRunBody})
 def change_jobs(call: Call, body: BulkBody) -> OperationBody | HandlerResult:
-    """Change many jobs. With `dry_run` nothing is changed, and 200 says how many would be.
+    """Change many jobs. With `dry_run` nothing is changed, and the answer (200) is how many jobs would be.
 
     Otherwise the change begins: 202, with the URL of its progress in `Location`. Jobs that are created later are not
     changed.
@@ -94,7 +94,7 @@ def change_jobs(call: Call, body: BulkBody) -> OperationBody | HandlerResult:
 
 
 def _change(body: BulkBody) -> BulkChange:
-    """Return the change that a body asks for. Raises Problem."""
+    """Return the bulk change that a body requests. Raises Problem."""
     if (body.filter is None) == (body.ids is None):
         raise Problem(422, "invalid", "say which jobs: a `filter` or `ids`, one of them. Nothing was done.")
     if body.filter is not None and body.filter.is_empty and body.action is not BulkAction.REDRIVE:
@@ -106,7 +106,7 @@ def _change(body: BulkBody) -> BulkChange:
 
 
 def begun(call: Call, change: BulkChange) -> HandlerResult:
-    """Store a bulk operation, which services then carry out; return the answer."""
+    """Store a bulk operation, which the services then carry out; return the answer."""
     operation = call.app.begin(change, call.who.name)
     shown = _shown(operation)
     call.changed(f"operation:{operation.id}", after={"filter": shown.filter, **_said(change)})
@@ -122,7 +122,7 @@ def _said(change: BulkChange) -> dict[str, Any]:
 
 
 def tried(call: Call, change: BulkChange) -> HandlerResult:
-    """Return the answer to a dry run: the jobs that a change would affect, up to a bound."""
+    """Return the answer to a dry run: the jobs that a change would affect, up to a limit."""
     call.changed_nothing()
     return HandlerResult(_tried(call.app.store, change), 200)
 
@@ -150,7 +150,7 @@ def _dry_run(found: dict[str, JobView], at: datetime, *, is_partial: bool) -> Dr
 
 @routes.get("/operations", Scope.READ)
 def list_operations(call: Call, query: PageQuery) -> OperationList:
-    """List bulk operations, the newest first. They are kept for 30 days after they end."""
+    """List bulk operations, newest first. They are kept for 30 days after they end."""
     if query.cursor is not None and not is_id(query.cursor):
         raise bad_cursor()
     found = call.app.store.operations.list_operations(query.limit, query.cursor)
@@ -165,7 +165,7 @@ def get_operation(call: Call, id: str) -> OperationBody:
 
 @routes.post("/operations/{id}/cancel", Scope.OPERATE)
 def cancel_operation(call: Call, id: str) -> OperationBody:
-    """Cancel a bulk operation after its current page; changes already made stay. 409 if it has ended."""
+    """Cancel a bulk operation after its current page. Changes that were already made stay. 409 if it has ended."""
     before = _found(call, id)
     if not call.app.store.operations.cancel_operation(id):
         raise Problem(409, "wrong-state", f"operation {id} has {before.state.value}; there is nothing to cancel.")

@@ -28,7 +28,7 @@ _PAGE = 500
 class ErrorGroupBody(Struct):
     """Dead letters of one task with the same last line of the error, or of one task or queue.
 
-    `task`, `queue` and `error` are those of the newest one.
+    `task`, `queue` and `error` are those of the newest dead letter.
     """
 
     task: str
@@ -62,7 +62,7 @@ class DeadQuery(DeadFilter):
 
 
 class DeadList(Page[ErrorGroupBody]):
-    """Groups of dead letters, the largest first. `is_partial`: only the newest were read."""
+    """Groups of dead letters, largest first. `is_partial`: only the newest dead letters were read."""
 
     total: int
     is_partial: bool
@@ -71,7 +71,7 @@ class DeadList(Page[ErrorGroupBody]):
 class DeadBody(Struct):
     """The dead letters to redrive; an empty filter matches all. `rate` ("50/s") spreads out their runs.
 
-    A dry run says how many there are.
+    A dry run returns how many there are.
     """
 
     filter: FilterBody
@@ -80,7 +80,7 @@ class DeadBody(Struct):
 
 
 class DiscardBody(Struct):
-    """The dead letters to discard; an empty filter matches all. A dry run says how many there are."""
+    """The dead letters to discard; an empty filter matches all. A dry run returns how many there are."""
 
     filter: FilterBody
     dry_run: bool = False
@@ -88,14 +88,14 @@ class DiscardBody(Struct):
 
 @routes.get("/dead", Scope.READ)
 def list_dead(call: Call, query: DeadQuery) -> DeadList:
-    """List dead letters grouped by task and error, or by task or queue alone, the largest group first."""
+    """List dead letters grouped by task and error, or by task or queue alone, largest group first."""
     causes, is_all = call.app.client.causes(query.which(), READ_LIMIT, query.by)
     return DeadList([cause_body(one) for one in causes], None, sum(one.count for one in causes), not is_all)
 
 
 @routes.get("/dead/export", Scope.READ, streams=LINES)
 def export_dead(call: Call, query: DeadFilter) -> Response:
-    """Export up to 10,000 dead letters as lines of JSON, each as GET /jobs/{id} returns it, the newest first."""
+    """Export up to 10,000 dead letters as lines of JSON, each as GET /jobs/{id} returns it, newest first."""
     return StreamingResponse(_lines(call, query.which()), media_type=LINES)
 
 
@@ -114,14 +114,14 @@ def _lines(call: Call, which: JobFilter) -> Iterator[bytes]:
 
 @routes.post("/dead/redrive", Scope.OPERATE, status=202, also={200: DryRunBody})
 def redrive_dead(call: Call, body: DeadBody) -> OperationBody | HandlerResult:
-    """Queue dead letters again, as if they had never failed. `Location` is the URL of the progress."""
+    """Queue dead letters again, with no failures counted. `Location` is the URL of the progress."""
     change = BulkChange(BulkAction.REDRIVE, _dead(body.filter), spacing(body.rate))
     return tried(call, change) if body.dry_run else begun(call, change)
 
 
 @routes.post("/dead/discard", Scope.OPERATE, status=202, also={200: DryRunBody})
 def discard_dead(call: Call, body: DiscardBody) -> OperationBody | HandlerResult:
-    """Remove jobs from the dead letters. They stay readable until they are pruned."""
+    """Remove jobs from the dead letters. The jobs stay readable until they are pruned."""
     change = BulkChange(BulkAction.DISCARD, _dead(body.filter))
     return tried(call, change) if body.dry_run else begun(call, change)
 

@@ -26,7 +26,7 @@ IDS_LIMIT = 200  # the most ids in a list query
 
 
 class IntervalBody(Struct, rename={"start": "from", "end": "to"}):
-    """The period of an occurrence: from the one before it to this one."""
+    """The period of an occurrence: from the previous occurrence to this one."""
 
     start: datetime
     end: datetime
@@ -68,19 +68,19 @@ class NewJobBody(Struct):
 
 
 class NewJobsBody(Struct):
-    """Jobs to enqueue, all of them or none."""
+    """Jobs to enqueue, all or none."""
 
     jobs: list[NewJobBody]
 
 
 class NewJobs(Struct):
-    """A batch whose jobs are not decoded yet."""
+    """A batch of jobs that are not decoded yet."""
 
     jobs: list[msgspec.Raw]
 
 
 class _Counter(threading.local):
-    """The number of jobs that the batch being read on this thread may still have."""
+    """How many more jobs the batch that this thread reads may have."""
 
     left = 0
 
@@ -89,7 +89,7 @@ _counter = _Counter()
 
 
 class _CountedJob(msgspec.Struct, gc=False):
-    """A job of a batch, decoded only as far as counting needs: the field that each job has."""
+    """A job of a batch, decoded only for counting."""
 
     task: str
 
@@ -133,7 +133,7 @@ class EnqueuedBody(Struct):
 
 
 class EnqueuedList(Struct):
-    """For each job of a batch, in its order, the enqueued job or the existing one that holds its key."""
+    """For each job of a batch, in order, the enqueued job or the existing job that holds its key."""
 
     items: list[EnqueuedBody]
 
@@ -169,9 +169,9 @@ class JobItem(Struct):
 
 
 class JobOptionsBody(Struct):
-    """The other options that a job was created with, as POST /jobs takes them to create it again.
+    """The other options that a job was created with, as POST /jobs accepts them to create it again.
 
-    Only code can set more of `retry_on`, `give_up_on`, `on_lost` and `max_lost`.
+    Options `retry_on`, `give_up_on`, `on_lost` and `max_lost` can hold values that only code can set.
     """
 
     retries: int
@@ -187,12 +187,13 @@ class JobOptionsBody(Struct):
 
 
 class JobBody(Struct):
-    """A job. `creator` is its origin, such as `user:ada`, `key:deploy`, `schedule:nightly`, `hook:github` or `job:ID`.
+    """A job. `creator` is its origin, such as `user:ada`, `key:deploy`, `schedule:nightly`, `hook:github` or
+    `job:ID`.
 
     `result` is set if the job succeeded and its result is not large, `error` if its last attempt did not succeed.
 
-    A result that `is_large` is read at `/jobs/{id}/result`. If a schedule created the job, or the run that it is a step
-    of, `scheduled_for` is the occurrence, and `interval` its period.
+    A result that `is_large` is read at `/jobs/{id}/result`. If a schedule created the job, or the run of this step,
+    `scheduled_for` is the occurrence, and `interval` the period of that.
     """
 
     id: str
@@ -235,7 +236,7 @@ class JobBody(Struct):
 
 
 class KnownJob(Struct):
-    """All that callers without the scope `read` learn of a job or run that is there already."""
+    """All that callers without the scope `read` learn of a job or run that already existed."""
 
     id: str
     state: JobState
@@ -255,7 +256,7 @@ ExistingJobBody = existing(JobBody)
 class JobQuery(FilterBody):
     """A filter of jobs to list. `q`: the beginning of a task or a key, an id, or words of an error.
 
-    `id` may be repeated: only these jobs, in their current state.
+    `id` may be repeated, to list only these jobs in their current state.
     """
 
     q: Text | None = None
@@ -265,7 +266,7 @@ class JobQuery(FilterBody):
 
 
 class JobList(Page[JobItem]):
-    """Some jobs, the newest first. A page may be short or empty while `next_cursor` leads to more.
+    """Some jobs, newest first. A page may be short or empty while `next_cursor` leads to more.
 
     `is_partial`: the words of `q` match the beginning of too many tasks or keys, and some were left out.
     """
@@ -301,7 +302,7 @@ def shown(view: JobView, why: str) -> JobBody:
 
 
 def needs_of(view: JobView) -> dict[str, bool | str]:
-    """Return the needs of a job as it was given them: labels as true, resources with their amounts."""
+    """Return the needs of a job in the form that callers give: labels as true, resources with their amounts."""
     parts = (part.partition("=") for part in (view.job_limits.needs if view.job_limits else "").split())
     return {name: value if equals else True for name, equals, value in parts}
 

@@ -54,16 +54,16 @@ class AttemptQuery(Struct):
 
 
 class AttemptList(Struct):
-    """Attempts of a job, the first one first."""
+    """Attempts of a job, oldest first."""
 
     items: list[AttemptBody]
     next_cursor: int | None
 
 
 class LogBody(Struct):
-    """Some lines that an attempt wrote. `seq` increases within an attempt, with gaps.
+    """Lines that an attempt wrote. `seq` increases within an attempt, with gaps.
 
-    `shared`: they came from a process in which other attempts ran, too, and may be theirs.
+    `shared`: they came from a process in which other attempts ran, too, and may be output of those.
     """
 
     attempt: int
@@ -74,7 +74,10 @@ class LogBody(Struct):
 
 
 class LogQuery(Struct):
-    """`follow`: as server-sent events, until the job has ended. `cursor`: ATTEMPT:SEQ, from `next_cursor`."""
+    """With `follow`, the log is sent as server-sent events until the job has ended.
+
+    `cursor`: ATTEMPT:SEQ, a `next_cursor`.
+    """
 
     limit: Limit = 100
     cursor: str | None = None
@@ -82,11 +85,11 @@ class LogQuery(Struct):
 
 
 class LogList(Page[LogBody]):
-    """The log of a job, in its order."""
+    """The log of a job, in order."""
 
 
 class EventBody(Struct):
-    """An event of a job. `at` is null if its time is not kept."""
+    """An event of a job. `at` is null if its time was not stored."""
 
     at: datetime | None
     event: str
@@ -95,11 +98,11 @@ class EventBody(Struct):
 
 
 class EventList(Page[EventBody]):
-    """The events of a job, in their order."""
+    """The events of a job, in order."""
 
 
 class ResultQuery(Struct):
-    """`wait`: how long to wait for the end of the job, up to a minute: "30s", or seconds."""
+    """`wait`: how long to wait for the end of the job, up to a minute, such as "30s", or a number of seconds."""
 
     wait: Span = 0.0
 
@@ -113,7 +116,7 @@ class PendingBody(Struct):
 
 @routes.get("/jobs/{id}/attempts", Scope.READ)
 def list_attempts(call: Call, id: str, query: AttemptQuery) -> AttemptList:
-    """List the attempts of a job, the first one first."""
+    """List the attempts of a job, oldest first."""
     tried = [one for one in found(call, id).attempts() if one.number > query.cursor]
     page = tried[: query.limit]
     return AttemptList([_attempt(one) for one in page], page[-1].number if len(tried) > len(page) else None)
@@ -186,7 +189,7 @@ def job_events(call: Call, id: str) -> EventList:
 
 
 def _events(view: JobView, attempts: list[AttemptView]) -> Iterator[EventBody]:
-    """Yield the events of a job, as far as its row and its attempts tell them."""
+    """Yield the events of a job, as far as they can be derived from its row and its attempts."""
     yield EventBody(view.created_at, "created")
     for one in attempts:
         yield EventBody(one.started_at, "attempt_started", one.number, one.worker)
@@ -206,7 +209,7 @@ def _events(view: JobView, attempts: list[AttemptView]) -> Iterator[EventBody]:
 async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
     """Return the result of a job as JSON, optionally after waiting for its end. 202 if it has not ended.
 
-    409 with the error, and a code such as `job-failed` or `job-cancelled`, if it ended without a result.
+    If it ended without a result: 409 with the error, and a code such as `job-failed` or `job-cancelled`.
     """
     wait_s = min(duration("wait", query.wait).total_seconds(), LONGEST_WAIT_S)
     job = await run_in_threadpool(found, call, id)
@@ -225,7 +228,7 @@ async def job_result(call: Call, id: str, query: ResultQuery) -> Any:
 
 
 async def _wait(call: Call, id: JobId, wait_s: float) -> None:
-    """Wait for the end of a job, while the caller may read it. Raises Problem once they may not."""
+    """Wait for the end of a job. Raises Problem as soon as the caller may no longer read the job."""
     parts, clock = call.parts, call.parts.clock
     permit, ends_at = parts.credential_watch.of(call.request, Scope.READ), clock.monotonic() + wait_s
     has_ended = False
@@ -236,7 +239,9 @@ async def _wait(call: Call, id: JobId, wait_s: float) -> None:
 
 
 def _large(call: Call, result: bytes) -> tuple[BinaryIO, int]:
-    """Return a large result as a file, and its size. Raises Problem if it can be had neither in memory nor as a file.
+    """Return a large result as a file, and its size.
+
+    Raises Problem if it cannot be read into memory or opened as a file.
 
     Up to READ_LIMIT bytes are read into memory; larger results are opened as a file on disk.
     """

@@ -58,11 +58,11 @@ class RescheduleBody(Struct):
 
 @routes.post("/jobs", Scope.ENQUEUE, status=201, also={200: ExistingJobBody})
 def create_job(call: Call, body: NewJobBody) -> JobBody | HandlerResult:
-    """Enqueue a job. 200 with the existing job if its key is taken: by a live job, or by one with `key_for`.
+    """Enqueue a job. 200 with the existing job if its key is held: by a live job, or by an ended job with `key_for`.
 
-    Callers without the scope `read` only get its id and state. 409 if the key is held by a job of
-    another task, or `if_exists` is "error". Replacing a job of a built-in task requires the scopes for creating one
-    with secrets.
+    Callers without the scope `read` only get its id and state. 409 if a job of another task holds the key, or
+    `if_exists` is "error". Replacing a job of a built-in task requires the scopes for creating such a job with
+    secrets.
     """
     check_work(call, [(body.task, body.args)])
     check_replacing(call, [body])
@@ -79,7 +79,7 @@ def create_job(call: Call, body: NewJobBody) -> JobBody | HandlerResult:
 
 @routes.post("/jobs/batch", Scope.ENQUEUE, status=201, body_limit=BATCH_BYTES, body=NewJobsBody, reads=read_jobs)
 def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | HandlerResult:
-    """Enqueue up to 10,000 jobs of up to 1 MB, all or none. 409 if a key is held by a job of another task."""
+    """Enqueue up to 10,000 jobs of up to 1 MB, all or none. 409 if a job of another task holds a key."""
     new, faults = _new_jobs(call, body)
     if faults:
         said = f"{len(faults)} of {len(body)} jobs cannot be enqueued: {faults[0].detail} Nothing was stored."
@@ -94,9 +94,10 @@ def create_jobs(call: Call, body: list[msgspec.Raw]) -> EnqueuedList | HandlerRe
 
 
 def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> dict[str, str]:
-    """Return a header that names tasks no worker has registered and dags that are not stored; empty if there are none.
+    """Return a header that warns of tasks that no worker has registered and of dags that are not stored; empty if
+    none.
 
-    It names the nearest known ones, too. Callers without the scope `read` are not told which tasks there are.
+    It also names the nearest known ones. Callers without the scope `read` do not learn which tasks exist.
     """
     if Scope.READ not in call.who.scopes:
         return {}
@@ -111,7 +112,10 @@ def warning_of(call: Call, tasks: Iterable[str], dags: Iterable[str] = ()) -> di
 
 @contextmanager
 def taken_keys(call: Call) -> Iterator[None]:
-    """Answer 409 for a key that is taken. Callers without the scope `read` are not told which job holds it."""
+    """Answer 409 for a key that is held by another job.
+
+    Callers without the scope `read` do not learn which job holds it.
+    """
     try:
         yield
     except KeyTaken as taken:
@@ -125,15 +129,15 @@ def check_replacing(call: Call, bodies: list[NewJobBody]) -> None:
     """Refuse to replace a job of a built-in task for a caller who could not create every job of that task.
 
     The waiting job may run a command or use secrets. The check is by task, not by the existing job, which can change
-    between a read and the insert.
+    between the read and the insert.
     """
     check_work(call, ((body.task, ("secrets",)) for body in bodies if body.if_exists == "replace"))
 
 
 def stored(call: Call, new: list[NewJob]) -> list[JobView]:
-    """Store jobs and add sensitive ones to the audit log; return for each the job, or the one that holds its key.
+    """Store jobs and add sensitive ones to the audit log; return for each the stored job, or the holder of its key.
 
-    A job whose key was taken is not added, unless it was to replace the holder.
+    A job whose key was held is not added, unless it was to replace the holder.
     """
     store = call.app.store
     sensitive = {job.id for job in new if is_sensitive(job)}
@@ -152,14 +156,14 @@ def stored(call: Call, new: list[NewJob]) -> list[JobView]:
 
 
 def answered(call: Call, view: JobView, *, is_new: bool) -> JobBody | KnownJob:
-    """Return the body of a job. Without the scope `read`, a caller only learns that an existing job is there."""
+    """Return the body of a job. Without the scope `read`, a caller only gets the id and state of an existing job."""
     if is_new or Scope.READ in call.who.scopes:
         return shown(view, call.parts.store_cache.why(view))
     return KnownJob(view.id, view.state)
 
 
 def _new_jobs(call: Call, bodies: list[msgspec.Raw]) -> tuple[list[NewJob], list[ProblemDetail]]:
-    """Return the jobs to store, and the errors of invalid ones with their place in the batch.
+    """Return the jobs to store, and the errors of invalid jobs with their index in the batch.
 
     The jobs are decoded one after another, so that only one of them is in memory as objects.
     """
@@ -187,7 +191,7 @@ def _new_job(named: Callable[[str], Enqueues[Any, Any]], body: NewJobBody) -> Ne
 
 @routes.get("/jobs", Scope.READ)
 def list_jobs(call: Call, query: JobQuery) -> JobList:
-    """List jobs, the newest first. Follow `next_cursor` until it is null: a page may be short before that."""
+    """List jobs, newest first. Follow `next_cursor` until it is null: a page may be short before that."""
     before = None if query.cursor is None else JobId(query.cursor)
     if query.q is None:
         ids = None if query.id is None else [JobId(one) for one in query.id if is_id(one)]
@@ -224,7 +228,7 @@ class StateCounts(Page[StateCountBody]):
 
 @routes.get("/jobs/counts", Scope.READ)
 def count_jobs(call: Call, query: CountQuery) -> StateCounts:
-    """Count jobs by state, up to 10,000 in each, among a bounded number of rows."""
+    """Count jobs by state, up to 10,000 in each, reading a limited number of rows."""
     if query.q is not None:
         return _searched(call, query, query.q)
     counted = call.app.store.reads.count_jobs(query.which(), MOST)
@@ -259,13 +263,13 @@ _WORDS = tuple(word for word in StateWord if word not in (StateWord.WAITING, Sta
 
 @routes.get("/jobs/{id}", Scope.READ)
 def get_job(call: Call, id: str) -> JobBody:
-    """Return a job, with why it does not run yet, or how it ended."""
+    """Return a job, with the reason why it does not run yet, or how it ended."""
     return body_of(call.app.client, found(call, id))
 
 
 @routes.post("/jobs/{id}/cancel", Scope.OPERATE)
 def cancel_job(call: Call, id: str) -> JobBody:
-    """Cancel a job; if it runs, ask it to stop. 409 if it has ended."""
+    """Cancel a job, or ask it to stop if it runs. 409 if it has ended."""
     job = found(call, id)
     return _changed(call, job, job.cancel, "has ended, so there is nothing to cancel")
 
@@ -282,7 +286,7 @@ def retry_job(call: Call, id: str) -> JobBody:
 
 @routes.post("/jobs/{id}/reschedule", Scope.OPERATE)
 def reschedule_job(call: Call, id: str, body: RescheduleBody) -> JobBody:
-    """Make a waiting job due at another time. Its deadline moves with it. 409 if it does not wait."""
+    """Change when a waiting job is due, and move its deadline by as much. 409 if it does not wait."""
     if (body.at is None) == (body.delay is None):
         raise Problem(422, "invalid", "say when: `at` an instant, or after a `delay`; one of them.")
     at, job = instant("at", body.at), found(call, id)
@@ -291,7 +295,7 @@ def reschedule_job(call: Call, id: str, body: RescheduleBody) -> JobBody:
 
 
 def _changed(call: Call, job: Job, change: Callable[[], bool], otherwise: str) -> JobBody:
-    """Change a job and add that to the audit log. Raises Problem (409) with its state if that is not possible."""
+    """Change a job and add the change to the audit log. Raises Problem (409) with its state if that is not possible."""
     before = job.view
     if not change():
         raise Problem(409, "wrong-state", f"job {job.id} is {before.state.value}: it {otherwise}. Nothing was changed.")

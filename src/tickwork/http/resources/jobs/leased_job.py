@@ -29,10 +29,11 @@ class LeasedJobBody(Struct):
     """A job to run. Every call about it sends `attempt` and `claim`. `state` is the checkpoint of an earlier attempt.
 
     `timeout` is how many seconds the attempt may take; a heartbeat after that ends it. `map_index` (from 0) and
-    `map_count` say which instance of a mapped step it is.
+    `map_count` identify the instance of a mapped step.
 
-    If a schedule created the job, or the run that it is a step of, `scheduled_for` is the occurrence, `interval` its
-    period, and `is_catchup` says that it was missed or backfilled. Otherwise `schedule` and these are null or false.
+    If a schedule created the job, or the run of this step, `scheduled_for` is the occurrence, `interval` the period
+    of that, and `is_catchup` is true if the occurrence was missed or backfilled. Otherwise `schedule` and these are
+    null or false.
     """
 
     id: str
@@ -62,14 +63,14 @@ def claim_text(claim: ClaimId) -> str:
 
 
 def read_claim(text: str | None) -> ClaimId | None:
-    """Return the claim that `claim_text` wrote; for any other text, a claim that no attempt has."""
+    """Return the claim that `claim_text` encoded; for any other text, a claim that no attempt has."""
     if text is None:
         return None
     return ClaimId(int(text, 16)) if _CLAIM.fullmatch(text) else ClaimId(-1)
 
 
 def shown(call: Call, leased: Sequence[LeasedAttempt]) -> list[LeasedJobBody]:
-    """Return the bodies of leased jobs, without jobs whose arguments cannot be read, which fail here."""
+    """Return the bodies of leased jobs, without jobs whose arguments cannot be read; their attempts end as failed."""
     steps = [one.job.job_id for one in leased if one.job.step is not None]
     places = call.app.store.dags.map_places(steps) if steps else {}
     bodies = (_shown(call, one, places.get(one.job.job_id)) for one in leased)
@@ -104,7 +105,7 @@ def _shown(call: Call, one: LeasedAttempt, place: MapIndex | None) -> LeasedJobB
 
 
 def _args(call: Call, one: LeasedAttempt) -> bytes | None:
-    """Return the arguments with values from blobs. If they cannot be read, end the attempt, and return None."""
+    """Return the arguments with values from blobs. If they cannot be read, end the attempt and return None."""
     try:
         args = call.app.large_results.whole(one.job.args, READ_LIMIT) if MARK in one.job.args else one.job.args
     except (BlobError, InvalidArguments) as error:

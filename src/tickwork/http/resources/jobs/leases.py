@@ -1,7 +1,7 @@
 """Remote work in any language: claim jobs over REST, renew their leases, and finish them.
 
-Every call about an attempt names it, by the job's id, the attempt's number and the `claim` of the lease answer. If that
-claim does not hold the job any more, the answer is 409 `lease-lost`, and nothing has changed. A call may leave the
+Every call about an attempt identifies it by the job's id, the attempt's number and the `claim` of the lease answer.
+If that claim no longer holds the job, the answer is 409 `lease-lost`, and nothing has changed. A call may leave the
 claim out if its caller, an API key or a user, leased the job.
 """
 
@@ -49,7 +49,7 @@ ClaimText = Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class LeaseBody(Struct):
-    """The jobs that a worker asks for: of these queues, the first one first, and of these tasks; without tasks, of any.
+    """The jobs that a worker asks for, by queues (in the order of preference) and tasks; without tasks, any task.
 
     Tickwork's own tasks (`shell`, `http`, `smtp`) are leased only if they are named. `wait` is how long to wait for a
     job, up to 60 s, and `lease` how long each job is leased without a heartbeat, from 1 s to 1 h; without it, the
@@ -92,7 +92,10 @@ class HeartbeatBody(LeasedAttemptBody):
 
 
 class RenewedBody(Struct):
-    """The end of the lease. `cancel`: the job was asked to stop, and ends as cancelled whatever the attempt reports."""
+    """The end of the lease.
+
+    `cancel`: the job was asked to stop, and ends as cancelled whatever outcome the attempt reports.
+    """
 
     lease_until: datetime
     cancel: bool
@@ -105,9 +108,9 @@ class CompleteBody(LeasedAttemptBody):
 
 
 class FailBody(LeasedAttemptBody, kw_only=True):
-    """An attempt that failed. The job's own policy decides whether and when it is retried.
+    """An attempt that failed. The retry policy of the job decides whether and when it is retried.
 
-    With `retry` false it is not; `after` replaces the delay that the policy would choose.
+    With `retry` false it is not retried; `after` replaces the delay of the policy.
     """
 
     error: Annotated[str, msgspec.Meta(min_length=1)]
@@ -116,7 +119,7 @@ class FailBody(LeasedAttemptBody, kw_only=True):
 
 
 class ReleaseBody(LeasedAttemptBody):
-    """An attempt that returns its job to the queue, as a worker does that is told to stop."""
+    """An attempt that returns its job to the queue, for example because its worker was told to stop."""
 
 
 class EndBody(Struct):
@@ -127,7 +130,7 @@ class EndBody(Struct):
 
 
 class LeasedLogBody(LeasedAttemptBody, kw_only=True):
-    """Lines that an attempt wrote. With `seq`, which counts from 0, sending them twice stores them once."""
+    """Lines that an attempt wrote. With `seq`, which counts from 0, lines that are sent twice are stored once."""
 
     text: Annotated[str, msgspec.Meta(max_length=256 * 1024)]
     seq: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
@@ -140,14 +143,17 @@ class LoggedBody(Struct):
 
 
 class CheckpointBody(LeasedAttemptBody, kw_only=True):
-    """A checkpoint for later attempts, which find it in `state` of their job."""
+    """A checkpoint, which later attempts receive as `state` of their job."""
 
     state: Any
 
 
 @routes.post("/leases", Scope.WORK, is_repeatable=False)
 async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
-    """Claim jobs, each with a lease of its own; wait for one if none is due. The list is empty if none was."""
+    """Claim jobs, each with a lease of its own; wait for a job if none is due.
+
+    The list is empty if no job became due.
+    """
     wanted = WantedJobs(
         tuple(dict.fromkeys(read_option("queue", queue) for queue in body.queues)),
         tuple(dict.fromkeys(_task(name) for name in body.tasks)),
@@ -164,14 +170,14 @@ async def lease_jobs(call: Call, body: LeaseBody) -> LeasesBody:
 
 
 def _lease(call: Call, named: Duration | None) -> timedelta:
-    """Return the length of a lease: the one in the request, else the setting, up to the upper bound."""
+    """Return the length of a lease: as requested, else the setting, up to the maximum."""
     if named is None:
         return min(call.app.settings.lease_times().lease, timedelta(seconds=LONGEST_LEASE_S))
     return timedelta(seconds=read_seconds(named, "lease", SHORTEST_LEASE_S, LONGEST_LEASE_S))
 
 
 async def _gone(request: Request, permit: WatchedCredential) -> None:
-    """Return when the client of a request has disconnected, or has lost the permission to work."""
+    """Return when the client of a request has disconnected, or is no longer permitted to work."""
     leaving = asyncio.ensure_future(_disconnected(request))
     try:
         while not leaving.done() and await permit.holds():
@@ -195,9 +201,9 @@ def _task(name: str) -> str:
 
 @routes.post("/jobs/{id}/heartbeat", Scope.WORK, takes_nul=True)
 def renew_lease(call: Call, id: str, body: HeartbeatBody) -> RenewedBody:
-    """Extend the lease of a job from now on, and learn whether it was asked to stop.
+    """Extend the lease of a job from now on, and return whether the job was asked to stop.
 
-    An attempt that has exceeded its timeout ends here.
+    This call ends an attempt that has exceeded its timeout.
     """
     lease = _lease(call, body.lease)
     one = call.app.store.remote.renew_attempt(_name(call, id, body), lease)
@@ -250,7 +256,7 @@ def release_job(call: Call, id: str, body: ReleaseBody) -> EndBody:
 
 @routes.post("/jobs/{id}/log", Scope.WORK, body_limit=BODY_LIMIT * 2, takes_nul=True)
 def append_log(call: Call, id: str, body: LeasedLogBody) -> LoggedBody:
-    """Append lines to the log of an attempt. They are visible before the end of the job is."""
+    """Append lines to the log of an attempt. They can be read before the job ends."""
     seq = call.app.store.remote.append_log(_name(call, id, body), body.text, body.seq, LOG_LIMIT)
     if seq is None:
         raise _lost(call, id, body)
@@ -267,7 +273,7 @@ def save_checkpoint(call: Call, id: str, body: CheckpointBody) -> None:
 
 
 def _was_cancelled(call: Call, id: str, attempt: int) -> bool:
-    """Return whether an attempt has ended as cancelled: it is then answered normally, whatever outcome it reports."""
+    """Return whether an attempt has ended as cancelled; its calls then get a normal answer."""
     tried = ((one.number, one.state) for one in found(call, id).attempts())
     return (attempt, AttemptState.CANCELLED) in tried
 

@@ -20,8 +20,8 @@ class QueueBody(Struct):
     """A queue and its counts. Counts named in `at_least` are lower bounds.
 
     `held` jobs wait for a limit or a gate. `wanted` is how many workers would start all due jobs within 30 s.
-    `unplaced` of the due jobs cannot be run by any worker that serves the queue: none has their task, labels or
-    resources. `wanted` then includes workers besides those that serve the queue.
+    `unplaced` is how many of the due jobs no worker of the queue can run, because none has their task, labels or
+    resources; `wanted` then includes further workers for them.
     """
 
     name: str
@@ -49,7 +49,7 @@ class QueuePauseBody(Struct):
 
 
 class LiftedBody(Struct):
-    """The number of gates that were lifted."""
+    """The number of gates that were removed."""
 
     lifted: int
 
@@ -68,13 +68,13 @@ def get_queue(call: Call, name: str) -> QueueBody:
 
 @routes.post("/queues/{name}/pause", Scope.OPERATE)
 def pause_queue(call: Call, name: str, body: QueuePauseBody) -> GateBody:
-    """Start no more jobs of a queue. Running jobs continue; new ones wait."""
+    """Pause a queue: start no more of its jobs. Running jobs continue; new jobs wait."""
     return put_gate(call, "pause", {"queue": name, "until": body.until, "reason": body.reason})
 
 
 @routes.post("/queues/{name}/resume", Scope.OPERATE)
 def resume_queue(call: Call, name: str) -> LiftedBody:
-    """Lift the gates that are for all jobs of a queue. 409 if there are none."""
+    """Remove the gates that apply to all jobs of a queue. 409 if there are none."""
     before = [gate_body(one.gate) for one in call.app.gates() if one.gate.selects == {"queue": name}]
     lifted = call.app.resume(queue=name)
     if not lifted:

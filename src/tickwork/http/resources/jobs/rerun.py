@@ -1,4 +1,4 @@
-"""Rerun a job over REST: a new job like an old one, with some changes."""
+"""Rerun a job over REST: create a new job like an existing one, with some changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ routes = Routes("jobs")
 class RerunJobBody(Struct):
     """The changes: all arguments by name, the queue, the priority, and the time.
 
-    Fields that are left out are as they were.
+    Fields that are left out are copied from the old job.
     """
 
     args: dict[str, Any] | None = None
@@ -36,10 +36,10 @@ class RerunJobBody(Struct):
 
 @routes.post("/jobs/{id}/rerun", Scope.ENQUEUE, status=201, also={201: ExistingJobBody})
 def rerun_job(call: Call, id: str, body: RerunJobBody) -> JobBody | HandlerResult:
-    """Create a new job like this one: with its task, options and arguments, and with changes. The old job stays.
+    """Create a new job with the task, options and arguments of this job, and with changes. The old job stays.
 
-    The new job has the old one as its `parent_id`. It has no key, since the old job has that. Callers without the scope
-    `read` only get its id and state. 409 for a run or a step of one: rerun these with /runs/{id}/rerun.
+    The new job has the old one as its `parent_id`. It has no key, since the old job has that. Callers without the
+    scope `read` only get its id and state. 409 for a run or a step of one: rerun these with /runs/{id}/rerun.
     """
     old = found(call, id).view
     _check_plain(old)

@@ -35,11 +35,11 @@ class LimitRule(Struct):
 
 
 class LimitBody(Struct):
-    """A limit. `declared` is the rule in code; `override` was set here, and wins.
+    """A limit. `declared` is the rule in code; `override` was set at run time, and takes precedence.
 
     `live` is the weight of the jobs that run under it, over all keys, and `held` the number of jobs that wait for it.
-    `open_keys` is the number of keys for which a breaker is open or half-open, and `open_until` when the first of them
-    is tried.
+    `open_keys` is the number of keys for which a breaker is open or half-open, and `open_until` when the first of
+    them tries a job.
     """
 
     name: str
@@ -70,7 +70,7 @@ class LimitKey(Struct):
 
 
 class LimitKeyList(Page[LimitKey]):
-    """The keys of a limit with waiting or running jobs, the most waiting jobs first.
+    """The keys of a limit with waiting or running jobs, most waiting jobs first.
 
     `is_partial`: there may be more of them.
     """
@@ -87,7 +87,7 @@ class RuleBody(Struct):
 
 
 class SelectBody(Struct):
-    """The jobs that a gate is for; all of the given selectors must match."""
+    """The jobs to which a gate applies; a job must match all of the given selectors."""
 
     task: Text | None = None
     queue: Text | None = None
@@ -97,20 +97,20 @@ class SelectBody(Struct):
 
 
 class NewGateBody(SelectBody):
-    """A gate. `until`: an instant, or a duration such as "2h"; without it, the gate stays until it is lifted."""
+    """A gate. `until`: an instant, or a duration such as "2h"; without it, the gate stays until it is removed."""
 
     until: Text | None = None
     reason: Text | None = None
 
 
 class SlowBody(NewGateBody, kw_only=True):
-    """A gate that lets jobs start at a rate, such as "5/s"."""
+    """A gate that limits the rate at which jobs start, such as "5/s"."""
 
     rate: str
 
 
 class DivertBody(NewGateBody, kw_only=True):
-    """A gate that sends jobs to another queue."""
+    """A gate that moves jobs to another queue."""
 
     to: Text
 
@@ -140,7 +140,7 @@ class GateList(Page[GateBody]):
 
 
 class ResumedBody(Struct):
-    """The number of gates that were lifted."""
+    """The number of gates that were removed."""
 
     lifted: int
 
@@ -173,7 +173,7 @@ def list_limits(call: Call) -> LimitList:
 
 @limits.get("/limits/{name}/keys", Scope.READ)
 def list_limit_keys(call: Call, name: str) -> LimitKeyList:
-    """List the keys of a limit with waiting or running jobs, the most waiting jobs first; at most 100."""
+    """List the keys of a limit with waiting or running jobs, most waiting jobs first; at most 100."""
     view = required(_limit(call, name), Problem(404, "not-found", f"there is no limit {name!r}."))
     found = call.app.store.limits.limit_keys(name, KEYS_LIMIT)
     now_us = to_us(call.app.store.now() - EPOCH)
@@ -196,7 +196,7 @@ def reset_limit(call: Call, name: str) -> None:
 
 
 def limit_set(call: Call, name: str, body: RuleBody) -> LimitBody:
-    """Override the rule of a limit, and add that to the audit log. Raises Problem and InvalidOption."""
+    """Override the rule of a limit, and add the change to the audit log. Raises Problem and InvalidOption."""
     if (body.concurrency is None) == (body.rate is None) or (body.burst is not None and body.rate is None):
         raise Problem(422, "invalid", "say what it is set to: a `concurrency`, or a `rate` and its `burst`.")
     rule = concurrency(body.concurrency) if body.concurrency is not None else rate(body.rate or "", burst=body.burst)
@@ -267,37 +267,37 @@ def _rule(rule: Rule | None) -> LimitRule | None:
 
 @gates.get("/gates", Scope.READ)
 def list_gates(call: Call) -> GateList:
-    """List the gates in force: who set them and why, the jobs that they hold, and those they dropped or diverted."""
+    """List the gates in force: their authors and reasons, and how many jobs each holds and has dropped or diverted."""
     return GateList([_view(one) for one in call.app.gates()], None)
 
 
 @gates.post("/gates/pause", Scope.OPERATE)
 def pause_jobs(call: Call, body: NewGateBody) -> GateBody:
-    """Start no more of these jobs. Running jobs continue; new ones wait."""
+    """Pause the selected jobs: start no more of them. Running jobs continue; new jobs wait."""
     return put_gate(call, "pause", _said(body))
 
 
 @gates.post("/gates/drop", Scope.OPERATE)
 def drop_jobs(call: Call, body: NewGateBody) -> GateBody:
-    """End these jobs as dropped instead of starting them."""
+    """End the selected jobs as dropped instead of starting them."""
     return put_gate(call, "drop", _said(body))
 
 
 @gates.post("/gates/slow", Scope.OPERATE)
 def slow_jobs(call: Call, body: SlowBody) -> GateBody:
-    """Start these jobs at this rate at most."""
+    """Limit the rate at which the selected jobs start."""
     return put_gate(call, "slow", _said(body))
 
 
 @gates.post("/gates/divert", Scope.OPERATE)
 def divert_jobs(call: Call, body: DivertBody) -> GateBody:
-    """Send these jobs to another queue when they would start."""
+    """Move the selected jobs to another queue when they would start."""
     return put_gate(call, "divert", _said(body))
 
 
 @gates.post("/gates/resume", Scope.OPERATE)
 def resume_jobs(call: Call, body: SelectBody) -> ResumedBody:
-    """Lift the gates of every kind with exactly these selectors; held jobs may start. 409 if there are none."""
+    """Remove the gates, of every kind, with exactly these selectors; held jobs may start. 409 if there are none."""
     selects = {name: value for name in SELECTORS if (value := getattr(body, name)) is not None}
     before = [gate_body(one.gate) for one in call.app.gates() if one.gate.selects == selects]
     lifted = call.app.resume(**selects)
@@ -308,7 +308,7 @@ def resume_jobs(call: Call, body: SelectBody) -> ResumedBody:
 
 
 def put_gate(call: Call, kind: Kind, said: Mapping[str, Any]) -> GateBody:
-    """Set a gate in the name of the caller, and add that to the audit log."""
+    """Set a gate in the name of the caller, and add the change to the audit log."""
     given = {**said, "until": read_until(said.get("until")), "by": call.who.name}
     there = {view.gate.name: gate_body(view.gate) for view in call.app.gates()}
     gate: Gate = getattr(call.app, kind)(**given)

@@ -42,7 +42,7 @@ class CalendarPage(Page[CalendarBody]):
 class CronBody(Struct):
     """An expression to explain: cron, a rate ("90s"), an ISO 8601 repeating interval, or an RFC 5545 rule.
 
-    `name` is the name of the schedule, from which H derives its value.
+    `name` is the name of the schedule, from which the value of H is derived.
     """
 
     expression: str
@@ -54,7 +54,7 @@ class CronBody(Struct):
 
 
 class OccurrenceBody(Struct):
-    """An occurrence, and its local time. `clock_change` is the effect on it of a change of clocks on that day."""
+    """An occurrence, and its local time. `clock_change` describes how a clock change on that day affects it."""
 
     due_at: datetime
     local: str
@@ -91,7 +91,7 @@ def get_calendar(call: Call, name: str) -> CalendarBody:
 
 @routes.put("/calendars/{name}", Scope.OPERATE)
 def put_calendar(call: Call, name: str, body: CalendarFields) -> CalendarBody:
-    """Store a calendar, or replace the one of that name: this moves coming occurrences of schedules that use it."""
+    """Store a calendar, or replace the one of that name, which changes future occurrences of schedules that use it."""
     value = read_body(msgspec.to_builtins(body), read_calendar)
     old = call.app.calendars().get(name)
     call.app.put_calendar(name, value)
@@ -112,7 +112,7 @@ def delete_calendar(call: Call, name: str) -> None:
 
 @routes.post("/cron/explain", Scope.READ)
 def explain_cron(call: Call, body: CronBody) -> CronExplained:
-    """Explain an expression in words, and list its next occurrences; days on which clocks change are marked.
+    """Explain an expression in words, and list its next occurrences; days with clock changes are marked.
 
     A syntax error has its place in the expression: `start` and `end` of the error.
     """

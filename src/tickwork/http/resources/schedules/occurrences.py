@@ -1,4 +1,4 @@
-"""Past occurrences of schedules over REST, one by one and by day; and how many are due in each minute of a day."""
+"""Past occurrences of schedules over REST, one by one and by day, and the number of occurrences per minute of a day."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class FireBody(Struct):
 
 
 class FirePage(Page[FireBody]):
-    """The outcomes of some occurrences, the latest first."""
+    """The outcomes of some occurrences, latest first."""
 
 
 class DaysQuery(Struct):
-    """The number of weeks until today."""
+    """The number of weeks up to today."""
 
     weeks: Annotated[int, Meta(ge=1, le=53)] = 26
 
@@ -45,7 +45,8 @@ class DaysQuery(Struct):
 class DayBody(Struct):
     """The outcomes of a day's occurrences: `late` ones were caught up later, `failed` ones did not succeed.
 
-    `live` ones have not ended; of `pruned` ones it is only known that they were started.
+    `live` ones have not ended. `pruned` ones were started, but their jobs were deleted, so their outcome is not
+    known.
     """
 
     day: date
@@ -58,7 +59,7 @@ class DayBody(Struct):
 
 
 class DaysBody(Struct):
-    """Days with occurrences, the first one first, in the time zone of the schedule.
+    """Days with occurrences, oldest first, in the time zone of the schedule.
 
     `is_partial`: there are more occurrences than were counted; the first day is incomplete, and earlier ones are
     missing.
@@ -92,7 +93,7 @@ class DensityBody(Struct):
 
 @routes.get("/schedules/{name}/fires", Scope.READ)
 def list_fires(call: Call, name: str, query: PageQuery) -> FirePage:
-    """List the outcomes of a schedule's occurrences, the latest first."""
+    """List the outcomes of a schedule's occurrences, latest first."""
     fires = found_schedule(call, name).fires(query.limit, None if query.cursor is None else _instant(query.cursor))
     items = [FireBody(one.due_at, one.action, one.job_id, one.fired_at, one.is_catchup, one.reason) for one in fires]
     return FirePage(items, fires[-1].due_at.isoformat() if len(fires) == query.limit else None)

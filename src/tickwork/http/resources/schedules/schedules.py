@@ -1,4 +1,4 @@
-"""Schedules over REST: their definitions, as in files, and their current state."""
+"""Schedules over REST: their definitions, as in declaration files, and their current state."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ _SHOWN_DUES = 1000
 
 
 class LastFire(Struct):
-    """The latest occurrence: its outcome, how late that was decided, and the state of the job or run that it started.
+    """The latest occurrence: its outcome, the delay of that decision, and the state of the job or run that it
+    started.
 
-    `state` is null if nothing was started, or it was pruned.
+    `state` is null if nothing was started, or the job was pruned.
     """
 
     due_at: datetime
@@ -55,10 +56,10 @@ class LastFire(Struct):
 
 
 class ScheduleBody(Struct):
-    """A schedule. `spec` is its definition, as in files; the other fields are its current state.
+    """A schedule. `spec` is its definition, as in declaration files; the other fields are its current state.
 
     `state` is active, paused, ended, or troubled while a calendar that it uses is missing. `owner` is where it is
-    defined: "code", "file" (`source` is which), or "api". `average_s` is the average duration of its latest jobs that
+    defined: "code", "file" (named by `source`), or "api". `average_s` is the average duration of its latest jobs that
     succeeded.
     """
 
@@ -117,7 +118,7 @@ class BackfillBody(Struct):
 
 
 class BackfillAnswer(Struct):
-    """The number of occurrences that have jobs now, or would have; with the first thousand times and job ids."""
+    """The number of occurrences that have jobs now, or would have; and the first 1,000 times and job ids."""
 
     count: int
     dry_run: bool
@@ -148,9 +149,9 @@ def get_schedule(call: Call, name: str) -> ScheduleBody | HandlerResult:
 
 @routes.put("/schedules/{name}", Scope.OPERATE, also={201: ScheduleBody})
 def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBody | HandlerResult:
-    """Store a schedule, or replace the one of that name. Fields that are left out have their defaults.
+    """Store a schedule, or replace the one of that name. Fields that are left out get their defaults.
 
-    With If-Match (an ETag) or If-None-Match (*), 412 if the condition is not met. A new rule applies from now on; it
+    412 if the condition in If-Match (an ETag) or If-None-Match (*) does not hold. A new rule applies from now on; it
     fires no past occurrences.
     """
     app = call.app
@@ -174,7 +175,10 @@ def put_schedule(call: Call, name: str, body: TaskScheduleFields) -> ScheduleBod
 
 @routes.delete("/schedules/{name}", Scope.OPERATE)
 def delete_schedule(call: Call, name: str) -> None:
-    """Delete a schedule and the record of its fires. Its jobs continue. Code that declares it creates it again."""
+    """Delete a schedule and the record of its fires. Its jobs continue.
+
+    Code that declares the schedule creates it again.
+    """
     schedule = found_schedule(call, name)
     before = declared_schedule(schedule.spec)
     schedule.delete()
@@ -183,7 +187,7 @@ def delete_schedule(call: Call, name: str) -> None:
 
 @routes.get("/schedules/{name}/next", Scope.READ)
 def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
-    """List the next occurrences of a schedule; of a paused one, as if it were not. Changes of clocks are marked."""
+    """List the next occurrences of a schedule, even while it is paused. Days with clock changes are marked."""
     schedule = found_schedule(call, name)
     zone = schedule.spec.rule.zone
     return NextBody(
@@ -196,7 +200,7 @@ def next_of_schedule(call: Call, name: str, query: NextQuery) -> NextBody:
 
 @routes.post("/schedules/{name}/trigger", Scope.OPERATE, status=201)
 def trigger_schedule(call: Call, name: str) -> StartedBody | HandlerResult:
-    """Start a schedule now, outside of its rule and regardless of its policies. Nothing else of it changes."""
+    """Start a schedule now, regardless of its rule and its policies. The schedule is otherwise unchanged."""
     job = found_schedule(call, name).run()
     url = f"{API}/{'jobs' if job.view.version is None else 'runs'}/{job.id}"
     call.changed(f"schedule {name}", after={"started": job.id})
@@ -230,9 +234,10 @@ def resume_schedule(call: Call, name: str) -> ScheduleBody | HandlerResult:
 def backfill_schedule(call: Call, name: str, body: BackfillBody) -> BackfillAnswer | HandlerResult:
     """Run a schedule for its occurrences in a time range; a dry run (200) only lists them.
 
-    Its jobs are stored at once, the oldest first, and a limit lets `parallel` of them run at a time. It does not keep
-    their order. An occurrence that was backfilled in the last 30 days is not run again, unless that failed, or with
-    `force`. 422 for a schedule with `wait_for_previous`: jobs that are stored at once do not wait for each other.
+    The jobs are stored at once, oldest first, and a limit lets `parallel` of them run at a time. The limit does not
+    keep their order. An occurrence that was backfilled in the last 30 days is not run again, unless its job failed,
+    or with `force`. 422 for a schedule with `wait_for_previous`: jobs that are stored at once do not wait for each
+    other.
     """
     schedule = found_schedule(call, name)
     check_storable_at_once(schedule.spec)

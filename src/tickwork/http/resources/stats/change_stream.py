@@ -24,10 +24,10 @@ class StreamQuery(Struct):
 
 @routes.get("/stream", Scope.READ, returns=None, streams="text/event-stream")
 async def follow_changes(call: Call, query: StreamQuery) -> Any:
-    """Stream the changes in the store as server-sent events, at most one a second, until the client disconnects.
+    """Stream the changes in the store as server-sent events, at most one per second, until the client disconnects.
 
-    The first event is `hello`. Each `changes` has an id from which to resume (`Last-Event-ID`, on any server): changes
-    since then are sent first. `reset` says that changes may have been missed. 503 if there are too many streams.
+    The first event is `hello`. Each `changes` event has an id from which to resume (`Last-Event-ID`, on any server):
+    older changes are sent first. `reset` means that changes may have been missed. 503 if there are too many streams.
     """
     parts = call.parts
     if not parts.listeners.take():
@@ -42,7 +42,10 @@ async def follow_changes(call: Call, query: StreamQuery) -> Any:
 
 
 async def _events(call: Call, cursor: str | None) -> AsyncIterator[ServerSentEvent]:
-    """Yield changes while the caller may see them. This is no use of a session: an open page keeps none alive."""
+    """Yield changes while the caller may see them.
+
+    This does not count as a use of the session, so it can still expire.
+    """
     permit = call.parts.credential_watch.of(call.request, Scope.READ)
     async with aclosing(call.parts.stream.listen(cursor, call.parts.stopping)) as events:
         async for event in events:

@@ -33,13 +33,13 @@ class ReadyBody(Struct):
 
 @probes.get("/healthz", NO_CREDENTIALS)
 async def healthz(call: Call) -> HealthBody:
-    """Return that this process runs, without asking the database."""
+    """Return that this process runs, without a query to the database."""
     return HealthBody(status="ok", version=VERSION)
 
 
 @probes.get("/readyz", NO_CREDENTIALS)
 async def readyz(call: Call) -> ReadyBody:
-    """Return whether the database has answered in the last 10 seconds; 503 if not."""
+    """Return whether the database answered within the last 10 seconds; 503 if it did not."""
     age = call.parts.pulse.age_s
     if age is None or age > READY_S:
         said = "has not answered yet" if age is None else f"last answered {age:.0f} s ago"

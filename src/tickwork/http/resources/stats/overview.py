@@ -37,14 +37,14 @@ _RANGES: dict[Range, timedelta] = {
 
 
 class PageLinkBody(Struct):
-    """A page of the web UI, and its query."""
+    """A page of the web UI, and the query for it."""
 
     page: Page
     query: str
 
 
 class FindingBody(Struct):
-    """A finding: what is wrong with which thing, since when, and what to do."""
+    """A finding: what is wrong with which object, since when, and what to do."""
 
     kind: str
     severity: Severity
@@ -56,7 +56,7 @@ class FindingBody(Struct):
 
 
 class AttentionList(Struct):
-    """Findings that need attention, the most severe first."""
+    """Findings that need attention, most severe first."""
 
     at: datetime
     items: list[FindingBody]
@@ -70,7 +70,10 @@ class DueQuery(Struct):
 
 
 class DueBody(Struct):
-    """The next occurrence of a schedule. `kind` says whether it starts a task or a dag; `rule` is in words."""
+    """The next occurrence of a schedule.
+
+    `kind` is the kind of its target, a task or a dag; `rule` is the rule in words.
+    """
 
     schedule: str
     kind: Literal["task", "dag"]
@@ -81,7 +84,7 @@ class DueBody(Struct):
 
 
 class DueList(Struct):
-    """The next occurrences of schedules, the soonest first."""
+    """The next occurrences of schedules, soonest first."""
 
     at: datetime
     items: list[DueBody]
@@ -97,7 +100,7 @@ class FailuresQuery(Struct):
 class FailureBody(Struct):
     """Jobs of one task that failed with the same last line of the error. `newest_id` is the newest of them.
 
-    `dead` of them are dead letters now, and can be redriven.
+    `dead` is how many of them are dead letters now, and can be redriven.
     """
 
     task: str
@@ -110,7 +113,7 @@ class FailureBody(Struct):
 
 
 class FailureList(Struct):
-    """Failures, the most frequent first. `is_partial`: only the latest were read."""
+    """Failures, most frequent first. `is_partial`: only the latest were read."""
 
     at: datetime
     items: list[FailureBody]
@@ -121,14 +124,14 @@ class FailureList(Struct):
 
 @routes.get("/stats/attention", Scope.READ)
 def stats_attention(call: Call) -> AttentionList:
-    """List the findings that an operator should look at, the most severe first."""
+    """List the findings that an operator should look at, most severe first."""
     scene = _scene(call)
     return AttentionList(scene.now, [_matter(one) for one in findings.judge(scene)], None)
 
 
 @routes.get("/stats/next", Scope.READ)
 def stats_next(call: Call, query: DueQuery) -> DueList:
-    """List the next occurrences of schedules, the soonest first, one of each."""
+    """List the next occurrence of each schedule, soonest first."""
     store = call.app.store
     now, calendars = store.now(), store.schedules.calendars()
     found: list[DueBody] = []
@@ -143,7 +146,7 @@ def stats_next(call: Call, query: DueQuery) -> DueList:
 
 @routes.get("/stats/failures", Scope.READ)
 def stats_failures(call: Call, query: FailuresQuery) -> FailureList:
-    """List recent failures by task and error, the most frequent first."""
+    """List recent failures by task and error, most frequent first."""
     now = call.app.store.now()
     looked = call.app.store.reads.failed_lately(now - _RANGES[query.range], LOOKED)
     failed = [one for one in looked if one.state == "failed"]
@@ -177,7 +180,7 @@ def _matter(one: Finding) -> FindingBody:
 
 
 def _scene(call: Call) -> StoreFacts:
-    """Read the facts of the store from which findings are derived."""
+    """Read the facts of the store from which the findings are derived."""
     store = call.app.store
     now, workers, gates, limits = (
         store.now(),
@@ -228,7 +231,7 @@ def _gate(view: GateView) -> HoldingLimit:
 
 
 def _order(gate: Gate) -> str:
-    """Return the effect of a gate as a sentence."""
+    """Return a sentence that describes the effect of a gate."""
     whom = ", ".join(f"{name} {value}" for name, value in gate.selects.items())
     by, why = f" by {gate.by}" if gate.by else "", f": {gate.reason}" if gate.reason else ""
     return f"It was put there{by} to {gate.kind} {whom}{why}."

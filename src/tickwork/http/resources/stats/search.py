@@ -45,8 +45,8 @@ class RunHit(Struct):
 class SearchBody(Struct):
     """The matches. `is_partial`: there are more; search in `/jobs?q=`, or with a longer text.
 
-    Schedules match by the beginning of their name, jobs and runs by the beginning of a task or a key and by their ids,
-    and everything else by any part of its name.
+    Schedules match by the beginning of their name, jobs and runs by the beginning of a task or a key and by their
+    ids, and all other objects by any part of their name.
     """
 
     jobs: list[JobItem]
@@ -88,7 +88,7 @@ def search(call: Call, query: SearchQuery) -> SearchBody:
 
 
 def _views(store: Store, text: str, ids: list[JobId], limit: int) -> list[JobView]:
-    """Return jobs that match the text, then runs with that key even if many jobs are newer, and jobs with that id."""
+    """Return jobs that match the text, then runs with that key even if many jobs are newer, then jobs with that id."""
     pages = [
         store.reads.find_jobs(JobFilter(ids=tuple(ids)), limit).jobs if ids else [],
         store.reads.find_jobs(JobFilter(runs=True, key=text), NAMES).jobs,

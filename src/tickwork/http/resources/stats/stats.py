@@ -35,7 +35,7 @@ RATE_MINUTES = 5
 class StatsBody(Struct):
     """A summary of the store. Counts of jobs are summed over the queues; `is_bounded`: some are lower bounds.
 
-    `causes` are the errors of the newest dead letters, the most frequent first. `is_partial`: there are more dead
+    `causes` are the errors of the newest dead letters, most frequent first. `is_partial`: there are more dead
     letters.
     """
 
@@ -55,7 +55,7 @@ class StatsBody(Struct):
 
 @routes.get("/stats", Scope.READ)
 def stats(call: Call) -> StatsBody:
-    """Return a summary of the store: waiting, running and failed jobs. `/stats/series` has them over time."""
+    """Return a summary of the store: waiting, running and failed jobs. `/stats/series` returns them over time."""
     store = call.app.store
     workers = call.parts.registrations.workers()
     queues, now = all_queues(call), store.now()
@@ -91,7 +91,7 @@ class QuantilesBody(Struct):
 
 
 class BucketBody(Struct):
-    """Counts from `at` on. `retried` is the number of failed attempts whose jobs are retried.
+    """Counts for the period that begins at `at`. `retried` is the number of failed attempts whose jobs are retried.
 
     `wait` is the time from when jobs were due until their last attempt started, in the bucket of that start; `run` is
     the duration of attempts, in the bucket of their end. `is_partial`: the bucket is not over, or not yet fully
@@ -113,7 +113,7 @@ class BucketBody(Struct):
 
 
 class SeriesQuery(Struct):
-    """The range and the jobs. `queue` `@dag` selects runs of dags, which are not among all jobs."""
+    """The range and the jobs. The `queue` `@dag` selects runs of dags, which are not part of the totals of all jobs."""
 
     range: Range = "1h"
     queue: Text | None = None
@@ -121,10 +121,9 @@ class SeriesQuery(Struct):
 
 
 class SeriesBody(Struct):
-    """The buckets of a range, the oldest first, of `bucket_s` seconds each. `total` is the sum of them.
+    """The buckets of a range, oldest first, of `bucket_s` seconds each. `total` is their sum.
 
-    `recent` is the sum of the buckets of at least the last five minutes. Everything that happened until `known_until`
-    is counted.
+    `recent` is the sum of the buckets of at least the last five minutes. All events until `known_until` are counted.
     """
 
     at: datetime
@@ -137,7 +136,7 @@ class SeriesBody(Struct):
 
 
 class QueueSeriesBody(Struct):
-    """The jobs of a queue that were enqueued and that ended in each of the last 30 minutes, the oldest first.
+    """The jobs of a queue that were enqueued and that ended in each of the last 30 minutes, oldest first.
 
     `in_per_minute`, `out_per_minute` and `wait` are over the last 5 full minutes.
     """
