@@ -33,7 +33,7 @@ class PostgresDags:
     jobs: JobRows
 
     def put_dag(self, graph: Graph) -> int:
-        """Store a definition with its task, limits and triggers, under a lock on its name."""
+        """Store a definition with its task, limits and triggers, under a lock on its name; return its version."""
         found = digest(graph)
 
         def put(session: Session) -> int:

@@ -22,7 +22,7 @@ _DEAD_TROUBLE = 100_000
 
 
 def examine(transactions: PostgresTransactions, session: Session) -> StoreHealth:
-    """Return facts and warnings about the server and the tables."""
+    """Return facts and warnings about the server and the tables, for `tickwork doctor`."""
     clock, server, schema = transactions.host_clock, transactions.server, transactions.schema.name
     asked = clock.wall_us()
     (facts,) = _read(transactions, session, "health")

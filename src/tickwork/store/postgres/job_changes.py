@@ -1,8 +1,8 @@
 """Finish attempts, end waiting jobs, and change runs on PostgreSQL.
 
-A job may be a step of a run, whose row is then locked first, and which is advanced in the same transaction (see
-run_tx.py). After the commit, the limit keys that were freed are opened, and workers are woken if new jobs can be
-claimed. The SQL is in sql/finish_attempts.sql, sql/change_jobs.sql and sql/runs.sql.
+A job may be a step of a run, whose row is then locked first; the run is advanced (its next steps are made ready) in the
+same transaction (see run_tx.py). After the commit, the limit keys that were freed are opened, and workers are woken if
+new jobs can be claimed. The SQL is in sql/finish_attempts.sql, sql/change_jobs.sql and sql/runs.sql.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class JobChanges:
-    """Changes jobs in transactions of its own, or finishes attempts in a caller's."""
+    """Changes jobs in transactions of its own, and finishes attempts in a caller's transaction."""
 
     transactions: PostgresTransactions
     openings: LimitOpenings
@@ -46,7 +46,7 @@ class JobChanges:
     # -- finishes
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
-        """Close attempts, in the caller's transaction if there is one."""
+        """Close attempts, in the caller's transaction if there is one; return the jobs whose attempt was closed."""
         if tx is not None:
             return closed_jobs(self._finish_inside(tx, endings, logs))
         if any(advances_run(one) for one in endings):
@@ -60,7 +60,10 @@ class JobChanges:
         return closed_jobs(rows)
 
     def _finish_inside(self, tx: Any, endings: Sequence[Finish], logs: Sequence[NewLog]) -> Rows:
-        """Close attempts in a caller's transaction. The sweeper opens the limits that this frees."""
+        """Close attempts in a caller's transaction and return the rows.
+
+        A service later opens the limits that this frees.
+        """
         now = self.transactions.test_time()
         if not any(advances_run(one) for one in endings):
             return run_inside(tx, self.tx_statements.finish(endings, logs, now), self.same_database)
@@ -71,7 +74,10 @@ class JobChanges:
         return rows
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
-        """Close attempts whose lease is still expired, on the connections reserved for heartbeats and the reaper."""
+        """Close attempts whose lease is still expired, on the connections reserved for the reaper.
+
+        Return their jobs.
+        """
         if any(one.run for one in endings):
             reserved = self.transactions.reserved
             rows = self.advance(lambda run_tx: run_tx.close("reclaim_attempts", endings), pool=reserved)
@@ -82,21 +88,27 @@ class JobChanges:
         return closed_jobs(rows)
 
     def after_commit(self, endings: Sequence[Finish], rows: Rows) -> bool:
-        """Wake workers and open limits after the commit of finishes; return whether that opened keys that hold jobs."""
+        """Wake workers and open freed limit keys after the commit of finishes.
+
+        Return whether an opened key holds jobs.
+        """
         freed = [key_text for job_id, key_text in rows if job_id is None]
         opened = bool(freed) and self.openings.open_freed(freed)
         self.wake_for(endings)
         return opened
 
     def wake_for(self, endings: Sequence[Finish]) -> None:
-        """Wake workers if finishes put jobs back into the queue."""
+        """Wake workers if one of these finishes has queued its job again."""
         if any(finish.transition.job is JobState.QUEUED for finish in endings):
             self.transactions.notifier.call()
 
     # -- runs and waiting jobs
 
     def advance(self, work: Callable[[PostgresRunTx], T], pool: VerbPool | None = None) -> T:
-        """Run `work` as a transaction that advances runs; afterwards open freed limits and wake workers."""
+        """Run `work` as a transaction that advances runs, and return its result.
+
+        Then open freed limits and wake workers.
+        """
 
         def inside(session: Session) -> tuple[T, PostgresRunTx]:
             run_tx = PostgresRunTx(session.run_together, self.transactions.sql, self.graphs, session.now)
@@ -112,16 +124,19 @@ class JobChanges:
         return result
 
     def cancel(self, ids: Sequence[JobId]) -> dict[str, str]:
-        """Cancel jobs, and for runs their live steps and approvals, too; return the outcome for each."""
+        """Cancel jobs, for runs also their live steps and approvals.
+
+        Return for each job "done" or why it was not cancelled.
+        """
         return self.advance(lambda run_tx: run_tx.cancel(dict.fromkeys(ids)))
 
     def memberships(self, ids: Collection[str]) -> list[RunMembership]:
-        """Return how jobs belong to runs; plain jobs are left out."""
+        """Return how these jobs belong to runs; jobs that are neither runs nor steps are left out."""
         rows = self.transactions.run("parts", ids=array([one for one in ids if is_id(one)]))
         return [RunMembership(*row) for row in rows]
 
     def end_steps(self, ids: Collection[str], state: str, error: str) -> int:
-        """End steps that wait in the queue, and advance their runs; return how many ended."""
+        """End those of these steps that have not ended, and advance their runs; return how many were ended."""
         locks = [str(one.run) for one in self.memberships(ids) if one.run]
 
         def end(run_tx: PostgresRunTx) -> int:
@@ -137,7 +152,7 @@ class JobChanges:
         return self.advance(end)
 
     def expire_jobs(self, limit: int) -> int:
-        """End jobs whose deadline has passed: plain jobs in one statement, then steps under the lock of their run."""
+        """End jobs whose deadline has passed, plain jobs first, then steps; return the larger of the two numbers."""
         end = {"state": "expired", "error": "it was not started before its deadline"}
         ((count, limits),) = self.transactions.run("expire_jobs", limit=limit, **end)
         self.openings.leave_sequences(limits)
@@ -146,7 +161,7 @@ class JobChanges:
         return max(int(count), ended)
 
     def drop_jobs(self, ids: Sequence[JobId]) -> int:
-        """End jobs that a gate drops; return how many. Steps of runs also advance their runs."""
+        """End jobs that a gate drops, and advance the runs of steps; return how many were ended."""
         end = {"state": "dropped", "error": "a gate dropped it"}
         steps = [one.job_id for one in self.memberships(ids) if one.run is not None]
         ended = self.end_steps(steps, **end) if steps else 0
@@ -168,7 +183,7 @@ class JobChanges:
         return step_jobs.with_inputs(jobs, [ResultRow(*row) for row in rows], self.graphs.large_results.load)
 
     def retry_steps(self, ids: Sequence[JobId], first_us: int) -> dict[JobId, bool]:
-        """Rerun the runs of the jobs among these that are failed steps; return for each whether its run was queued."""
+        """Rerun the runs of those jobs that are failed steps; return for each of these whether its run was queued."""
         rows = self.transactions.run("failed_parts", ids=array([one for one in ids if is_id(one)]))
         again: dict[str, list[str]] = {}
         for _, run, name in rows:
@@ -181,10 +196,13 @@ class JobChanges:
 
 
 def advances_run(finish: Finish) -> bool:
-    """Return whether a finish may change a run: that of its step, or those that wait for the assets it updates."""
+    """Return whether a finish may change a run.
+
+    The run of its step, or runs that wait for the assets that it updates.
+    """
     return finish.run is not None or bool(finish.produce)
 
 
 def closed_jobs(rows: Rows) -> set[JobId]:
-    """Return the jobs of the rows of finishes; the others are freed limit keys."""
+    """Return the jobs whose attempts were closed, from the rows of finishes; the other rows name freed limit keys."""
     return {JobId(job_id) for job_id, _ in rows if job_id is not None}

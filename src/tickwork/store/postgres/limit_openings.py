@@ -1,8 +1,8 @@
-"""Open limit keys for the jobs that they hold, after a commit; and remember which of their holds have ended.
+"""Open limit keys, after a commit, so that claims check their held jobs again; remember which holds have ended.
 
-A running job's use of a limit key is a row in `holds`. Counting the live rows would read all ended ones that are not
-yet deleted. Holds are numbered as they are taken, under the lock of the limit. Hence all holds before the first live
-hold have ended for good, and a count begins there.
+A hold is a running job's use of a limit key, a row in `holds`. Counting the live rows would read all ended ones that
+are not yet deleted. Holds are numbered as they are taken, under the lock of the limit. Hence all holds before the first
+live hold have ended for good, and a count begins there.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ KEPT = 20_000  # Limit keys for which the ended holds are remembered.
 
 @dataclass(eq=False)
 class LimitOpenings:
-    """Opens limit keys in transactions of its own. Inside a shared transaction, it does so after the commit."""
+    """Opens limit keys in transactions of its own; inside a shared transaction, after its commit."""
 
     transactions: PostgresTransactions
     released_holds: ReleasedHolds
 
     def open_freed(self, names: Sequence[str]) -> bool:
-        """Open limit keys that ended jobs have freed; return whether any of them holds jobs."""
+        """Open the limit keys that ended jobs have freed; return whether one of them holds jobs."""
         return self.open_after_round({}, names)
 
     def open_after_round(self, full: Mapping[LimitKey, int], freed: Sequence[str]) -> bool:
-        """Open keys after a round, and return whether jobs are held under the keys that its own finishes `freed`.
+        """Open limit keys after a round; return whether a key that the round's own finishes `freed` holds jobs.
 
-        Keys of `full`, with their live weight as the round saw it, are opened if that has dropped meanwhile: a refusal
-        and a finish can race, and this is the refusal's second look.
+        `full` are keys that refused a job, with their live weight as the round saw it. They are opened if the weight
+        has decreased since: a finish may have missed the job that was refused at the same time.
         """
         wanted: list[tuple[str, dict[str, Any]]] = []
         if full:
@@ -57,7 +57,10 @@ class LimitOpenings:
         return bool(freed and opened)
 
     def leave_sequences(self, texts: Iterable[str | None]) -> None:
-        """Open the sequences that waiting jobs with these limits have left, so that their next jobs may start."""
+        """Open the sequences of jobs that have left the queue, so that the next jobs may start.
+
+        `texts` are the job limits of these jobs, as stored.
+        """
         if names := [name for text in texts for name in limit_keys_of(text)]:
             self.open_freed(names)
 
@@ -77,13 +80,17 @@ class ReleasedHolds:
         self._known: dict[str, tuple[int, float]] = {}
 
     def after(self, names: Iterable[str]) -> list[int]:
-        """Return the hold number after which to count, for each limit key."""
+        """Return for each limit key the number of the hold after which live holds are to be counted; 0: count all."""
         oldest = self._monotonic() - COUNTED_S
         found = [self._known.get(name, (0, oldest)) for name in names]
         return [number if at > oldest else 0 for number, at in found]
 
     def locked(self, limits: Iterable[str], missing: Iterable[str]) -> set[str]:
-        """Record that these limits were locked and that the others do not exist; return the limits that are settled."""
+        """Record that these limits were locked and that the missing ones do not exist; return which are settled.
+
+        A limit is settled SETTLED_S after this process has first locked it: all processes then number its holds under
+        its lock.
+        """
         now = self._monotonic()
         forgotten = [self._since.pop(name) for name in missing if name in self._since]
         if forgotten:
@@ -91,9 +98,10 @@ class ReleasedHolds:
         return {name for name in limits if now - self._since.setdefault(name, now) >= SETTLED_S}
 
     def learn(self, found: Mapping[str, int], counted: Set[str]) -> None:
-        """Store what a committed round has seen. Before the commit, a finish in it may still be rolled back.
+        """Remember up to which number the holds of each limit key have ended, as a committed round has seen it.
 
-        `counted`: of these limit keys all holds were counted.
+        Before the commit, a finish in the round may still be rolled back. `counted`: all holds of these keys were
+        counted.
         """
         now = self._monotonic()
         if len(self._known.keys() | found.keys()) > KEPT:
@@ -117,16 +125,16 @@ class RoundHolds:
         self._idle: list[str] = []  # The limit keys without live holds.
 
     def afters(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the hold number after which the round counts, for each limit key."""
+        """Return for each limit key the number of the hold after which the round counts live holds."""
         names = list(names)
         afters = dict(zip(names, self._known.after(names), strict=True))
         self._counted = {name for name, number in afters.items() if number == 0}
         return afters
 
     def note_live(self, firsts: Mapping[str, int | None], locked: set[str], wanted: set[str]) -> None:
-        """Note the first live hold of each key: the holds before it, or before the holds to be taken, have ended.
+        """Note the first live hold of each key (None: no hold is live); all holds before it have ended.
 
-        Only for limits that are old enough that all processes take their holds under its lock.
+        Keys of limits that are not settled are left out. `wanted` are the limits to lock, `locked` those that exist.
         """
         settled = self._known.locked(locked, wanted - locked)
         ours = {name: first for name, first in firsts.items() if limit_key_of(name).limit in settled}
@@ -134,14 +142,18 @@ class RoundHolds:
         self._idle = [name for name, first in ours.items() if first is None]
 
     def note_returned(self, name: str, number: int) -> None:
-        """Note a hold that keeps the place of a job in a sequence: it has not ended, although its attempt has."""
+        """Note a hold that keeps the position of a job in a sequence: it has not ended, although its attempt has."""
         if name in self._idle or name in self._ended:
             self._ended[name] = min(number - 1, self._ended.get(name, number))
         self._idle = [idle for idle in self._idle if idle not in self._ended]
 
     def note_taken(self, number: int) -> None:
-        """Note the first of the holds that the round takes: of idle keys, all holds before it have ended."""
+        """Note the number of the first hold that the round takes.
+
+        For keys without live holds, all holds before it have ended.
+        """
         self._ended |= dict.fromkeys(self._idle, number - 1)
 
     def commit(self) -> None:
+        """Make what the round has learned known to later rounds, once it has committed."""
         self._known.learn(self._ended, self._counted)

@@ -53,7 +53,7 @@ class PostgresLimits:
     # -- limits
 
     def declare_limits(self, rules: Mapping[str, Rule]) -> None:
-        """Store declared limits, and open the keys of changed ones."""
+        """Store declared limits, and open the keys of changed limits."""
         given = params.document({"name": name, "rule": encode_rule(rule)} for name, rule in rules.items())
 
         def declare(session: Session) -> None:
@@ -112,11 +112,12 @@ class PostgresLimits:
         return HeldPage.of(rows)
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
+        """Drop these held jobs, and count them as dropped by the gate."""
         count = self.changes.drop_jobs(ids)
         self.transactions.run("pass_on", name=name, count=count)
 
     def lift_gates(self, selects: Mapping[str, str]) -> list[Gate]:
-        """Delete the gates with exactly these selectors, and open the keys that hold their jobs."""
+        """Delete the gates with exactly these selectors, open the keys that hold their jobs, and return the gates."""
 
         def lift(session: Session) -> list[Gate]:
             found = [view.gate for view in _gates(session) if view.gate.selects == dict(selects)]
@@ -151,7 +152,10 @@ class PostgresLimits:
         return self.transactions.perform(read, single=False) if is_id(job_id) else None
 
     def _read_hold(self, session: Session, job_id: JobId) -> Hold | None:
-        """Read what holds a waiting job: its place, the limit key, and the jobs that run or wait there."""
+        """Return what holds a waiting job: the limit key, its rule, and the jobs that run under it or wait for it.
+
+        Else None.
+        """
         place = session.find("place_of", job_id=job_id)
         gates = [view.gate for view in _gates(session)] if place else []
         forecast = self._forecast(session, job_id, place, gates) if place else None
@@ -180,7 +184,7 @@ class PostgresLimits:
     def _forecast(
         self, session: Session, job_id: JobId, place: tuple[str, bool], gates: Sequence[Gate]
     ) -> ClaimForecast | None:
-        """Return what holds a waiting job, or what would hold it at the next claim."""
+        """Return which limit holds a waiting job, or would hold it at the next claim; None if none would."""
         lane, is_due = place
         held_by = read_lane(lane).held_by
         if held_by is not None:
@@ -206,6 +210,7 @@ class PostgresLimits:
     # -- breakers
 
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
+        """Report the ends of attempts to breakers, each breaker in a transaction of its own; then wake the workers."""
         told: dict[LimitKey, list[tuple[JobId, bool]]] = {}
         for limit_key, job_id, failed in ends:
             told.setdefault(limit_key, []).append((job_id, failed))
@@ -216,7 +221,10 @@ class PostgresLimits:
     # -- services
 
     def open_limit_keys(self) -> int:
-        """Open limit keys that have capacity and no time to open, and delete keys, holds and gates without effect."""
+        """Open limit keys that have free capacity and no scheduled opening time; return how many.
+
+        Delete keys, holds and gates that no longer restrict any job.
+        """
 
         def tidy(session: Session) -> int:
             session.run("forget_gates")
@@ -235,7 +243,10 @@ class PostgresLimits:
 
 
 def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bool]]]) -> None:
-    """Report the ends of attempts to one breaker, under the lock of its limit."""
+    """Report the ends of attempts to one breaker, under the lock of its limit.
+
+    Do nothing if its state stays the same.
+    """
     limit_key, ends = told
     name = limit_key_text(limit_key)
     about = named([limit_key])
@@ -257,7 +268,7 @@ def _end_probes(session: Session, told: tuple[LimitKey, Sequence[tuple[JobId, bo
 
 
 def _open_bound(session: Session, bounds: Sequence[str]) -> None:
-    """Open the keys of these limits, so that the jobs they hold are checked again."""
+    """Open all keys of these limits, so that the jobs that they hold are checked again."""
     session.run("open_bound", bounds=text_array(bounds))
 
 

@@ -39,7 +39,11 @@ _REPAIRS = (
 
 
 def check_clock(transactions: PostgresTransactions) -> timedelta | None:
-    """Compare the last recorded reading with the clock, and repair a step back; otherwise renew an old reading."""
+    """Compare the clock with its last recorded reading. If it went back, repair the stored times and return by how
+    much.
+
+    Otherwise record a new reading if the last one is old, and return None.
+    """
     ((now, reading),) = transactions.run("read_clock")
     if reading is not None and reading > now + CLOCK_STEP:
         back = transactions.perform(_repair, single=False)
@@ -51,7 +55,10 @@ def check_clock(transactions: PostgresTransactions) -> timedelta | None:
 
 
 def _repair(session: Session) -> timedelta | None:
-    """Move back the times that were stored in the time that the clock has repeated; None if another process did."""
+    """Move back the times that were stored while the clock was ahead.
+
+    Return by how much, None if another process did.
+    """
     rows = session.run("take_step_back", noticed_us=duration_us(CLOCK_STEP))
     if not rows:
         return None
@@ -65,7 +72,9 @@ def _repair(session: Session) -> timedelta | None:
 def prune(
     transactions: PostgresTransactions, stats: PostgresStats, retention: Retention, limit: int, after: Place | None
 ) -> Pruned:
-    """Delete old jobs after a position in one transaction, then old operations and statistics in others."""
+    """Delete old jobs after a position in one transaction, then old operations and statistics in others (see
+    Store.prune).
+    """
     at, after_id = after or ("-infinity", JobId("00000000-0000-0000-0000-000000000000"))
     values = {
         "after": at,

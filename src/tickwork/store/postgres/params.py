@@ -1,9 +1,9 @@
-"""Convert batches to statement parameters: a column each as the text of an array, or rows as one JSON document.
+"""Convert batches to statement parameters: the values of each column as an array, or the rows as one JSON document.
 
-Both are texts, so the prepared statement is the same for every batch, means the same to every driver, and needs no
-adaptation: psycopg dumps lists item by item. Arrays, which a statement reads with unnest, take the server half the time
-of JSON, and are used for large batches. JSON, which it reads with json_to_recordset, is used for the rest; omitted
-fields are NULL.
+Both are passed as texts, so the prepared statement is the same for every batch, means the same to every driver, and
+needs no adaptation: psycopg dumps lists item by item. Arrays, which a statement reads with unnest, take the server half
+the time of JSON, and are used for large batches. JSON, which it reads with json_to_recordset, is used for the rest;
+omitted fields are NULL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def document(rows: Iterable[Any]) -> str:
-    """Return rows, or plain texts, as one JSON array."""
+    """Return rows, or plain texts, as the text of one JSON array."""
     return _encoder.encode(list(rows)).decode()
 
 
@@ -51,9 +51,9 @@ def array(values: Iterable[object]) -> str:
 
 
 def text_array(texts: Iterable[str | None]) -> str:
-    """Return texts in PostgreSQL's array syntax.
+    """Return texts in PostgreSQL's array syntax. Raise DataError if one contains a zero byte.
 
-    All of them are quoted at once, joined by zero bytes, which none of them may contain.
+    All of them are quoted at once, joined by zero bytes.
     """
     given = list(texts)
     whole = [text for text in given if text is not None]
@@ -73,7 +73,7 @@ def new_job(job: NewJob) -> dict[str, Any]:
 
 
 def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
-    """Return the parameters of `insert_jobs` for each group of similar jobs; mostly that is one group."""
+    """Yield the parameters of `insert_jobs` for each group of similar jobs; usually that is one group."""
     for group in group_alike(jobs):
         yield {
             "ids": array([job.id for job in group]),
@@ -86,7 +86,7 @@ def new_jobs(jobs: Sequence[NewJob]) -> Iterator[dict[str, Any]]:
 
 
 def _flows(group: Sequence[NewJob]) -> dict[str, str | None]:
-    """Return the lanes and limits of jobs, and the version of runs; nothing for plain jobs."""
+    """Return the parameters of limited jobs (lanes, limits) and of runs (version); nothing for plain jobs."""
     version = group[0].version
     if version is None and not any(job.job_limits for job in group):
         return {}
@@ -120,7 +120,7 @@ def _shared(job: NewJob) -> dict[str, Any]:
 
 
 def replacement(job: NewJob) -> dict[str, Any]:
-    """Return the parameters that replace a job; the database computes its times."""
+    """Return a job that replaces a queued one as a row for JSON; the database computes its times."""
     row: dict[str, Any] = {
         "id": job.id,
         "task": job.task,
@@ -150,7 +150,7 @@ def replacement(job: NewJob) -> dict[str, Any]:
 
 
 def endings(finishes: Sequence[Finish]) -> dict[str, str]:
-    """Return the parameters of finishes, sorted by job, so that overlapping batches lock jobs in one order."""
+    """Return the parameters of finishes, sorted by job, so that overlapping batches lock jobs in the same order."""
     finishes = sorted(finishes, key=_job_id)
     outcomes = [finish.transition for finish in finishes]
     return {
@@ -171,7 +171,7 @@ def endings(finishes: Sequence[Finish]) -> dict[str, str]:
 
 
 def _progress(reports: Sequence[Progress | None]) -> dict[str, str]:
-    """Return the last progress reports. Mostly there is none, and unnest pads an empty array with NULL."""
+    """Return the last progress reports as parameters: empty arrays if there are none, which unnest pads with NULL."""
     if not any(reports):
         return {"progress": "{}", "progress_notes": "{}"}
     return {
@@ -184,7 +184,7 @@ _job_id = attrgetter("job_id")
 
 
 def _delay_us(finish: Finish) -> int | None:
-    """Return the delay of a finish. A job that is queued again must have one."""
+    """Return the delay of a finish; None if its job has ended. A job that is queued again must have a delay."""
     again = finish.transition.job is JobState.QUEUED
     delay = finish.transition.delay
     check(not again or delay is not None, f"Job {finish.job_id} is to be queued again without a time.")
@@ -192,6 +192,7 @@ def _delay_us(finish: Finish) -> int | None:
 
 
 def new_logs(logs: Sequence[NewLog]) -> str:
+    """Return log chunks as JSON."""
     return document({**_place(x), "text": storable_text(x.text), "shared": x.shared} for x in logs)
 
 
@@ -200,7 +201,7 @@ def _place(log: NewLog) -> dict[str, object]:
 
 
 def progress(reports: Sequence[Progress]) -> str:
-    """Return the latest report of each attempt, because one statement changes a row only once."""
+    """Return the latest progress report of each attempt as JSON, because one statement changes a row only once."""
     latest = {(x.job_id, x.claim): x for x in reports}
     return document(
         {"job_id": x.job_id, "claim": x.claim, "fraction": x.fraction, "note": storable_text(x.note)}
@@ -209,6 +210,7 @@ def progress(reports: Sequence[Progress]) -> str:
 
 
 def task_definitions(definitions: Sequence[TaskDefinition]) -> str:
+    """Return task definitions as JSON, of each name the last one."""
     latest = {task.name: task for task in definitions}
     return document(
         {

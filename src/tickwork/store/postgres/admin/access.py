@@ -39,7 +39,7 @@ _AUDITED = {"audited": duration_us(AUDIT_KEPT)}
 
 @dataclass(eq=False)
 class PostgresAccess:
-    """API keys, users, sessions, logins, kept answers and secrets."""
+    """API keys, users, sessions, logins, stored HTTP answers and secrets on PostgreSQL."""
 
     transactions: PostgresTransactions
 
@@ -129,7 +129,7 @@ class PostgresAccess:
         return bool(self.transactions.run("end_session", digest=digest))
 
     def admit_login(self, free: Mapping[str, int]) -> float:
-        """Lock the rows of all names and addresses, then decide and count."""
+        """Lock the rows of all names and addresses, then decide whether the login may be tried, and count it."""
         subjects = params.document(sorted(free))
 
         def count(session: Session) -> float:
@@ -213,6 +213,7 @@ class PostgresAccess:
 
 
 def _make_store_id(session: Session) -> str:
+    """Create the id of the store under a lock, unless another process has created it; return the id."""
     session.run("lock_store_id")  # several processes can try; the first creates it, the others find it
     for (id,) in session.run("store_id"):
         return str(id)

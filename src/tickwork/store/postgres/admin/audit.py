@@ -58,7 +58,7 @@ class PostgresAudit:
         return int(newest)
 
     def link_changes(self, limit: int) -> int:
-        """Link rows in a transaction that locks the chain."""
+        """Append links to the hash chain in a transaction that locks the chain; return how many."""
 
         def link(session: Session) -> int:
             session.run("lock_chain")
@@ -98,6 +98,6 @@ class PostgresAudit:
 def _linked(
     number: int, audit_id: int, at: datetime, digest: str, hash: str, found_id: int | None, *row: Any
 ) -> LinkedRow:
-    """Build a link and its row from their columns; a row that was pruned has no id."""
+    """Build a link and its audit row from their columns; `found_id` is None if the row was deleted."""
     found = None if found_id is None else audit_view((found_id, *row), utc)
     return LinkedRow(ChainLink(number, audit_id, to_us(utc(at)), digest, hash), found)

@@ -79,14 +79,16 @@ class PostgresHooks:
 
 
 def _document(hooks: Sequence[Hook]) -> str:
-    """Return the last hook of each name as JSON, because one statement changes a row only once."""
+    """Return hooks as JSON, of each name the last one, because one statement changes a row only once."""
     once = {hook.name: encode_hook(hook) for hook in hooks}
     return params.document({"name": name, "value": value} for name, value in once.items())
 
 
 def _things(things: Iterable[DeclaredThing]) -> str:
+    """Return declared objects as JSON, each once."""
     return params.document(one._asdict() for one in dict.fromkeys(things))
 
 
 def _view(value: str, created_at: datetime, edited_at: datetime) -> HookView:
+    """Build a HookView from its row."""
     return HookView(decode_hook(value), utc(created_at), utc(edited_at))

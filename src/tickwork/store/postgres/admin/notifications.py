@@ -19,7 +19,7 @@ from tickwork.store.rows.jobs import job_event
 
 @dataclass(eq=False)
 class PostgresNotifications:
-    """Notifications, their channels and states, and the jobs that they look at."""
+    """Notifications, their channels and states, and the reads of jobs on which rules are evaluated."""
 
     transactions: PostgresTransactions
     tx_statements: TxStatements
@@ -60,6 +60,7 @@ class PostgresNotifications:
         return self._notification_views("due_notifications")
 
     def _notification_views(self, statement: str) -> list[NotificationView]:
+        """Run a statement that reads notifications; return their views."""
         rows = self.transactions.run(statement)
         return [notification_view(row, utc) for row in rows]
 
@@ -92,6 +93,7 @@ class PostgresNotifications:
         return self._sightings("waiting_jobs", after=after, until=until, limit=limit)
 
     def _sightings(self, statement: str, **values: Any) -> list[JobEvent]:
+        """Run a statement that reads jobs for notifications; return them as events."""
         rows = self.transactions.run(statement, **values)
         return [job_event(row, utc) for row in rows]
 

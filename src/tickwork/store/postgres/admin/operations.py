@@ -20,7 +20,7 @@ _END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 @dataclass(eq=False)
 class PostgresOperations:
-    """Bulk operations, and what operators ask of workers."""
+    """Bulk operations, and requests of operators to workers."""
 
     transactions: PostgresTransactions
 
@@ -44,6 +44,7 @@ class PostgresOperations:
         return self._read("operations_before", before=before or _END, limit=limit)
 
     def _read(self, which: str, **values: Any) -> list[BulkOperation]:
+        """Return the operations that the SQL condition `which` selects, in a transaction of its own."""
         return self.transactions.perform(lambda session: self._found(session, which, **values))
 
     def lease_operation(self, lease: timedelta) -> BulkOperation | None:
@@ -68,5 +69,6 @@ class PostgresOperations:
         return what
 
     def _found(self, session: Session, which: str, **values: Any) -> list[BulkOperation]:
+        """Return the operations that the SQL condition `which` selects."""
         rows = session.run_sql(f"{self.transactions.sql['operation_columns']} {self.transactions.sql[which]}", values)
         return [read_operation(row, utc) for row in rows]

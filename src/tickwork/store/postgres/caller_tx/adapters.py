@@ -1,7 +1,8 @@
 """Run verbs inside a caller's own transaction (`tx=`), on psycopg or SQLAlchemy, sync or async.
 
-A verb that may run there is written as steps: a generator that yields a statement with its values and receives the
-rows. So one implementation serves Tickwork's own connections, psycopg's, and SQLAlchemy's over any driver.
+A verb that may run there is written as steps: a generator that yields a statement with its values, receives the rows,
+and finally returns the result. So one implementation serves Tickwork's own connections, psycopg's, and SQLAlchemy's
+over any driver.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ T = TypeVar("T")
 
 
 def run_inside(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
-    """Run steps in the caller's transaction. The caller commits it."""
+    """Run steps in the caller's transaction and return their result. The caller commits the transaction."""
     with inside(tx, same) as run_all:
         return drive(steps, lambda sql, values: run_all([(sql, values)])[0])
 
 
 @contextmanager
 def inside(tx: Any, same: SameDatabase) -> Iterator[Callable[[Sequence[Statement]], list[Rows]]]:
-    """Yield a function that runs statements in the caller's transaction.
+    """Yield a function that runs statements in the caller's transaction and returns the rows of each.
 
-    Raises InvalidInput if that has ended, or is not on the store's database.
+    Raise InvalidInput if the transaction has ended, or is not on the store's database.
     """
     if isinstance(tx, psycopg.Connection):
         _check_open(tx)
@@ -60,7 +61,7 @@ def inside(tx: Any, same: SameDatabase) -> Iterator[Callable[[Sequence[Statement
 
 
 async def run_inside_async(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
-    """Run steps in the caller's asynchronous transaction."""
+    """Run steps in the caller's asynchronous transaction and return their result."""
     if isinstance(tx, psycopg.AsyncConnection):
         _check_open(tx)
         alone = tx.autocommit and tx.info.transaction_status == TransactionStatus.IDLE
@@ -82,6 +83,7 @@ async def run_inside_async(tx: Any, steps: Steps[T], same: SameDatabase) -> T:
 
 
 async def _drive_async(steps: Steps[T], run: Callable[[str, Values], Awaitable[Rows]]) -> T:
+    """Run steps to their end with `run`; return their result."""
     try:
         sql, values = next(steps)
         while True:
@@ -113,7 +115,10 @@ def _on_psycopg(tx: psycopg.Connection[Any], sql: str, values: Values) -> Rows:
 
 
 def _sqlalchemy_kind(tx: Any) -> str | None:
-    """Return which of SQLAlchemy's classes this is an instance of, without importing SQLAlchemy."""
+    """Return the SQLAlchemy class of this object, found without importing SQLAlchemy.
+
+    None if it is of another library.
+    """
     for kind in type(tx).__mro__:
         if kind.__module__.partition(".")[0] == "sqlalchemy" and kind.__name__ in _SQLALCHEMY:
             return _SQLALCHEMY[kind.__name__]
@@ -131,13 +136,14 @@ _SQLALCHEMY = {
 
 
 def _for_sqlalchemy(sql: str, values: Values) -> tuple[Any, Values]:
+    """Return a statement in SQLAlchemy's form, and the values that it uses."""
     text, names = _sqlalchemy_text(sql)
     return text, {name: values[name] for name in names}
 
 
 @lru_cache(maxsize=64)
 def _sqlalchemy_text(sql: str) -> tuple[Any, frozenset[str]]:
-    """Return the statement with SQLAlchemy's placeholders, which it converts for its driver."""
+    """Return the statement with SQLAlchemy's placeholders, and the names of its values."""
     from sqlalchemy import text
 
     return text(PLACE.sub(r"(:\1)", sql)), frozenset(PLACE.findall(sql))
@@ -148,7 +154,10 @@ def _rows(result: Any) -> Rows:
 
 
 def _check_open(connection: Any) -> None:
-    """Refuse a connection whose block has ended. psycopg sets `_pool` to None when it is given back to a pool."""
+    """Raise InvalidInput for a connection whose block has ended.
+
+    psycopg sets `_pool` to None when the connection is given back to a pool.
+    """
     if connection.closed or getattr(connection, "_pool", connection) is None:
         raise InvalidInput(
             f"tx= is a {_name(connection)} that is closed: the block that it was opened for has ended. Nothing was "
@@ -157,6 +166,7 @@ def _check_open(connection: Any) -> None:
 
 
 def _check_dialect(connection: Any) -> None:
+    """Raise InvalidInput for a SQLAlchemy connection to another kind of database."""
     if connection.dialect.name != "postgresql":
         raise InvalidInput(
             f"tx= is a SQLAlchemy connection to {connection.dialect.name}, and this store is PostgreSQL. "
@@ -165,6 +175,7 @@ def _check_dialect(connection: Any) -> None:
 
 
 def _unknown(tx: Any) -> InvalidInput:
+    """Return the error for a `tx=` of an unknown type."""
     return InvalidInput(
         f"tx= is a {_name(tx)}, which cannot write to PostgreSQL here. Nothing was stored. Pass what app.connection() "
         f"gives, or a psycopg or SQLAlchemy connection or session of the same database."

@@ -43,7 +43,10 @@ def _closed() -> pq.abc.PGconn:
 
 @contextmanager
 def lend_connection(transactions: PostgresTransactions) -> Iterator[LentConnection]:
-    """Lend a connection for a caller's transaction. Errors that the caller's block raises are not translated."""
+    """Lend a connection in a transaction that commits at the end of the block, or rolls back.
+
+    Errors of the caller's own statements are raised as they are; those of the begin and the commit are translated.
+    """
     transactions.check_first()
     server = transactions.server
     with transactions.user_pool.lend() as pooled:

@@ -24,7 +24,7 @@ _known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 class DatabaseIdentity(NamedTuple):
-    """A database of a running server. A restart changes it."""
+    """The identity of a database: the start time of its server, its oid and its name. A restart changes it."""
 
     started: str
     oid: str
@@ -53,13 +53,14 @@ class SameDatabase:
             self._refuse_other(found)
 
     async def check_async(self, connection: Any, run: Callable[[str, dict[str, Any]], Awaitable[list[Any]]]) -> None:
-        """The asyncio version of `check`."""
+        """Raise InvalidInput for an asynchronous connection to another database."""
         facts = _facts_of(connection)
         if self._is_unknown(connection, facts):
             facts[_FACT] = found = DatabaseIdentity.of(await run(WHICH, {}))
             await asyncio.to_thread(self._refuse_other, found)
 
     def _is_unknown(self, connection: Any, facts: Mapping[str, Any]) -> bool:
+        """Return whether the database of a connection still has to be compared with the store's."""
         if getattr(connection, "lent_by", None) is self._server:
             return False
         return self._own is None or facts.get(_FACT) != self._own

@@ -26,7 +26,7 @@ _TRIES = 5  # Tries of a replacement that raced with a claim.
 
 
 class TxStatements:
-    """Makes steps for one schema. `channel` is where waiting workers listen."""
+    """Builds the steps of the verbs for one schema. `channel` is the NOTIFY channel on which waiting workers listen."""
 
     def __init__(self, sql: Mapping[str, str], channel: str) -> None:
         self._sql = sql
@@ -35,11 +35,10 @@ class TxStatements:
     def insert(
         self, jobs: Sequence[NewJob], now: datetime | None, by: By, again: bool, fence: str = "hold_current"
     ) -> Steps[list[JobId]]:
-        """Store jobs; return for each the job that represents it.
+        """Store jobs; return for each the id of the job that represents it (see Store.insert_jobs).
 
-        Jobs with a key are first checked against the key's holder.
-
-        `again`: an earlier try may have stored some of them. `fence` is the statement that checks the attempt `by`.
+        Jobs with a key are first checked against the live job that holds the key. `again`: an earlier try may have
+        stored some of them. `fence` is the statement that checks whether the attempt `by` is current.
         """
         if by is not None:
             yield from self._fenced(by, fence)
@@ -52,7 +51,8 @@ class TxStatements:
         return [ids[place] for place in stands]
 
     def insert_and_call(self, jobs: Sequence[NewJob], now: datetime | None, by: By) -> Steps[list[JobId]]:
-        """Store jobs in a caller's transaction, whose commit wakes the workers.
+        """Store jobs in a caller's transaction, whose commit notifies the workers; return the ids of the representing
+        jobs.
 
         The attempt is checked but not locked, because this transaction may stay open for long.
         """
@@ -61,7 +61,7 @@ class TxStatements:
         return ids
 
     def inserting(self, jobs: Sequence[NewJob], now: datetime | None, again: bool, calls: bool) -> list[Statement]:
-        """Return the statements that store jobs without keys, and that notify the workers if `calls`."""
+        """Return the statements that store jobs without keys; with `calls`, they also notify the workers."""
         if len(jobs) == 1 and not again and _is_plain(jobs[0]):
             inserting = self._sql["insert_job_and_call" if calls else "insert_job"]
             return [(inserting, {"now": now, "channel": self._channel, **params.new_job(jobs[0])})]
@@ -69,22 +69,24 @@ class TxStatements:
         return [*statements, self._calling()] if calls else statements
 
     def _inserting(self, again: bool, values: Values) -> str:
+        """Return the SQL that inserts a batch with these values; with `again`, it skips jobs that exist."""
         if "job_limits" in values:
             return self._sql["insert_guarded_jobs"]
         return self._sql["insert_missing_jobs" if again else "insert_jobs"]
 
     def _calling(self) -> Statement:
+        """Return the statement that notifies the workers."""
         return "SELECT pg_notify(%(channel)s, '')", {"channel": self._channel}
 
     def finish(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> Steps[Rows]:
-        """Store the last log lines of attempts and close them; return the closed jobs and the freed limit keys."""
+        """Store the last log lines of attempts and close them; return rows of closed jobs and of freed limit keys."""
         rows: Rows = []
         for statement in self.finishing(endings, logs, now):
             rows = yield statement
         return rows if endings else []
 
     def finishing(self, endings: Sequence[Finish], logs: Sequence[NewLog], now: datetime | None) -> list[Statement]:
-        """Return the statements of `finish`; the last one, if there are finishes, returns the closed jobs."""
+        """Return the statements of `finish`. If there are finishes, the last statement returns the rows."""
         statements: list[Statement] = []
         if logs:
             statements.append((self._sql["append_logs"], {"now": now, "logs": params.new_logs(logs)}))
@@ -93,7 +95,10 @@ class TxStatements:
         return statements
 
     def _insert(self, jobs: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[set[JobId]]:
-        """Store jobs that hold their keys; return which of the jobs with a key were new."""
+        """Store jobs whose keys are already taken for them.
+
+        Return the ids of jobs with a key that did not exist before.
+        """
         new: set[JobId] = set()
         for values in params.new_jobs(jobs):
             rows = yield self._inserting(again, values), {"now": now, **values}
@@ -106,7 +111,10 @@ class TxStatements:
             raise LeaseLost(f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored.")
 
     def _insert_keyed(self, kept: Sequence[NewJob], now: datetime | None, again: bool) -> Steps[list[JobId]]:
-        """Insert jobs of which some have a key. A job missing from `holders` was stored by an earlier try."""
+        """Store jobs of which some have a key; return the ids of the jobs that represent them.
+
+        A key that is missing from `holders` belongs to a job that an earlier try has stored.
+        """
         keyed = [job for job in kept if job.key is not None]
         wanted = params.document({"id": job.id, "key": str(job.key)} for job in keyed)
         rows = yield self._sql["take_keys"], {"now": now, "jobs": wanted}
@@ -128,10 +136,10 @@ class TxStatements:
         return [stands.get(job.id, job.id) for job in kept]
 
     def _replace(self, held: Sequence[tuple[NewJob, JobId]], now: datetime | None) -> Steps[set[JobId]]:
-        """Replace waiting holders of keys by the new jobs; return which were replaced.
+        """Replace queued jobs that hold the keys of new jobs by these; return which were replaced.
 
-        A claim that parks a holder moves its row: a statement that waited for the claim finds no row, but a new
-        statement does. So holders that still wait are tried again.
+        A claim that parks such a job moves its row: a statement that waited for the claim finds no row, but a new
+        statement does. So jobs that are still queued are tried again.
         """
         left = [msgspec.structs.replace(job, id=holder) for job, holder in held if job.if_exists in _REPLACES]
         replaced: set[JobId] = set()
@@ -150,7 +158,10 @@ class TxStatements:
         return replaced
 
     def _check_holders(self, held: Sequence[tuple[NewJob, JobId]], taken: Sequence[JobId]) -> Steps[None]:
-        """Raise KeyTaken if a holder cannot represent a new job; keys that were `taken` are released first."""
+        """Raise KeyTaken if the holder of a key cannot represent the new job.
+
+        The keys in `taken` are released first.
+        """
         rows = yield self._sql["key_holders"], {"ids": params.array(holder for _, holder in held)}
         holders = {job_id: KeyOwner(job_id, *owner) for job_id, *owner in rows}
         try:
@@ -162,7 +173,7 @@ class TxStatements:
             raise
 
     def _give_back(self, fresh: Sequence[NewJob], stored: set[JobId]) -> Steps[None]:
-        """Release keys that were taken for jobs that turned out to exist already."""
+        """Release keys that were taken for jobs that already existed."""
         taken = tuple(job.id for job in fresh if job.key is not None and job.id not in stored)
         if taken:
             yield self._sql["free_taken_keys"], {"ids": params.array(taken)}

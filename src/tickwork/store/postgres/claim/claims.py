@@ -1,8 +1,8 @@
 """Claim jobs on PostgreSQL: finishes and a plain claim in one round trip, or rounds where limits are in force.
 
-The plain claim takes nothing if limits or gates are in force; then a limited claim follows (see rounds.py). Now and
-then the oldest jobs of a starved priority are claimed first. The first of these claims stores the finishes in its
-transaction.
+A plain claim takes plain jobs only, and none if limits or gates are in force; then a limited claim follows, which takes
+jobs in rounds (see rounds.py). Where jobs of a low priority have waited too long, the oldest of them are claimed first.
+The first of these claims stores the finishes in its transaction.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ DUE = 0  # The phase of a claim that takes jobs that are due, before jobs that w
 
 
 class ClaimRow(NamedTuple):
-    """A row of `claim_jobs`: when the next job is due and the next limit opens, from now, and a claimed job, if any.
+    """A row of the statement `claim_jobs`: a claimed job, if any, and when the next job is due and the next limit
+    opens.
 
-    `is_guarded`: limits or gates are in force, so that nothing was claimed. `phase` is that of the claimed job.
+    `is_guarded`: limits or gates are in force, so nothing was claimed. `phase` is DUE for a job that was due, None if
+    the row has no job. `next_due_s` and `opens_s` are seconds from now.
     """
 
     now_us: int
@@ -51,17 +53,22 @@ class ClaimRow(NamedTuple):
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> ClaimRow:
+        """Build a ClaimRow from the columns of a row."""
         now_us, next_due_s, opens_s, is_guarded, phase, *picked = row
         return cls(now_us, next_due_s, opens_s, is_guarded, phase, PickedRow(*picked))
 
 
 class _PlainClaim(NamedTuple):
-    """A plain claim: the rows of the finishes that it has stored, and its own. Without a row, the lease is lost."""
+    """The result of a plain claim: the rows of the finishes that it stored, and its own.
+
+    No own rows: the lease is lost.
+    """
 
     finished: Rows
     rows: list[ClaimRow]
 
     def jobs(self, claim: ClaimId) -> list[Claimed]:
+        """Return the claimed jobs."""
         return [
             claimed_job(row.picked, queue=row.picked.lane, claim=claim, now_us=row.now_us)
             for row in self.rows
@@ -71,7 +78,10 @@ class _PlainClaim(NamedTuple):
 
 @dataclass(eq=False)
 class PostgresClaims:
-    """Claims for the workers of this process. Between claims it keeps where each worker's next claim resumes."""
+    """Claims for the workers of this process.
+
+    Between claims it remembers where each worker's next claim begins to read.
+    """
 
     transactions: PostgresTransactions
     rounds: ClaimRounds
@@ -86,9 +96,10 @@ class PostgresClaims:
         request: ClaimRequest,
         ahead: timedelta,
     ) -> Exchange:
-        """Store finishes and claim. Finishes that advance runs come first, in a transaction of their own.
+        """Store finishes and claim jobs; return the closed jobs and the claims (see Store.exchange).
 
-        So the jobs that they release can be claimed here. Claimed runs are begun here instead of being returned.
+        Finishes that advance runs come first, in a transaction of their own, so that the jobs that they release can be
+        claimed here. Claimed runs are begun here instead of being returned.
         """
         moving = {one.job_id for one in endings if advances_run(one)}
         ended: set[JobId] = set()
@@ -105,7 +116,7 @@ class PostgresClaims:
         return Exchange(ended | found.finished, self._begin_runs(worker, found.claims))
 
     def _begin_runs(self, worker: WorkerId, claims: Claims | None) -> Claims | None:
-        """Begin claimed runs, and return the claims without them."""
+        """Begin the claimed runs, and return the claims without them; None for None."""
         if claims is None or not claims.jobs:
             return claims
         jobs = self.changes.begin_claimed(worker, claims.jobs)
@@ -122,7 +133,7 @@ class PostgresClaims:
         request: ClaimRequest,
         ahead: timedelta,
     ) -> Exchange:
-        """Finish attempts and claim jobs with a plain claim, and in rounds if that meets limits."""
+        """Store finishes and claim jobs with a plain claim; if limits are in force, claim the rest in rounds."""
         claim = self.rounds.new_claim()
         cursor = self.rounds.cursors.of(worker, request.tasks)
         reached = cursor.begin()
@@ -159,7 +170,7 @@ class PostgresClaims:
         rows: Sequence[ClaimRow],
         request: ClaimRequest,
     ) -> None:
-        """Record how far a plain claim has read, after its commit."""
+        """Record in the claim cursor how far a plain claim has read, after its commit."""
         # The rows of a place are in order, so its last one wins: the cursor continues behind it.
         taken = [row.picked for row in rows if row.phase == DUE]
         read = {(job.lane, job.priority): CursorPosition(job.run_at_us, job.job_id) for job in taken}
@@ -171,7 +182,7 @@ class PostgresClaims:
     def _claim_aged(
         self, endings: Sequence[Finish], logs: Sequence[NewLog], values: dict[str, Any], request: ClaimRequest
     ) -> _PlainClaim | None:
-        """Claim aged jobs of starved priorities, from the front of their places, if it is their turn; else None."""
+        """Claim the oldest jobs of priorities that have waited too long; None if it is not yet time for that."""
         guard = self._starvation.setdefault(values["worker"], StarvationGuard())
         aged = guard.turn(self.transactions.monotonic())
         if aged is None:
@@ -183,7 +194,7 @@ class PostgresClaims:
         return found
 
     def _claim(self, endings: Sequence[Finish], logs: Sequence[NewLog], values: dict[str, Any]) -> _PlainClaim:
-        """Store finishes and claim in one transaction and one round trip."""
+        """Store finishes and make a plain claim, in one transaction and one round trip."""
 
         def run(session: Session) -> list[Rows]:
             finishing = self.changes.tx_statements.finishing(endings, logs, session.now)
@@ -196,7 +207,7 @@ class PostgresClaims:
     # -- claims in rounds
 
     def _claim_in_rounds(self, worker: WorkerId, request: ClaimRequest, before: Claims) -> Claims:
-        """Claim jobs under limits, in addition to the jobs claimed before."""
+        """Claim jobs in rounds, and return them together with the jobs claimed before."""
         try:
             claim = self.rounds.claim(worker, request)
         # The lease was lost between the two claims. The first claim's jobs are returned, and the next claim reports it.
@@ -207,7 +218,7 @@ class PostgresClaims:
     def _exchange_in_rounds(
         self, worker: WorkerId, endings: Sequence[Finish], logs: Sequence[NewLog], request: ClaimRequest
     ) -> Exchange:
-        """Finish and claim in rounds, where a sparse scan is asked for or the last claim met limits.
+        """Store finishes and claim in rounds, where a sparse scan is requested or the last claim met limits.
 
         The first round stores the finishes.
         """
@@ -222,7 +233,7 @@ class PostgresClaims:
 
 
 def _values_of(worker: WorkerId, claim: ClaimId, request: ClaimRequest) -> dict[str, Any]:
-    """Return the values of `claim_jobs` for a claim of jobs that are due now, without places."""
+    """Return the values of the statement `claim_jobs` for jobs that are due now, except the places to read."""
     return {
         "worker": worker,
         "claim": str(claim),

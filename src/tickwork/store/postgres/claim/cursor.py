@@ -39,7 +39,9 @@ FRONT = CursorPosition(0, "00000000-0000-0000-0000-000000000000")  # Before ever
 
 
 class ClaimCursor:
-    """The read positions of one worker, for one set of tasks."""
+    """The positions up to which the claims of one worker, for one set of tasks, have read each place (lane and
+    priority).
+    """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -52,16 +54,19 @@ class ClaimCursor:
         self._looks_again = False
 
     def begin(self) -> Mapping[Place, CursorPosition]:
-        """Return the positions from which a claim begins, in the known places; those read last come last.
+        """Return the positions after which a claim begins to read, by place; the places that were read last come last.
 
-        Now and then all of them are FRONT, to find jobs that were stored behind a position.
+        Now and then all of them are FRONT, to find jobs that were stored before a position.
         """
         self._began = self._monotonic()
         self._at_front = self._began >= self._front_at
         return dict.fromkeys(self._reached, FRONT) if self._at_front else self._reached
 
     def took(self, read: Iterable[tuple[Place, CursorPosition]], *, claimed: bool) -> None:
-        """Record that a claim was committed and has read places up to these jobs, those of a place in their order."""
+        """Record, after the commit of a claim, up to which position it has read each place.
+
+        `read` may name a place several times, in order; the last position counts. `claimed`: it has claimed jobs.
+        """
         now = self._monotonic()
         took_s = now - self._began
         places = dict(read)
@@ -79,7 +84,7 @@ class ClaimCursor:
         self._looks_again = claimed or (bool(self._reached) and not self._at_front)
 
     def again_s(self) -> float | None:
-        """Return in how many seconds a claim may find a job that this one missed; None if it missed none."""
+        """Return the seconds until a claim may find a job that this one missed; None if it missed none."""
         return max(0.0, self._front_at - self._monotonic()) if self._looks_again else None
 
 

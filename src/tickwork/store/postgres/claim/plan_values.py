@@ -20,7 +20,10 @@ Wanted = tuple[str, dict[str, Any]]
 
 
 def plan_writes(plan: ClaimPlan, worker: WorkerId, claim: ClaimId, now_us: int) -> list[Wanted]:
-    """Return the statements that write a plan, in their order: bulk parks, starts, holds, parks, states of limits."""
+    """Return the statements that write a plan, in order.
+
+    Bulk parks, starts, holds, diverts, parks, states of limits, counts.
+    """
     wanted: list[Wanted] = [("park_alike", _alike(one, lane)) for one, lane in plan.bulk_parks]
     if plan.starts:
         started = {"worker": worker, "claim": str(claim), "now_us": str(now_us)}
@@ -38,7 +41,7 @@ def plan_writes(plan: ClaimPlan, worker: WorkerId, claim: ClaimId, now_us: int) 
 
 
 def _places(candidates: Iterable[Candidate]) -> dict[str, str]:
-    """Return the ctids of picked rows, which are locked and so cannot change."""
+    """Return the ctids (physical row ids) of picked rows. The rows are locked, so their ctids cannot change."""
     return {"places": text_array([one.row.ctid for one in candidates])}
 
 

@@ -1,7 +1,8 @@
 """Build the parameters that tell claim statements which places to read, and from which position (see cursor.py).
 
-A place is a priority of a lane. The places of plain jobs are known. Lanes of limited jobs are found between names,
-except for some that were read before, which are read one by one.
+A place is a lane and a priority (store/claim/types.py). The places of plain jobs are known: each priority of a queue's
+own lane. The lanes of limited jobs are found by their names, in ranges of names (first, until); up to _LANES of them
+that were read before are read one by one, each from its own position.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ _NOTHING: Mapping[Place, CursorPosition] = MappingProxyType({})
 
 
 def asked_for(queues: Sequence[str], reached: Mapping[Place, CursorPosition] = _NOTHING) -> dict[str, str]:
-    """Return the parameters of `surroundings` and `heads`, with the positions to begin at."""
+    """Return the parameters of the statements that read gates and limits, and the first job of each place of these
+    queues.
+
+    `reached` are the positions from which known places are read.
+    """
     lanes = _lanes(queues, reached)
     places = places_of([*queues, *lanes])
     about = {"queues": text_array(queues), "limit": str(OPEN_KEYS)}
@@ -30,7 +35,7 @@ def asked_for(queues: Sequence[str], reached: Mapping[Place, CursorPosition] = _
 
 
 def placed(places: Sequence[Place], reached: Mapping[Place, CursorPosition]) -> dict[str, str]:
-    """Return places and the positions to begin at as parameters."""
+    """Return these places, and the position from which each is read, as parameters."""
     return {
         "places": text_array([lane for lane, _ in places]),
         "priorities": array([priority for _, priority in places]),
@@ -39,7 +44,7 @@ def placed(places: Sequence[Place], reached: Mapping[Place, CursorPosition]) -> 
 
 
 def after_wishes(reached: Mapping[Place, CursorPosition], pick_requests: Sequence[PickRequest]) -> dict[str, str]:
-    """Return the position to begin at for each pick request as parameters."""
+    """Return for each pick request the position from which its place is read, as parameters."""
     asked = [CursorPosition(one.after_us, _LAST_ID) if one.after_us else FRONT for one in pick_requests]
     return _after(
         [
@@ -50,11 +55,14 @@ def after_wishes(reached: Mapping[Place, CursorPosition], pick_requests: Sequenc
 
 
 def _after(bounds: Sequence[CursorPosition]) -> dict[str, str]:
+    """Return positions as parameters."""
     return {"after_us": array([one.run_at_us for one in bounds]), "after_ids": array([one.job_id for one in bounds])}
 
 
 def guards(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> dict[str, str]:
-    """Return where a plain claim looks for limited jobs; if it finds any, it takes nothing."""
+    """Return the parameters with which a plain claim checks whether there are limited jobs, in which case it
+    takes nothing.
+    """
     lanes = _lanes(queues, reached)
     behind = placed(places_of(lanes), reached)
     return {
@@ -69,7 +77,11 @@ def guards(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> di
 def read_up_to(
     before: Mapping[Place, CursorPosition], heads: Sequence[LaneHead], queues: Sequence[str], now_us: int
 ) -> dict[Place, CursorPosition]:
-    """Return for each known place the position before which no job is left: its first job, or LATE_US ago."""
+    """Return, for each known place, the position before which no jobs remain.
+
+    That is the position of its first job, or LATE_US before now, whichever is earlier. Places that are empty now were
+    known `before`.
+    """
     sure_us = now_us - LATE_US
     found = {head.place: min(head.run_at_us, sure_us) for head in heads if not read_lane(head.lane).is_strict}
     empty = {place: sure_us for place in before if place not in found and read_lane(place[0]).queue in queues}
@@ -79,19 +91,24 @@ def read_up_to(
 def read_limited_lanes(
     reached: Mapping[Place, CursorPosition], queues: Sequence[str], now_us: int
 ) -> dict[Place, CursorPosition]:
-    """Return the same for lanes of limited jobs when all of them are empty."""
+    """Return, for each known place of limited jobs, the position before which no jobs remain, if all of them are
+    empty.
+    """
     lanes = {place: bound for place, bound in reached.items() if ":" in place[0]}
     return read_up_to(lanes, [], queues, now_us)
 
 
 def _lanes(queues: Sequence[str], reached: Mapping[Place, CursorPosition]) -> list[str]:
-    """Return the lanes of limited jobs that are read one by one."""
+    """Return the names of the lanes of limited jobs that are read one by one, sorted."""
     read = dict.fromkeys(lane for lane, _ in reached if ":" in lane and read_lane(lane).queue in queues)
     return sorted(list(read)[-_LANES:])
 
 
 def _spans(queues: Sequence[str], lanes: Sequence[str]) -> dict[str, str]:
-    """Return the ranges of lane names between these lanes, in which other lanes of limited jobs are."""
+    """Return, as parameters, the ranges of lane names that contain the other lanes of limited jobs of these queues.
+
+    `lanes`, which are read one by one, are the borders of the ranges.
+    """
     firsts: list[str] = []
     untils: list[str] = []
     for first, until in ranges_of(queues):

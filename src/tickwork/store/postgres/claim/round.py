@@ -47,8 +47,8 @@ from tickwork.store.rows.workers import claiming_worker
 class PostgresClaimTx:
     """A round of a limited claim, inside a transaction. The finishes in `finishing` are stored first, as part of it.
 
-    `reached` is how far places were read before, `released_holds` which holds have ended. What is learned of both, in
-    `read` and `holds`, is valid only after the transaction has committed.
+    `reached` is how far earlier claims have read each place, `released_holds` up to which number the holds of limit
+    keys have ended. What the round learns about them, in `read` and `holds`, is valid only after the commit.
     """
 
     def __init__(
@@ -84,19 +84,19 @@ class PostgresClaimTx:
         self.claimed: list[Claimed] = []
 
     def _statements(self, *wanted: Wanted) -> list[Statement]:
+        """Return named statements with the time of a test added to their values."""
         return [(self._sql[name], {"now": self._session.now, **values}) for name, values in wanted]
 
     def _together(self, *wanted: Wanted) -> list[Rows]:
-        """Run named statements in one round trip."""
+        """Run named statements in one round trip; return the rows of each."""
         return self._session.run_together(self._statements(*wanted))
 
     # -- snapshot
 
     def snapshot(self) -> Snapshot:
-        """Store the finishes, check the worker's lease, and read the snapshot, all in one round trip.
+        """Store the finishes, check the worker's lease, and return the snapshot, all in one round trip.
 
-        Nothing is locked: the snapshot says where to look. What it shows is checked again under locks, by `pick` and
-        `lock`.
+        Nothing is locked. What the snapshot shows is checked again under locks, by `pick` and `lock`.
         """
         asked = asked_for(self._queues, self._reached)
         looking = self._statements(("leased", {"worker": self.worker}), ("surroundings", asked), ("heads", asked))
@@ -126,18 +126,19 @@ class PostgresClaimTx:
         return [claiming_worker(*row) for row in rows]
 
     def _freed_heads(self) -> Rows:
-        """Return the heads of held jobs under keys that the finishes freed: these count as open in this round."""
+        """Return the first held jobs under keys that the finishes freed: these keys count as open in this round."""
         (heads,) = self._together(("freed_heads", {"names": text_array(self.freed)}))
         return heads
 
     def _check_lease(self, found: Rows) -> None:
+        """Raise LeaseLost if the statement that checks the worker's lease has returned no row."""
         if not found:
             raise LeaseLost(f"worker {self.worker} has no lease any more; it must register again before it claims.")
 
     # -- pick
 
     def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
-        """Lock the worker's row against the reaper, and pick and lock due jobs.
+        """Lock the worker's row against the reaper, then pick and lock due jobs, and return them.
 
         A picked job stays locked until the round commits, so no other claim sees it. The first pick waits for the
         advisory locks of lanes in which order counts. A later one must not wait while it holds rows, and leaves out a
@@ -169,7 +170,10 @@ class PostgresClaimTx:
         return [Candidate.of(PickedRow(*row)) for row in rows]
 
     def _opened(self, lane: Lane) -> str | None:
-        """Return the limit key that must still be open for jobs of this lane; None: this round's finishes freed it."""
+        """Return the name of the limit key that must still be open when jobs of this lane are picked.
+
+        None if no limit holds jobs of the lane, or this round's finishes have freed the key.
+        """
         name = None if lane.held_by is None else limit_key_text(lane.held_by)
         return None if name in self.freed else name
 
@@ -180,7 +184,7 @@ class PostgresClaimTx:
         return None if run_us is None else int(run_us)
 
     def lane_scan(self, lane_scans: Sequence[LaneScan]) -> list[LaneScanResult]:
-        """Run scan cursor steps. The worker's row is locked only if a job was found."""
+        """Run steps of scan cursors and return their results. The worker's row is locked only if a job was found."""
         wanted: list[Wanted] = [("scout", self._scan_task(lane_scan)) for lane_scan in lane_scans]
         reports = [_scouted(rows) for rows in self._together(*wanted)]
         if any(found for found, _ in reports):
@@ -189,7 +193,7 @@ class PostgresClaimTx:
         return reports
 
     def _scan_task(self, lane_scan: LaneScan) -> dict[str, Any]:
-        """Return the values of the statement `scout`."""
+        """Return the values of the statement that runs one step of a scan cursor."""
         after_us, after_id = lane_scan.after
         return {
             "lane": lane_scan.lane,
@@ -208,7 +212,7 @@ class PostgresClaimTx:
     def lock(
         self, limit_keys: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
-        """Lock limits and gates and read their states in one round trip.
+        """Lock limits and gates and return their states, in one round trip.
 
         The statements run in order, so all reads happen under the locks: until this round commits, no other round adds
         to what a limit counts. Live weights are counted from the first hold that may still be live (`afters`).
@@ -247,7 +251,7 @@ class PostgresClaimTx:
         return self._with_sequences(read, afters)
 
     def _forget_freed(self, limits: set[str]) -> None:
-        """Forget freed keys of limits that this round has locked and that hold no job.
+        """Remove from `freed` the keys of these limits, which this round has locked and which hold no job.
 
         No job can be parked there before this round commits, and a later round sees the state that this one leaves.
         """
@@ -256,7 +260,10 @@ class PostgresClaimTx:
     def _with_sequences(
         self, states: dict[LimitKey, LimitState], after_of: Mapping[str, int]
     ) -> dict[LimitKey, LimitState]:
-        """Add what sequences need: the first held job, whether the marked job waits, and jobs waiting for a retry."""
+        """Return the states with the fields of sequences added.
+
+        These are the first held job, the marker if its job still waits, and the jobs that wait for a retry.
+        """
         sequences = {limit_key_text(limit_key): limit_key for limit_key, one in states.items() if one.is_in_order}
         if not sequences:
             return states
@@ -286,7 +293,7 @@ class PostgresClaimTx:
     def apply(self, plan: ClaimPlan) -> int:
         """Write the plan and commit, in one round trip; return how many jobs were parked in bulk.
 
-        The locks of `pick` and `lock` are held until then, so the plan is still true of what it changes. Inside a
+        The locks of `pick` and `lock` are held until then, so the plan still fits the rows that it changes. Inside a
         transaction that several verbs share, the commit comes later.
         """
         wanted = plan_writes(plan, self.worker, self._claim, self.now_us)
@@ -315,13 +322,13 @@ class PostgresClaimTx:
 
 
 def heads_in(rows: Rows, queues: Sequence[str]) -> list[LaneHead]:
-    """Decode the rows of `heads`, without the held jobs of other queues."""
+    """Return the first jobs of places from the rows of the statement `heads`, without held jobs of other queues."""
     ours = {(lane, priority): rest for lane, priority, *rest in rows if read_lane(lane).queue in queues}
     return [LaneHead(*place, run_us, decode_rule(rule)) for place, (run_us, rule) in ours.items()]
 
 
 def _scouted(rows: Rows) -> LaneScanResult:
-    """Decode the rows of a scan step: the jobs, and the position in the last two columns.
+    """Return the result of one step of a scan cursor: the jobs, and the position in the last two columns.
 
     Without jobs there is one row, which has only the position.
     """

@@ -27,7 +27,10 @@ Finishing = Callable[[datetime | None], Sequence[Statement]]
 
 @dataclass(eq=False)
 class ClaimRounds:
-    """Runs claims in rounds. `memories` are what workers keep between their claims (fair turns, scans)."""
+    """Runs claims in rounds.
+
+    `memories` are what workers remember between their claims (fair turns of tenants, scans).
+    """
 
     transactions: PostgresTransactions
     changes: JobChanges
@@ -37,10 +40,14 @@ class ClaimRounds:
     memories: dict[WorkerId, ClaimMemory] = field(default_factory=dict)
 
     def memory_of(self, worker: WorkerId) -> ClaimMemory:
+        """Return the memory of a worker, a new one for its first claim."""
         return self.memories.setdefault(worker, ClaimMemory())
 
     def claim(self, worker: WorkerId, request: ClaimRequest, finishing: Finishing | None = None) -> LimitedClaim:
-        """Claim in rounds; the first one stores the finishes before it reads. Raises LeaseLost."""
+        """Claim jobs in rounds and return the claim. The first round stores the finishes before it reads.
+
+        Raise LeaseLost.
+        """
         claim = LimitedClaim(self, worker, self.new_claim(), finishing)
         result = limited.run_rounds(claim.run_round, request, self.transactions.monotonic)
         claim.is_near = result.is_near
@@ -49,7 +56,7 @@ class ClaimRounds:
 
 
 class LimitedClaim:
-    """A claim in rounds: the jobs claimed so far, and the finishes that were stored."""
+    """A claim in rounds: the jobs claimed so far, and the rows of the finishes that were stored."""
 
     def __init__(self, rounds: ClaimRounds, worker: WorkerId, claim: ClaimId, finishing: Finishing | None) -> None:
         self._rounds = rounds
@@ -63,7 +70,10 @@ class LimitedClaim:
         self.is_near = False
 
     def run_round(self, request: ClaimRequest, after_parking: bool) -> RoundResult:
-        """Run one round in a transaction, then act on its commit: update the cursors, open limits, end dropped jobs."""
+        """Run one round in a transaction and return its result.
+
+        After the commit it updates the claim cursor, opens limit keys, and ends dropped jobs.
+        """
         rounds = self._rounds
         try:
             claim_tx, result = rounds.transactions.perform(
@@ -89,7 +99,7 @@ class LimitedClaim:
     def _run_inside(
         self, session: Session, request: ClaimRequest, after_parking: bool
     ) -> tuple[PostgresClaimTx, RoundResult]:
-        """Run one round inside a transaction; return the transaction's state with the result."""
+        """Run one round inside a transaction; return the round's state and its result."""
         rounds = self._rounds
         claim_tx = PostgresClaimTx(
             session,

@@ -31,7 +31,7 @@ _inherited: list[PgConnection] = []
 
 
 class ConnectionPool:
-    """Open connections, for Tickwork's own statements or (`ours` off) for the caller's.
+    """Open connections to one server, for Tickwork's own statements or, without `ours`, for the caller's.
 
     Safe to use from many threads.
     """
@@ -88,12 +88,14 @@ class ConnectionPool:
     # -- getting a connection
 
     def _popped(self, place: int) -> PgConnection | None:
+        """Remove an idle connection from the list and return it; None if there is none."""
         try:
             return self.idle.pop(place)
         except IndexError:
             return None
 
     def _pop(self) -> PgConnection | None:
+        """Return the idle connection that was used last and still works; None if there is none."""
         while (connection := self._popped(-1)) is not None:
             if connection.is_quiet():
                 return connection
@@ -101,9 +103,9 @@ class ConnectionPool:
         return None
 
     def _pop_soon(self) -> PgConnection | None:
-        """Wait a moment for a connection that is in use.
+        """Wait a moment for a connection that is in use, and return it; None if none was given back.
 
-        If calls wait often, there are too few, and this returns None at once.
+        If calls wait often, there are too few connections, and this returns None at once.
         """
         if not self._ours or not self.open:
             return None
@@ -114,6 +116,7 @@ class ConnectionPool:
         return self._wait(PATIENCE_S) if self._patient_calls <= PATIENT_CALLS else None
 
     def _wait(self, seconds: float) -> PgConnection | None:
+        """Wait up to this time for a connection to be given back; return it, or None."""
         with self._lock:
             self._waiting += 1
             if not self.idle:
@@ -122,7 +125,10 @@ class ConnectionPool:
         return self._pop()
 
     def _connect(self) -> PgConnection:
-        """Open a connection. While the server has none left, wait for it, or for a connection to be given back."""
+        """Open a connection and return it.
+
+        While the server refuses, wait for the server or for a connection given back.
+        """
         until: float | None = None
         while True:
             try:
@@ -155,6 +161,7 @@ class ConnectionPool:
     # -- closing idle connections
 
     def _start_closing(self) -> None:
+        """Start the thread that closes idle connections, unless it runs."""
         with self._lock:
             if self._closes:
                 return
@@ -182,9 +189,11 @@ class ConnectionPool:
 
 
 class VerbPool:
-    """Lends connections of a `ConnectionPool`, at most `size` at a time. Several verb pools may share one.
+    """Lends connections of a `ConnectionPool`, at most `size` at a time. Several verb pools may share a connection
+    pool.
 
-    Calls that must not wait for others have a pool of their own: they get a connection as long as the server has one.
+    Calls that must not wait for others have a verb pool of their own: they get a connection as long as the server has
+    one.
     """
 
     def __init__(self, connections: ConnectionPool, size: int) -> None:
@@ -199,12 +208,15 @@ class VerbPool:
             self._tickets.put(None)
 
     def lend(self) -> LentForVerb:
-        """Lend a connection outside of any transaction. A connection that comes back broken or busy is closed."""
+        """Return a context manager that lends a connection outside of any transaction, and closes it if it comes
+        back broken.
+        """
         if os.getpid() != self._pid:
             self._begin()
         return LentForVerb(self, self._tickets, self._connections)
 
     def exhausted(self) -> StoreUnreachable:
+        """Return the error for a call that has waited too long for a connection."""
         server = self._connections.server
         return StoreUnreachable(
             f"all {self._size} connections to {server.where} were busy for {server.wait_s:g} s. Nothing was done."
@@ -212,7 +224,7 @@ class VerbPool:
 
 
 class LentForVerb:
-    """The context manager that lends a connection. A generator would take longer than all the rest of it."""
+    """The context manager that lends a connection. A generator would take longer than everything else that it does."""
 
     __slots__ = ("_connection", "_connections", "_pool", "_tickets")
 

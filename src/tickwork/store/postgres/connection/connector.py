@@ -88,6 +88,7 @@ class RefusedConnections:
         self._told_at = float("-inf")
 
     def note(self, error: TooManyConnections) -> None:
+        """Count a refused connection, report it to `tell`, and log it if the last log line is old enough."""
         self.count += 1
         self.tell()
         now = _clock.monotonic()
@@ -114,19 +115,23 @@ class Connector:
         self.wait_s = min(self.wait_s, self.answer_s)
 
     def begin(self, limit_s: float | None = None) -> tuple[str, ...]:
-        """Return the statements that begin a transaction, with the limits that its session does not have."""
+        """Return the statements that begin a transaction and set the limits that its session lacks."""
         limits = self._limits() if self.pooled else {}
         if limit_s is not None:
             limits = limits | {"statement_timeout": _milliseconds(limit_s * STATEMENT_SHARE)}
         return (*BEGIN, *(f"SET LOCAL {name} = '{value}'" for name, value in limits.items()))
 
     def _limits(self) -> dict[str, str]:
+        """Return the session settings that limit statements, locks and idle transactions."""
         if self.answer_s == ANSWER_S:
             return _LIMITS
         return _LIMITS | {"statement_timeout": _milliseconds(self.answer_s * STATEMENT_SHARE)}
 
     def connect(self, *, ours: bool = True) -> PgConnection:
-        """Open a connection: for Tickwork's own statements, or (`ours` off) for the user's, which get no limits."""
+        """Open and return a connection.
+
+        For Tickwork's own statements or, without `ours`, for the user's, which get no limits.
+        """
         try:
             connection = PgConnection.connect(self._conninfo, autocommit=True)
         except psycopg.Error as error:
@@ -165,13 +170,14 @@ class Connector:
         connection.execute(f"SELECT {calls}".encode())
 
     def _note_pooler(self) -> None:
+        """Record that the server is behind a pooler; log it the first time."""
         if not self.pooled:
             _log.info("%s is behind a pooler: statements are not prepared, and workers poll.", self.where)
         self.pooled = True
 
 
 def behind_pooler(connection: PgConnection) -> bool:
-    """Return whether the answering process is not the one that was connected to: a pooler is between."""
+    """Return whether a pooler is between: the server process that answers is not the one that was connected to."""
     answered_by = connection.execute("SELECT pg_backend_pid()").fetchone()
     return answered_by != (connection.info.backend_pid,)
 
@@ -181,7 +187,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _parse(url: str) -> dict[str, Any]:
-    """Parse the URL. Raise InvalidInput, without the URL's text, if it is not valid."""
+    """Return the parts of the URL. Raise InvalidInput, without the URL's text, if it is not valid."""
     found: dict[str, Any] | None = None
     with suppress(psycopg.Error):  # The error text may contain the password.
         found = dict(conninfo.conninfo_to_dict(url))

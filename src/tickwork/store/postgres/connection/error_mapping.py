@@ -22,7 +22,10 @@ _SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03", "57P05", "53300"})
 
 
 def runs_again(error: psycopg.Error) -> bool:
-    """Return whether to repeat the transaction. A duplicate-key error on our own retried insert is retryable."""
+    """Return whether to repeat the transaction.
+
+    A serialization failure, a deadlock, or a job that an earlier try stored.
+    """
     met_itself = error.sqlstate == "23505" and error.diag.constraint_name in ("jobs_pkey", "queue_pkey")
     return error.sqlstate in _TRANSIENT or met_itself
 
@@ -71,6 +74,7 @@ def translate(where: str, error: psycopg.Error, *, lost: bool) -> StoreError:
 
 
 def not_migrated(where: str, reason: str) -> SchemaMismatch:
+    """Return the error for tables that are missing or of an older version."""
     return SchemaMismatch(
         f"{where} does not have Tickwork's tables in this version: {reason}. Nothing was touched. Run "
         f"`tickwork db upgrade`, or open it with Tickwork(url, upgrade=True)."

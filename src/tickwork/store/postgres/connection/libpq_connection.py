@@ -44,8 +44,8 @@ class NoAnswer(psycopg.OperationalError):
 class PgConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection to PostgreSQL that remembers which statements it has prepared.
 
-    Where it `prepares`, psycopg must not (its prepare_threshold is None): psycopg sometimes deallocates all prepared
-    statements.
+    With `prepares`, psycopg must not prepare statements (its prepare_threshold is None): it sometimes deallocates all
+    prepared statements.
     """
 
     prepares = False
@@ -86,11 +86,11 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
                 transaction.__exit__(None, None, None)
 
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
-        """Wait for a request of psycopg, until the deadline."""
+        """Wait until the deadline for a request of psycopg, and return its result."""
         return super().wait(self._until_deadline(gen), *args, **options)
 
     def _until_deadline(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Pass on a generator of psycopg, and check the deadline whenever its wait returns without an event."""
+        """Run a generator of psycopg, and check the deadline whenever its wait returns without an event."""
         try:
             wanted = next(gen)
             while True:
@@ -109,7 +109,8 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
             raise NoAnswer(f"no answer within {self._limit_s:g} s")
 
     def run(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run statements in one round trip; outside of a transaction, they are one transaction.
+        """Run statements in one round trip and return the rows of each; outside of a transaction, they are one
+        transaction.
 
         Each statement casts its values to their types.
         """
@@ -123,7 +124,7 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def results(self, statements: Sequence[Statement]) -> list[PGresult]:
-        """Return the server's results of statements, errors included."""
+        """Run statements in one round trip and return the server's results, errors included."""
         ready = [(sql, _wired(sql, values), self._name(sql)) for sql, values in statements]
         if len(ready) == 1:
             self._send(*ready[0])
@@ -137,13 +138,17 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
         return results
 
     def _send(self, sql: str, wired: list[bytes | None], name: bytes | None) -> None:
+        """Send a statement with its values; with a `name`, the prepared statement of that name."""
         if name is None:
             self.pgconn.send_query_params(_numbered(sql)[0], wired)
         else:
             self.pgconn.send_query_prepared(name, wired)
 
     def _name(self, sql: str) -> bytes | None:
-        """Return the name of a prepared statement; None behind a pooler, where the session may change."""
+        """Return the name of the prepared statement for this SQL, which is prepared on first use.
+
+        None behind a pooler, where the session may change.
+        """
         name = self._names.get(sql)
         if name is None and self.prepares:
             name = b"tickwork_%d" % len(self._names)
@@ -154,6 +159,7 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
 
     @cached_property
     def _names(self) -> dict[str, bytes]:
+        """The names of the statements that were prepared on this connection."""
         return {}
 
     def _answers(self, last: ExecStatus | None = None) -> list[PGresult]:
@@ -173,6 +179,7 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
                 results.append(result)
 
     def _await(self, poll: select.poll) -> None:
+        """Wait for an event of the socket; raise NoAnswer at the deadline."""
         while not poll.poll(_LOOK_MS):
             self._check_deadline()
 
@@ -185,7 +192,9 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
         return _polling(self.pgconn.socket, select.POLLIN | select.POLLOUT)
 
     def is_quiet(self) -> bool:
-        """Return False if the server has sent something unasked, which mostly means that it ends the connection."""
+        """Return whether the connection works and the server has sent nothing unrequested, such as the end of the
+        connection.
+        """
         return self.pgconn.status != ConnStatus.BAD and not self._input.poll(0)
 
     def is_idle(self) -> bool:
@@ -193,6 +202,7 @@ class PgConnection(psycopg.Connection[tuple[Any, ...]]):
         return self.pgconn.transaction_status == TransactionStatus.IDLE
 
     def _rows(self, result: PGresult) -> Rows:
+        """Return the rows of a result. Raise its error."""
         if result.status == ExecStatus.COMMAND_OK:
             return []
         if result.status != ExecStatus.TUPLES_OK:

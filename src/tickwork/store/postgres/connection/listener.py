@@ -72,7 +72,7 @@ class Listener:
         return self._news.fileno()
 
     def clear(self) -> None:
-        """Discard wake-ups, consume notifications, and read the answer to a probe."""
+        """Discard wake-ups: read all notifications, and the answer to a probe."""
         with contextlib.suppress(BlockingIOError):
             while self._news.recv(4096):
                 pass
@@ -106,6 +106,7 @@ class Listener:
             self._lose(connection, str(error))
 
     def _lose(self, connection: PgConnection, reason: str) -> None:
+        """Close a broken connection and start the thread that opens another one."""
         _log.debug("The listening connection is gone (%s); it is made again.", reason)
         self._connection = None
         connection.close()
@@ -122,11 +123,15 @@ class Listener:
     # -- the thread
 
     def _begin(self) -> None:
+        """Start the thread that opens a listening connection."""
         self._thread = threading.Thread(target=self._listen, name="tickwork-listener", daemon=True)
         self._thread.start()
 
     def _listen(self) -> None:
-        """Connect, with backoff. Notifications may have been missed meanwhile, so success counts as one."""
+        """Open a listening connection, with backoff after failures.
+
+        Notifications may have been missed meanwhile, so success makes the waiter readable.
+        """
         wait_s = _FIRST_WAIT_S
         while not self._closing.is_set():
             try:

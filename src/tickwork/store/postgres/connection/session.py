@@ -19,7 +19,7 @@ _COMMIT: Statement = ("COMMIT", {})
 
 
 class Session:
-    """Named statements on a connection that one verb uses. `again`: an earlier try may have been committed.
+    """Runs the statements of one verb on a connection. `again`: an earlier try of the verb may have been committed.
 
     The statements in `begin` open a transaction. They are sent with the first statements, and the commit may be sent
     with the last ones: neither takes a round trip of its own. Without `begin`, the caller owns the transaction, if
@@ -46,12 +46,13 @@ class Session:
 
     @property
     def connection(self) -> PgConnection:
-        """The connection itself, inside the transaction."""
+        """Return the connection, inside the transaction."""
         if self._begin:
             self._run([])
         return self._connection
 
     def run(self, statement: str, /, **values: Any) -> Rows:
+        """Run a named statement and return its rows."""
         return self.run_sql(self._sql[statement], {"now": self.now, **values})
 
     def find(self, statement: str, /, **values: Any) -> Any:
@@ -59,17 +60,22 @@ class Session:
         return one_row(self.run(statement, **values))
 
     def run_sql(self, sql: str, values: Values) -> Rows:
+        """Run SQL text with values and return its rows."""
         return self._run([(sql, values)])[0]
 
     def run_steps(self, steps: Steps[T]) -> T:
+        """Run the steps of a verb to their end and return their result."""
         return drive(steps, self.run_sql)
 
     def run_together(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run statements in one round trip; outside of a transaction, they are one transaction."""
+        """Run statements in one round trip and return the rows of each.
+
+        Outside of a transaction, they are one transaction.
+        """
         return self._run(statements)
 
     def run_last(self, statements: Sequence[Statement]) -> list[Rows]:
-        """Run the last statements of a transaction and its commit in one round trip."""
+        """Run the last statements of a transaction and its commit in one round trip; return the rows of each."""
         if self.is_shared or (not self._begin and not self._is_open):
             return self._run(statements)
         *rows, _ = self._run([*statements, _COMMIT])
@@ -77,7 +83,7 @@ class Session:
         return rows
 
     def commit(self) -> None:
-        """Commit, unless that is done."""
+        """Commit the transaction. Do nothing if none is open."""
         if self._is_open:
             self.run_last([])
 

@@ -2,9 +2,10 @@
 
 NOTIFY takes a lock on the whole server from just before its transaction commits until just after. So each process
 notifies at most once per GAP_S: the first call is part of the transaction that stores the work and arrives with its
-commit; later calls are combined a moment later. They are also sent with a transaction if more work comes, because a
-NOTIFY of its own costs a disk write, for which the next transaction has to wait. Where many processes notify at once,
-they wait for that lock: after a transaction with NOTIFY that took long, the next one comes later.
+commit. Later calls are late: they are combined, and a thread sends them a moment later, or the next transaction that
+stores work does (they ride with it), because a NOTIFY of its own costs a disk write, for which the next transaction has
+to wait. Where many processes notify at once, they wait for that lock: after a transaction with NOTIFY that took long,
+the next one comes later.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class WakeNotifier:
     def __init__(
         self, send: Callable[[], None], monotonic: Callable[[], float], is_inside: Callable[[], bool] = lambda: False
     ) -> None:
-        """Create a notifier.
+        """Create a notifier. While `is_inside` returns True (in a shared transaction), calls are ignored.
 
-        While the caller `is_inside` a shared transaction, calls are ignored; it calls after the commit.
+        The owner of the shared transaction calls after its commit.
         """
         self._send = send
         self._is_inside = is_inside
@@ -58,15 +59,17 @@ class WakeNotifier:
             self._begin()
 
     def ride(self) -> WakeAfterCommit:
-        """Wrap a transaction that stores work.
+        """Return a context manager for a transaction that stores work, which wakes the workers.
 
-        The block gets whether to send NOTIFY itself; if not, a call follows it.
+        Its value tells whether the transaction has to send NOTIFY itself; if not, the exit of the block calls.
         """
         self._stay_in_process()
         return WakeAfterCommit(self)
 
     def board(self) -> tuple[float, bool, bool]:
-        """Return when a transaction began, whether it sends NOTIFY, and whether late calls are sent with it."""
+        """Return the time, whether a transaction that begins now sends NOTIFY, and whether that replaces a late
+        call.
+        """
         with self._lock:
             began = self._monotonic()
             rides = began >= self._sent_at + GAP_S and began >= self._ride_at
@@ -77,7 +80,7 @@ class WakeNotifier:
         return began, rides, late
 
     def leave(self, began: float) -> None:
-        """Note that a transaction with NOTIFY was committed."""
+        """Note that a transaction with NOTIFY, which began at this time, was committed."""
         self._ride_at = began + min((self._monotonic() - began) * SHARE, _LONGEST_S)
 
     def call(self) -> None:
@@ -94,11 +97,11 @@ class WakeNotifier:
         self._send()
 
     def _due(self) -> float:
-        """Return when a late call is sent by itself, unless a transaction takes it along first."""
+        """Return when the thread sends a late call, unless a transaction has sent it before."""
         return self._sent_at + GAP_S + SLACK_S
 
     def _send_later(self) -> bool:
-        """Leave a call to the thread; return False if no thread can be started."""
+        """Leave a late call to the thread; return False if no thread can be started."""
         if not self._sends_late:
             thread = threading.Thread(target=self._keep_sending, name="tickwork-notifier", daemon=True)
             with contextlib.suppress(RuntimeError):  # New threads cannot start while the interpreter exits.
@@ -124,7 +127,7 @@ class WakeNotifier:
                 self.flush()
 
     def flush(self) -> None:
-        """Send a pending call now."""
+        """Send a late call now. Do nothing if there is none."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -136,9 +139,9 @@ class WakeNotifier:
 
 
 class WakeAfterCommit:
-    """The context manager around a transaction that stores work.
+    """The context manager around a transaction that stores work (see WakeNotifier.ride).
 
-    A generator would take longer than all the rest of it.
+    A generator would take longer than everything else that it does.
     """
 
     __slots__ = ("_began", "_late", "_notifier", "_rides")
@@ -161,7 +164,7 @@ class WakeAfterCommit:
 
 
 def sender(pool: VerbPool, channel: str) -> Callable[[], None]:
-    """Return a function that notifies workers. A notification is a hint: it need not be durable and may fail."""
+    """Return a function that sends NOTIFY. A notification is a hint: it need not be durable and may fail."""
     statement = f'BEGIN; SET LOCAL synchronous_commit TO off; NOTIFY "{channel}"; COMMIT'.encode()
 
     def send() -> None:
