@@ -22,7 +22,7 @@ from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import AskingAttempt
 from tickwork.core.outcome import JobCounts, Succeeded, decide
 from tickwork.errors import LeaseLost
-from tickwork.store.attempts import Finish, NewLog
+from tickwork.store.attempt_types import Finish, NewLog
 from tickwork.worker.ipc.protocol import (
     Ask,
     AskReply,

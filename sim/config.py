@@ -8,7 +8,7 @@ from random import Random
 
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.retention import Retention
-from tickwork.worker.worker_parts import POLL_ONLY_S, POLL_S
+from tickwork.worker.worker_types import POLL_ONLY_S, POLL_S
 
 LEASES_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 DRIFT = 0.05

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sim.restore import Snapshot
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.errors import LeaseLost, StoreUnreachable, TickworkError
-from tickwork.store.attempts import Exchange, Finish, NewLog
+from tickwork.store.attempt_types import Exchange, Finish, NewLog
 from tickwork.store.base import Store
 from tickwork.store.postgres.connection.connector import ANSWER_S, LEAST_ANSWER_S
 

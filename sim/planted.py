@@ -27,10 +27,11 @@ from tickwork.core.job import AttemptState, Claimed, JobState
 from tickwork.core.outcome import Released, Transition
 from tickwork.core.retry import RetryPolicy
 from tickwork.services import scheduler
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.claim.picked_row import PickedRow
 from tickwork.store.rows.instants import duration_us
-from tickwork.store.sqlite import SqliteStore, transactions, transitions
+from tickwork.store.sqlite import SqliteStore, job_transitions, transactions
+from tickwork.store.sqlite.claim import plain_claim
 from tickwork.worker import finisher
 from tickwork.worker.claimer import Claimer
 from tickwork.worker.finisher import Finisher
@@ -87,7 +88,7 @@ def _finish_without_attempt() -> AbstractContextManager[object]:
 
 def _finish_without_state() -> AbstractContextManager[object]:
     """Finish compares the attempt but not the state: a queued job still has the number of its last attempt."""
-    original = transitions.finish
+    original = job_transitions.finish
 
     def finish_anyway(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         closed = original(transaction, endings, guard)
@@ -98,7 +99,7 @@ def _finish_without_state() -> AbstractContextManager[object]:
                 closed[one.job_id] = "somebody"
         return closed
 
-    return mock.patch.object(transitions, "finish", finish_anyway)
+    return mock.patch.object(job_transitions, "finish", finish_anyway)
 
 
 def _end_waiting(transaction: Any, finish: Finish) -> None:
@@ -107,14 +108,14 @@ def _end_waiting(transaction: Any, finish: Finish) -> None:
         again_at = transaction.now + duration_us(outcome.delay or timedelta(0))
         transaction.connection.run("UPDATE tickwork_queue SET run_at = ? WHERE job_id = ?", (again_at, finish.job_id))
     else:
-        row = transitions.DequeuedRow(finish.job_id, *transaction.first("dequeue", (finish.job_id,)))
-        transitions.end_unstarted(transaction, row, outcome.job, "")
+        row = job_transitions.DequeuedRow(finish.job_id, *transaction.first("dequeue", (finish.job_id,)))
+        job_transitions.end_unstarted(transaction, row, outcome.job, "")
 
 
 @contextmanager
 def _fence_without_holder() -> Iterator[None]:
     """Claims are compared only by the attempt's number, which repeats after the store has lost commits."""
-    running_row, claimed_job = transitions.running_row, transitions.claimed_job
+    running_row, claimed_job = plain_claim.running_row, plain_claim.claimed_job
 
     def numbered_row(row: PickedRow, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
         return running_row(row, lane, worker, ClaimId(row.attempt), now)
@@ -123,8 +124,8 @@ def _fence_without_holder() -> Iterator[None]:
         return claimed_job(row, claim=ClaimId(row.attempt), **about)
 
     with (
-        mock.patch.object(transitions, "running_row", numbered_row),
-        mock.patch.object(transitions, "claimed_job", numbered),
+        mock.patch.object(plain_claim, "running_row", numbered_row),
+        mock.patch.object(plain_claim, "claimed_job", numbered),
     ):
         yield
 
@@ -146,7 +147,7 @@ def _renew_for_anyone() -> AbstractContextManager[object]:
 @contextmanager
 def _attempt_counted_at_finish() -> Iterator[None]:
     """Finish increments the attempt's number instead of the claim; jobs that the reaper requeues keep their number."""
-    original = transitions.finish
+    original = job_transitions.finish
 
     def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         closed = original(transaction, endings, guard)
@@ -158,7 +159,7 @@ def _attempt_counted_at_finish() -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(_statement("pick_due", "q.attempt + 1", "max(q.attempt, 1)"))
-        stack.enter_context(mock.patch.object(transitions, "finish", finish))
+        stack.enter_context(mock.patch.object(job_transitions, "finish", finish))
         yield
 
 
@@ -192,17 +193,17 @@ def _reaper_without_recheck() -> AbstractContextManager[object]:
 
 def _priority_ignored() -> AbstractContextManager[object]:
     """A claim takes jobs by age only."""
-    original = transitions.pick
+    original = plain_claim.pick
 
     def pick(transaction: Any, asked: dict[str, Any], limit: int, after: int, until: int) -> list[PickedRow]:
         found = original(transaction, asked, 1_000_000, after, until)
         return sorted(found, key=lambda row: row.run_at_us)[:limit]
 
-    return mock.patch.object(transitions, "pick", pick)
+    return mock.patch.object(plain_claim, "pick", pick)
 
 
 def _key_released_early() -> AbstractContextManager[object]:
-    original = transitions.finish
+    original = job_transitions.finish
 
     def finish(transaction: Any, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         closed = original(transaction, endings, guard)
@@ -210,7 +211,7 @@ def _key_released_early() -> AbstractContextManager[object]:
             transaction.run("free_key", (job_id,))
         return closed
 
-    return mock.patch.object(transitions, "finish", finish)
+    return mock.patch.object(job_transitions, "finish", finish)
 
 
 def _retry_without_cap() -> AbstractContextManager[object]:
@@ -226,7 +227,7 @@ def _cancel_loses_to_retry() -> AbstractContextManager[object]:
     def cancelled(outcome: Transition) -> Transition:
         return outcome
 
-    return mock.patch.object(transitions, "cancelled", cancelled)
+    return mock.patch.object(job_transitions, "cancelled", cancelled)
 
 
 def _unanswered_claim_forgotten() -> AbstractContextManager[object]:
@@ -319,9 +320,11 @@ def _no_lease_watch() -> AbstractContextManager[object]:
 def _head_loses_its_place() -> AbstractContextManager[object]:
     """A job of a sequence frees its key when its attempt ends, even if the job is requeued."""
     # A planted bug replaces a private step.
-    original = transitions._free_holds
+    original = job_transitions._free_holds
     return mock.patch.object(
-        transitions, "_free_holds", lambda transaction, job_ids, returned: original(transaction, job_ids, frozenset())
+        job_transitions,
+        "_free_holds",
+        lambda transaction, job_ids, returned: original(transaction, job_ids, frozenset()),
     )
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 from sim.body import HELLO, KILLED, Body
 from sim.config import WorkerConfig
 from tickwork.worker.ipc.protocol import Assignment, Hello
+from tickwork.worker.process.child_handle import Child
 from tickwork.worker.process.child_output import OutputAttribution
-from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_pool import ChildPool
 from tickwork.worker.process.child_starter import ChildLimits, ChildSetup
-from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.console import PassedOnOutput
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """A simulated worker process: the shipped worker, its loop, and its services.
 
-Events replace the threads, sleeps and sockets of `services/runner.py` and `worker/loop.py`. The loop is the shipped
-one without its waits.
+Events replace the threads, sleeps and sockets of `services/runner.py` and `worker/main_loop.py`. The loop is the
+shipped one without its waits.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import Expirer, Reaper
 from tickwork.services.runner import LONGEST_S, Backoff, Service
 from tickwork.services.scheduler import Scheduler
-from tickwork.worker import loop as shipped
+from tickwork.worker import main_loop as shipped
 from tickwork.worker.lease import Heartbeat, Lease, LeaseWatch
 from tickwork.worker.worker import Worker
-from tickwork.worker.worker_parts import WorkerCode, WorkerOptions, WorkerParts
+from tickwork.worker.worker_types import WorkerCode, WorkerOptions, WorkerParts
 
 if TYPE_CHECKING:
     from sim.world import World

@@ -17,8 +17,8 @@ import msgspec
 
 from sim.mirror import Change, FireRow, JobRow
 from sim.trace import hold
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.interval import after, every
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 from tickwork.store.rows.instants import from_us
 

@@ -21,7 +21,7 @@ from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.job import RUN
 from tickwork.core.outcome import Ending, Failed, Succeeded, decide
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import WorkerRegistration
 from tickwork.store.remote_leases import LeaseGrant
 

@@ -21,7 +21,7 @@ from tickwork.core.job import Claimed, JobFilter, JobState
 from tickwork.core.outcome import Succeeded, decide
 from tickwork.core.retention import Retention
 from tickwork.errors import StoreError, check
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import Store
 
 MOST_GROWTH = 2.0

@@ -27,7 +27,7 @@ from tickwork.api.schedules import Schedule, Schedules
 from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
 from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
-from tickwork.core.arguments.stored_signature import StoredSignature
+from tickwork.core.arguments.encode_by_schema import StoredSignature
 from tickwork.core.job import TaskDefinition
 from tickwork.core.job_options import Options, calendar_name, task_name
 from tickwork.core.limits.task_limits import decode_task_limits
@@ -47,16 +47,16 @@ from tickwork.store.reads.queue_counts import queue_loads
 from tickwork.task import Enqueues, Task
 from tickwork.version import VERSION
 from tickwork.worker.lease import Lease
-from tickwork.worker.process.child import hello
+from tickwork.worker.process.child_main import hello
+from tickwork.worker.process.child_pool import ChildPool
 from tickwork.worker.process.child_starter import ChildSetup
-from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
 from tickwork.worker.process.load_app import refuse_while_loading
 from tickwork.worker.run.capture import captured
 from tickwork.worker.supervisor import GRACE, SLOTS, assemble_worker, parse_queues, queues_of
 from tickwork.worker.tasks.builtin import add_builtin
 from tickwork.worker.thread_pool import LocalPools, ThreadPool
-from tickwork.worker.worker_parts import WorkerOptions
+from tickwork.worker.worker_types import WorkerOptions
 
 
 def open_store(

@@ -21,10 +21,10 @@ from tickwork.core.dag.graph import Graph, JsonTemplate, Param
 from tickwork.core.dag.validate import checked
 from tickwork.core.job_options import Options
 from tickwork.core.limits.task_limits import TaskLimits
+from tickwork.dag_builder.record_steps import Trace, current_trace
 from tickwork.dag_builder.references import Reference
 from tickwork.dag_builder.steps import DagRef, StepOptions, StepRef, run_template, split_step
 from tickwork.dag_builder.task_calls import PlaceholderExtractor, encode_known
-from tickwork.dag_builder.trace import Trace, current_trace
 from tickwork.errors import InvalidDag
 from tickwork.store.base import Store
 from tickwork.task import Enqueues, TaskRegistry, with_queue_limits

@@ -33,9 +33,9 @@ from tickwork.core.limits.task_limits import (
 )
 from tickwork.core.workers.batch import Batch
 from tickwork.core.workers.broadcast import EXPIRES, addressed, addressees
+from tickwork.dag_builder.record_steps import current_trace
 from tickwork.dag_builder.steps import NO_STEP, StepOptions, split_step, step_template
 from tickwork.dag_builder.task_calls import ArgumentEncoder, TaskCallInfo, Traceable, add_call, again_every, refuse_call
-from tickwork.dag_builder.trace import current_trace
 from tickwork.errors import InvalidArguments, InvalidOption
 from tickwork.otel import sent
 from tickwork.store.base import Store

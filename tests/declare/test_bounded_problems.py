@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tickwork.core.job import Policy, TaskDefinition
-from tickwork.declare.documents import read_all_declared, read_declared
-from tickwork.declare.reader import PROBLEM_LIMIT, TEXT_LIMIT, BadFile
+from tickwork.declare.document_nodes import PROBLEM_LIMIT, TEXT_LIMIT, BadFile
+from tickwork.declare.read_declarations import read_all_declared, read_declared
 
 SRC = Path(__file__).parents[2] / "src/tickwork"
 SCHEMA = b'{"type": "object", "properties": {"parameter": {}}, "required": [], "additionalProperties": false}'

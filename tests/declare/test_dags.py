@@ -13,8 +13,8 @@ from tickwork.core.limits.debounce import debounce
 from tickwork.core.limits.task_limits import TaskLimits, encode_task_limits
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.retry import RetryPolicy
-from tickwork.declare.documents import DeclaredWork, read_declared
-from tickwork.declare.reader import BadFile
+from tickwork.declare.document_nodes import BadFile
+from tickwork.declare.read_declarations import DeclaredWork, read_declared
 
 
 def unknown(task: str) -> TaskDefinition | None:

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from tickwork.core.hooks import Hook
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.combine import all_of, any_of, except_on
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rrule import rrule
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 from tickwork.core.text.yaml_loader import write_yaml
-from tickwork.declare.documents import DeclaredWork, read_declared
 from tickwork.declare.export import declared_calendar, declared_hook, declared_schedule
+from tickwork.declare.read_declarations import DeclaredWork, read_declared
 
 START = datetime(2026, 1, 31, 9, 30, tzinfo=timezone(timedelta(hours=1)))
 CLOSED = calendar(dates=["2026-12-31"], yearly=["12-25"], weekdays=["sat"], tz="Europe/Berlin")

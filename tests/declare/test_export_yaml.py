@@ -3,8 +3,8 @@
 from tests.importers.cronjob_texts import FULL, cronjob, read
 from tests.importers.crontab_texts import ANACRON, CERTBOT, DEBIAN, E2SCRUB, FEDORA, LARAVEL, MDADM, PHP
 from tickwork.core.schedule.spec import ScheduleSpec
-from tickwork.declare.documents import read_declared
 from tickwork.declare.export import specs_as_yaml
+from tickwork.declare.read_declarations import read_declared
 from tickwork.importers.crontab import read_crontab
 
 ODD = r"""

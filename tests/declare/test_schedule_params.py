@@ -5,8 +5,8 @@ import pytest
 
 from tickwork.core.dag.graph import definition_of
 from tickwork.core.job import TaskDefinition
-from tickwork.declare.documents import DeclaredWork, read_all_declared, read_declared
-from tickwork.declare.reader import BadFile
+from tickwork.declare.document_nodes import BadFile
+from tickwork.declare.read_declarations import DeclaredWork, read_all_declared, read_declared
 from tickwork.declare.schedules import Known
 
 DAG = """\

@@ -14,8 +14,8 @@ from tickwork.core.dag.graph import decode_graph, digest, encode_graph
 from tickwork.core.hooks import decode_hook, encode_hook
 from tickwork.core.schedule.spec import decode_spec, encode_spec, template
 from tickwork.core.text.yaml_loader import write_yaml
-from tickwork.declare.documents import DeclaredWork, read_declared
-from tickwork.declare.reader import BadFile, FileProblem
+from tickwork.declare.document_nodes import BadFile, FileProblem
+from tickwork.declare.read_declarations import DeclaredWork, read_declared
 from tickwork.registry import AppRegistry
 from tickwork.worker.tasks.http import add_http
 from tickwork.worker.tasks.shell import add_shell

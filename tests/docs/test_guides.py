@@ -14,7 +14,7 @@ from tickwork import errors
 from tickwork.config import SETTINGS
 from tickwork.core.job_options import Options
 from tickwork.declare.dag_fields import DagFields, StepFields
-from tickwork.declare.documents import read_declared
+from tickwork.declare.read_declarations import read_declared
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -9,7 +9,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Failed, Succeeded, decide
 from tickwork.http.remote.long_poll import LongPolls
-from tickwork.store.attempts import Finish, NewLog
+from tickwork.store.attempt_types import Finish, NewLog
 from tickwork.store.base import WorkerRegistration
 
 WORKER = WorkerId("tests")

@@ -8,7 +8,7 @@ import pytest
 from tests.importers.traces import VERSIONS, montage, montage_trace, trace
 from tickwork.core.dag.graph import Graph
 from tickwork.core.text.yaml_loader import write_yaml
-from tickwork.declare.documents import read_declared
+from tickwork.declare.read_declarations import read_declared
 from tickwork.errors import InvalidInput
 from tickwork.importers.wfformat import WorkflowTrace, read_wfformat
 

@@ -16,10 +16,10 @@ from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.ipc.protocol import Assignment, AttemptEnd, AttemptsEnded
 from tickwork.worker.lease import Lease
+from tickwork.worker.process.child_handle import Child
 from tickwork.worker.process.child_output import OutputAttribution
-from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_pool import ChildPool
 from tickwork.worker.process.child_starter import ChildSetup
-from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.console import PassedOnOutput
 
 

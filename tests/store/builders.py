@@ -11,7 +11,7 @@ from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import AskingAttempt, AttemptState, Claimed, JobState, NewJob, Policy, TaskDefinition
 from tickwork.core.outcome import Abandoned, Ending, Failed, Succeeded, Transition, decide
 from tickwork.core.retry import RetryPolicy
-from tickwork.store.attempts import Finish, NewLog, OpenAttempt
+from tickwork.store.attempt_types import Finish, NewLog, OpenAttempt
 from tickwork.store.base import Store, WorkerRegistration
 
 SECOND = timedelta(seconds=1)

@@ -18,9 +18,9 @@ from tests.store.stepping import Make, SteppedStore, Stepper, meet
 from tickwork.store.base import Store
 from tickwork.store.claim import bulk_park, choose, sparse_scan
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.claim import plan_values as postgres_ground
+from tickwork.store.postgres.claim import plan_values as postgres_plan
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite import claims as sqlite_claims
+from tickwork.store.sqlite.claim import limited_round as sqlite_round
 from tickwork.testing import VirtualClock
 
 KINDS = ["sqlite", "sqlite-stdlib", "postgres", "postgres-pooled"]
@@ -217,5 +217,5 @@ def small_masses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_park, "FOUND_MOST", 2)
     for module in (bulk_park, sparse_scan):
         monkeypatch.setattr(module, "WALK", 3)
-    for ground in (postgres_ground, sqlite_claims):
-        monkeypatch.setattr(ground, "BULK_WALK", 3)
+    for module in (postgres_plan, sqlite_round):
+        monkeypatch.setattr(module, "BULK_WALK", 3)

@@ -7,7 +7,7 @@ from tickwork.core.blob_ref import BlobRef
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed
 from tickwork.core.retention import Retention
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

@@ -18,7 +18,7 @@ from tests.store.builders import (
 )
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobState
-from tickwork.store.attempts import Exchange, Finish, NewLog
+from tickwork.store.attempt_types import Exchange, Finish, NewLog
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

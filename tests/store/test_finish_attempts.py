@@ -33,7 +33,7 @@ from tickwork.core.ids import ClaimId
 from tickwork.core.job import AttemptState, JobState, Policy
 from tickwork.core.outcome import Cancelled, Crashed, Ending, Failed, Released, Snoozed, Succeeded, TimedOut, Transition
 from tickwork.errors import InvariantBroken
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import Store
 from tickwork.store.rows.instants import duration_us, to_us
 from tickwork.testing import VirtualClock

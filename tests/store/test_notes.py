@@ -20,7 +20,7 @@ from tests.store.builders import (
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Cancelled, Ending, Failed, Succeeded, TimedOut
-from tickwork.store.attempts import NewLog, OpenAttempt, Progress
+from tickwork.store.attempt_types import NewLog, OpenAttempt, Progress
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

@@ -33,16 +33,16 @@ from tickwork.core.recurrence.interval import every
 from tickwork.core.retention import Retention
 from tickwork.core.schedule.spec import new_spec
 from tickwork.core.stats.rollups import minute_of
-from tickwork.store.attempts import Finish, NewLog, OpenAttempt, Progress
+from tickwork.store.attempt_types import Finish, NewLog, OpenAttempt, Progress
 from tickwork.store.base import Store
 from tickwork.store.claim import sparse_scan
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.reads import reads as postgres_finding
+from tickwork.store.postgres.reads import read_verbs as postgres_reads
 from tickwork.store.reads import job_search, stats
 from tickwork.store.schedules import Fired, ScheduleMove
 from tickwork.store.sqlite import SqliteStore
-from tickwork.store.sqlite.reads import reads as sqlite_reads
+from tickwork.store.sqlite.reads import read_verbs as sqlite_reads
 from tickwork.testing import VirtualClock
 
 pytestmark = pytest.mark.xdist_group("plans")  # the stores are filled once
@@ -140,7 +140,7 @@ def bounded(look: Callable[[Filled], object]) -> Callable[[Filled], object]:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("WALK", "SCATTERED", "ERRORS"):
                 patch.setattr(job_search, name, SMALL // 10)
-            for module in (sqlite_reads, postgres_finding):
+            for module in (sqlite_reads, postgres_reads):
                 patch.setattr(module, "COUNTED", SMALL // 10)
             return look(on)
 

@@ -27,7 +27,7 @@ from tests.store.builders import (
 from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
 from tickwork.errors import LeaseLost
-from tickwork.store.attempts import Progress
+from tickwork.store.attempt_types import Progress
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

@@ -18,7 +18,7 @@ from tickwork.core.job import Claimed
 from tickwork.store.base import Store, Waiter
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.connection.wake_notify import GAP_S, WakeNotifier
-from tickwork.store.sqlite import new_jobs
+from tickwork.store.sqlite import insert_jobs
 from tickwork.store.sqlite.file.wake import SocketWaiter, wake_all
 from tickwork.testing import VirtualClock
 
@@ -78,7 +78,7 @@ class TestCalls:
         self, open_store: OpensStore, store: Store, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """SQLite calls while a job is stored: who claims then waits for the commit, and is up already when it comes."""
-        other, insert = open_store(), new_jobs.insert
+        other, insert = open_store(), insert_jobs.insert
         other.now()
         me, claimed = register(store), list[Claimed]()
         claiming = threading.Thread(target=lambda: claimed.extend(claim(store, 1, me)))
@@ -91,7 +91,7 @@ class TestCalls:
             assert claiming.is_alive(), "the claim waits"
             return insert(transaction, jobs, known=known)
 
-        monkeypatch.setattr(new_jobs, "insert", insert_slowly)
+        monkeypatch.setattr(insert_jobs, "insert", insert_slowly)
         job_id = insert_one(other)
         assert called(waiter), "and after it, for those who only look"
         if isinstance(store, PostgresStore):
@@ -103,13 +103,13 @@ class TestCalls:
         self, open_store: OpensStore, store: Store, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Else a worker could take the write lock that the transaction is about to ask for."""
-        other, insert = open_store(), new_jobs.insert
+        other, insert = open_store(), insert_jobs.insert
 
         def insert_uncalled(transaction: Any, jobs: Any, *, known: bool) -> Any:
             assert not called(waiter, 0.05)
             return insert(transaction, jobs, known=known)
 
-        monkeypatch.setattr(new_jobs, "insert", insert_uncalled)
+        monkeypatch.setattr(insert_jobs, "insert", insert_uncalled)
         with other.connection() as tx:
             other.insert_jobs([a_job()], tx=tx)
         assert called(waiter)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.process.child_pool import TASKS, Pool
+from tests.worker.process.pool_helpers import TASKS, Pool
 
 
 @pytest.fixture

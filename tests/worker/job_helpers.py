@@ -6,7 +6,7 @@ from random import Random
 from tickwork import Job, Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Abandoned, decide
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.worker.run.capture import STRIDE
 
 

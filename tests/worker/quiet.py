@@ -15,7 +15,7 @@ from tickwork.worker.autoscale import Autoscaler
 from tickwork.worker.ipc.protocol import AskReply, Assignment, AttemptEnd, AttemptsEnded, ChildDied, FromExecutor
 from tickwork.worker.lease import Lease
 from tickwork.worker.worker import Worker
-from tickwork.worker.worker_parts import AttemptRunner, WorkerCode, WorkerOptions, WorkerParts
+from tickwork.worker.worker_types import AttemptRunner, WorkerCode, WorkerOptions, WorkerParts
 
 _numbers = count(1)
 

@@ -18,7 +18,7 @@ from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.limits.task_limits import breaker_name
 from tickwork.core.outcome import JobCounts, Succeeded, decide
 from tickwork.core.retry import RetryPolicy
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock
 from tickwork.worker.worker import Worker

@@ -8,7 +8,7 @@ import pytest
 from tests.worker.quiet import bare_worker
 from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed, Policy, TaskDefinition
-from tickwork.store.attempts import Claims, Exchange
+from tickwork.store.attempt_types import Claims, Exchange
 from tickwork.testing import VirtualClock
 from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.lease import Lease

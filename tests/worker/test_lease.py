@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from tests.waiting import eventually
-from tests.worker.process.child_pool import Pool, assignment
+from tests.worker.process.pool_helpers import Pool, assignment
 from tickwork.core.ids import WorkerId
 from tickwork.worker.ipc.protocol import AttemptsEnded, ChildDied, Returned
 from tickwork.worker.lease import Lease, LeaseWatch

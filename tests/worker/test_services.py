@@ -17,7 +17,7 @@ from tickwork.errors import StoreUnreachable
 from tickwork.services.pruner import Pruner
 from tickwork.services.reaper import INTERVAL_S, Expirer, Reaper
 from tickwork.services.runner import LAST_BACKOFF_S, Backoff, Runner
-from tickwork.store.admin.operations import Ask
+from tickwork.store.admin.bulk_operations import Ask
 from tickwork.store.base import Store, WorkerRegistration
 from tickwork.testing import VirtualClock
 from tickwork.worker.lease import Heartbeat, Lease

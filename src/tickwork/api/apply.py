@@ -17,8 +17,8 @@ from tickwork.core.dag import diff as dag_changes
 from tickwork.core.dag.graph import Graph, digest
 from tickwork.core.job_options import calendar_name
 from tickwork.core.schedule.spec import ScheduleSpec
-from tickwork.declare.documents import DeclaredWork
 from tickwork.declare.export import declared_calendar, declared_hook, declared_schedule
+from tickwork.declare.read_declarations import DeclaredWork
 from tickwork.errors import InvalidInput
 from tickwork.store.admin.hooks import DeclaredThing, Kind
 from tickwork.store.base import Store

@@ -17,8 +17,8 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobState, NewJob
 from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.limits.limits import concurrency
+from tickwork.core.recurrence.base_rule import Calendars, read_instant
 from tickwork.core.recurrence.interval import After
-from tickwork.core.recurrence.rule import Calendars, read_instant
 from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.spec import ScheduleSpec

@@ -10,8 +10,8 @@ from typing import Any
 
 from tickwork.api.async_twins import twin
 from tickwork.api.client import Job
+from tickwork.core.arguments.encode_by_schema import completed
 from tickwork.core.arguments.payload import PAYLOAD_LIMIT, decode, seal, too_large
-from tickwork.core.arguments.stored_signature import completed
 from tickwork.core.arguments.unstorable import Flaw, check_text
 from tickwork.core.dag import graph_view
 from tickwork.core.dag.advance import OPEN, SKIPPED, WAITING, StepState, failed_steps

@@ -18,9 +18,9 @@ from tickwork.clock import SystemClock
 from tickwork.core.recurrence import combine, interval
 from tickwork.core.recurrence import cron as core_cron
 from tickwork.core.recurrence import rrule as core_rrule
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.calendar import Calendar, calendar
 from tickwork.core.recurrence.combine import ExceptOn, except_on
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones import EPOCH
 from tickwork.errors import InvalidOption
 

@@ -19,7 +19,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob
 from tickwork.core.job_options import schedule_name
 from tickwork.core.occurrence import Occurrence, encode_occurrence
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, read_instant
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, read_instant
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.spec import ScheduleSpec, template

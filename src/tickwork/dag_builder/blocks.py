@@ -27,6 +27,7 @@ from tickwork.core.dag.graph import (
 )
 from tickwork.core.option_parsing import read_text, read_whole
 from tickwork.core.text.duration import parse_duration
+from tickwork.dag_builder.record_steps import Trace, needed_trace
 from tickwork.dag_builder.references import (
     ComparedReference,
     Reference,
@@ -37,7 +38,6 @@ from tickwork.dag_builder.references import (
     owned,
 )
 from tickwork.dag_builder.steps import NO_STEP, GroupRef, StepDraft, StepRef, beginning, drafts_of
-from tickwork.dag_builder.trace import Trace, needed_trace
 from tickwork.errors import InvalidOption
 
 NEVER = Condition(Text(()))  # an empty text is false

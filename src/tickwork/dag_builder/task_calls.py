@@ -18,9 +18,9 @@ from tickwork.core.blob_ref import Path
 from tickwork.core.dag.graph import Expression, Item, JsonTemplate, Map, Placeholder, Template
 from tickwork.core.dag.untrusted_values import pinned
 from tickwork.core.text.duration import parse_duration
+from tickwork.dag_builder.record_steps import Trace, needed_trace
 from tickwork.dag_builder.references import ComparedReference, Reference, TraceOrigin, described, has_reference, owned
 from tickwork.dag_builder.steps import DagRef, GroupRef, StepOptions, StepRef
-from tickwork.dag_builder.trace import Trace, needed_trace
 from tickwork.errors import InvalidDag, InvalidOption
 
 _NO_PARTS = frozenset({int, float, bool, type(None)})
@@ -118,7 +118,7 @@ SHORTEST = timedelta(milliseconds=100)
 
 
 class ArgumentEncoder(Protocol):
-    """The parameters of a task: `core.arguments.signature`, or `core.arguments.stored_signature`."""
+    """The parameters of a task: `core.arguments.signature`, or `core.arguments.encode_by_schema`."""
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], task: str) -> bytes: ...
 

@@ -21,6 +21,7 @@ from tickwork.core.job_options import Options, task_name
 from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.core.text.suggestions import guess
 from tickwork.declare.dag_fields import AllAssets, DagFields, ParamFields, StepFields
+from tickwork.declare.document_nodes import Node, Problems, ReadContext, UnusableNode, read_struct
 from tickwork.declare.expressions import (
     ONE_ITEM,
     RESERVED,
@@ -30,7 +31,6 @@ from tickwork.declare.expressions import (
     read_condition,
     value_of,
 )
-from tickwork.declare.reader import Node, Problems, ReadContext, UnusableNode, read_struct
 from tickwork.declare.schedules import made, param_misfits, read_dag_schedule
 from tickwork.declare.step_work import ARGUMENTS, check_company, kind_of, read_approval, read_arguments, read_template
 

@@ -25,7 +25,7 @@ from tickwork.core.blob_ref import Path
 from tickwork.core.dag.graph import Comparison, Condition, Expression, Item, Param, Placeholder, Result, RunValue, Text
 from tickwork.core.text.suggestions import guess
 from tickwork.core.text.yaml_loader import read_yaml
-from tickwork.declare.reader import Node, ReadContext, UnusableNode
+from tickwork.declare.document_nodes import Node, ReadContext, UnusableNode
 from tickwork.errors import InvalidInput
 
 LENGTH_LIMIT = 2000  # characters of an expression; the time to find its step grows with the square of the length

@@ -24,8 +24,8 @@ from tickwork.core.job_options import task_name
 from tickwork.core.text.duration import parse_duration
 from tickwork.core.text.yaml_loader import YamlDocument
 from tickwork.declare.dag_fields import HookFields
+from tickwork.declare.document_nodes import Known, Node, Problems, ReadContext, UnusableNode, read_struct
 from tickwork.declare.expressions import NameScope, PlaceholderWriter, has_expression
-from tickwork.declare.reader import Known, Node, Problems, ReadContext, UnusableNode, read_struct
 from tickwork.declare.schedules import encode, made, param_misfits, stored_params
 from tickwork.errors import check
 

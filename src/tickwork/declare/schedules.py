@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tickwork.core.arguments.stored_signature import StoredSignature, fits, told
+from tickwork.core.arguments.encode_by_schema import StoredSignature, fits, told
 from tickwork.core.job_options import task_name
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import Calendar, calendar
 from tickwork.core.recurrence.combine import ExceptOn, all_of, any_of
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rrule import rrule
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.policy import POLICIES
 from tickwork.core.schedule.spec import ScheduledJobOptions, ScheduleSpec, TargetKind, new_spec
 from tickwork.core.text.suggestions import closest, guess
-from tickwork.declare.reader import Known, Node, UnusableNode
+from tickwork.declare.document_nodes import Known, Node, UnusableNode
 from tickwork.errors import InvalidInput
 
 Made = TypeVar("Made")

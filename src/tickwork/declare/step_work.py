@@ -21,8 +21,8 @@ from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.core.text.duration import parse_duration
 from tickwork.core.web.answer import is_expected
 from tickwork.declare.dag_fields import ApproveFields, HttpFields, StepFields
+from tickwork.declare.document_nodes import Node, ReadContext, UnusableNode, read_struct
 from tickwork.declare.expressions import NameScope, PlaceholderWriter, has_expression, plain
-from tickwork.declare.reader import Node, ReadContext, UnusableNode, read_struct
 from tickwork.declare.schedules import HTTP, SHELL, SHELL_ARGUMENTS, encode, made
 
 _MAY_BE_SECRET = ("url", "headers", "auth")

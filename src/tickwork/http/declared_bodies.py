@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tickwork.core.text.yaml_loader import YamlDocument
-from tickwork.declare.reader import BadFile, Known, Node, Problems, ReadContext, UnusableNode
+from tickwork.declare.document_nodes import BadFile, Known, Node, Problems, ReadContext, UnusableNode
 from tickwork.declare.step_work import request_of
 from tickwork.http.framework.problems import Problem, ProblemDetail, pointer_to
 

@@ -26,7 +26,7 @@ from tickwork.errors import InvalidInput
 from tickwork.http.asgi import asgi
 from tickwork.http.auth.access import Access, is_loopback
 from tickwork.http.connections.acceptor import BoundedServer
-from tickwork.http.connections.limits import MOST, MOST_TLS, Connections, connection_limits
+from tickwork.http.connections.connection_limits import MOST, MOST_TLS, Connections, connection_limits
 from tickwork.http.connections.log_limit import limited_logs
 from tickwork.http.connections.timeouts import BoundedProtocol, in_pieces
 from tickwork.http.routes import ROUTES

@@ -16,8 +16,8 @@ from tickwork.http.group_commit import GroupCommit
 from tickwork.http.live.stream import ChangeStream, followers_capacity, listeners_capacity
 from tickwork.http.live.wait_jobs import JobWaits
 from tickwork.http.remote.long_poll import LongPolls
-from tickwork.http.store_cache import CachedRegistrations, StoreCache
-from tickwork.http.store_metrics import time_verbs
+from tickwork.http.time_store_calls import time_verbs
+from tickwork.http.worker_and_task_cache import CachedRegistrations, StoreCache
 from tickwork.observe.counters import Counters
 from tickwork.observe.store_metrics import StoreCounts
 from tickwork.services.runner import Ticks

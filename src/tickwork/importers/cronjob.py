@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import every
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.text.yaml_loader import read_yaml
-from tickwork.declare.reader import Node, UnusableNode
+from tickwork.declare.document_nodes import Node, UnusableNode
 from tickwork.errors import InvalidInput
 from tickwork.importers.result import ImportResult, check_size
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tickwork.core.arguments.stored_signature import StoredSignature
-from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.arguments.encode_by_schema import StoredSignature
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 from tickwork.errors import InvalidInput
 

@@ -15,7 +15,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import JobPage
 from tickwork.core.job_options import LONGEST
 from tickwork.errors import InvalidInput
-from tickwork.store.admin.operations import OperationStep
+from tickwork.store.admin.bulk_operations import OperationStep
 from tickwork.store.base import Store
 
 PAGE = 500

@@ -9,7 +9,7 @@ from tickwork.clock import Clock
 from tickwork.core.outcome import Abandoned, Transition, decide
 from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import LEASES_EXPIRED
-from tickwork.store.attempts import Finish, OpenAttempt
+from tickwork.store.attempt_types import Finish, OpenAttempt
 from tickwork.store.base import Store
 
 BATCH = 500

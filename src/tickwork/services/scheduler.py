@@ -19,7 +19,7 @@ from tickwork.core.ids import IdMaker, JobId
 from tickwork.core.job import NewJob
 from tickwork.core.occurrence import Occurrence, encode_occurrence
 from tickwork.core.recurrence.calendar import Calendar
-from tickwork.core.recurrence.read_rule import decode_calendar
+from tickwork.core.recurrence.parse_rule import decode_calendar
 from tickwork.core.schedule.decide import FireAction, FireDecision, ScheduleDecision, decide
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, template
 from tickwork.errors import InvariantBroken

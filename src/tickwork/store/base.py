@@ -26,10 +26,10 @@ from tickwork.core.placement import NOTHING, Offer
 from tickwork.core.retention import Retention
 from tickwork.store.admin.access import AccessVerbs
 from tickwork.store.admin.audit import AuditVerbs
+from tickwork.store.admin.bulk_operations import OperationVerbs
 from tickwork.store.admin.hooks import HookVerbs
 from tickwork.store.admin.notifications import NotifyVerbs
-from tickwork.store.admin.operations import OperationVerbs
-from tickwork.store.attempts import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress
+from tickwork.store.attempt_types import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress
 from tickwork.store.dags import DagVerbs
 from tickwork.store.limits import LimitedCapacity, LimitVerbs
 from tickwork.store.migrate import Migration

@@ -14,13 +14,13 @@ from tickwork.core.ids import ClaimId, JobId
 from tickwork.core.job import Claimed
 from tickwork.core.outcome import Crashed, Released
 from tickwork.errors import StoreError, TickworkError
-from tickwork.store.attempts import NewLog, Progress
+from tickwork.store.attempt_types import NewLog, Progress
 from tickwork.worker.claim_pacing import Prefetch
 from tickwork.worker.finisher import Finisher
 from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.ipc import protocol
 from tickwork.worker.ipc.protocol import AskReply, AttemptEnd, ChildDied, FromExecutor
-from tickwork.worker.worker_parts import AttemptRunner, WorkerParts
+from tickwork.worker.worker_types import AttemptRunner, WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 KILL_GRACE_S = 1.5  # time for a child to end its own overdue attempt before the supervisor kills it

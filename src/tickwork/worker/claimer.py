@@ -15,7 +15,7 @@ from tickwork.core.outcome import Failed, Released
 from tickwork.core.text.suggestions import guess
 from tickwork.errors import StoreError
 from tickwork.observe.json_log import naming
-from tickwork.store.attempts import Claims
+from tickwork.store.attempt_types import Claims
 from tickwork.store.base import AHEAD_LIMIT
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.rows.instants import to_us
@@ -23,7 +23,7 @@ from tickwork.worker.claim_pacing import BATCH, ClaimBackoff, NextClaim, Prefetc
 from tickwork.worker.finisher import Finisher
 from tickwork.worker.held_jobs import HeldJobs
 from tickwork.worker.retry_budget import QueueRetryBudgets
-from tickwork.worker.worker_parts import WorkerParts
+from tickwork.worker.worker_types import WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 BATCH_CLAIM = 1000  # the limit of jobs in one claim for a batch task

@@ -23,11 +23,11 @@ from tickwork.core.why import gist
 from tickwork.observe import metrics_table
 from tickwork.observe.counters import Counters
 from tickwork.observe.json_log import naming
-from tickwork.store.attempts import Finish, NewLog, OpenAttempt, Progress
+from tickwork.store.attempt_types import Finish, NewLog, OpenAttempt, Progress
 from tickwork.store.base import Store
 from tickwork.worker.held_jobs import HeldJob, HeldJobs
 from tickwork.worker.retry_budget import QueueRetryBudgets
-from tickwork.worker.worker_parts import WorkerParts
+from tickwork.worker.worker_types import WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 NOTES_S = 0.5  # the interval at which logs and progress are stored while handlers run

@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from tickwork.core.ids import WorkerId
-from tickwork.store.admin.operations import Ask
+from tickwork.store.admin.bulk_operations import Ask
 from tickwork.store.base import Store
 
 LOOKS = 10  # checks per lease duration

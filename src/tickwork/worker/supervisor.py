@@ -30,13 +30,13 @@ from tickwork.version import VERSION
 from tickwork.worker.autoscale import Autoscaler, slots_of_each
 from tickwork.worker.ipc.protocol import Hello
 from tickwork.worker.lease import Heartbeat, Lease, LeaseWatch
-from tickwork.worker.loop import WorkerLoop
+from tickwork.worker.main_loop import WorkerLoop
+from tickwork.worker.process.child_pool import ChildPool
 from tickwork.worker.process.child_starter import ChildLimits, ChildSetup
-from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.cpu_count import usable_cpus
 from tickwork.worker.process.fork_server import ForkServer
 from tickwork.worker.worker import Worker
-from tickwork.worker.worker_parts import HandlerPools, WorkerCode, WorkerOptions, WorkerParts
+from tickwork.worker.worker_types import HandlerPools, WorkerCode, WorkerOptions, WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 GRACE = timedelta(seconds=20)

@@ -17,9 +17,9 @@ from tickwork.clock import Clock
 from tickwork.store.base import Store
 from tickwork.task import Task
 from tickwork.worker.ipc.protocol import AskReply, Assignment, AttemptsEnded, ChildDied, FromExecutor, Returned
-from tickwork.worker.process.children import STALLED_S, ChildPool
+from tickwork.worker.process.child_pool import STALLED_S, ChildPool
 from tickwork.worker.run.executor import Executor
-from tickwork.worker.worker_parts import AttemptRunner
+from tickwork.worker.worker_types import AttemptRunner
 
 
 class ThreadPool:

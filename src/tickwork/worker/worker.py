@@ -22,7 +22,7 @@ from tickwork.worker.claimer import Claimer
 from tickwork.worker.finisher import NOTES_S, Finisher
 from tickwork.worker.held_jobs import HeldJob, HeldJobs
 from tickwork.worker.retry_budget import QueueRetryBudgets
-from tickwork.worker.worker_parts import WorkerParts
+from tickwork.worker.worker_types import WorkerParts
 
 _log = logging.getLogger("tickwork.worker")
 CANCEL_LOOK_S = 1.0

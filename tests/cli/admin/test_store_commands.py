@@ -17,12 +17,12 @@ from tickwork.cli.admin import doctor
 from tickwork.cli.command import shown_url
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Succeeded, decide
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import WorkerRegistration
 from tickwork.store.migrate import migrations
-from tickwork.store.postgres.reads import reads as postgres_finding
+from tickwork.store.postgres.reads import read_verbs as postgres_reads
 from tickwork.store.reads import queue_counts
-from tickwork.store.sqlite.reads import reads as sqlite_reads
+from tickwork.store.sqlite.reads import read_verbs as sqlite_reads
 
 MIGRATIONS = migrations("tickwork.store.sqlite")
 
@@ -42,7 +42,7 @@ def test_queues_show_what_stands_in_them(cli: Cli, shop: Shop) -> None:
 def test_a_count_that_ended_somewhere_is_shown_with_a_plus(
     cli: Cli, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (sqlite_reads, postgres_finding, queue_counts):
+    for module in (sqlite_reads, postgres_reads, queue_counts):
         monkeypatch.setattr(module, "COUNTED", 3)
     for _ in range(4):
         shop.add.enqueue(1)

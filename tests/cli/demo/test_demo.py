@@ -18,8 +18,8 @@ from rich.console import Console
 
 from tests.cli.programs import gone, program
 from tests.waiting import eventually
+from tickwork.cli.demo.demo_snapshot import DemoSnapshot, NotableJob
 from tickwork.cli.demo.screen import fair_share, line, screen
-from tickwork.cli.demo.watch import DemoSnapshot, NotableJob
 from tickwork.core.job import QueueView, WorkerView
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)

@@ -13,7 +13,7 @@ from tests.waiting import eventually
 from tickwork import Tickwork
 from tickwork.core.ids import WorkerId
 from tickwork.core.outcome import Cancelled, decide
-from tickwork.store.attempts import Finish, NewLog
+from tickwork.store.attempt_types import Finish, NewLog
 from tickwork.store.base import LEASE, WorkerRegistration
 
 RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")

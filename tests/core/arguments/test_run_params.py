@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tickwork.core.arguments.stored_signature import completed, fits, told
+from tickwork.core.arguments.encode_by_schema import completed, fits, told
 from tickwork.errors import InvalidArguments
 
 ROOT = {

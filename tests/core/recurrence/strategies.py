@@ -6,12 +6,12 @@ from datetime import UTC, date, datetime, timedelta
 
 from hypothesis import strategies as st
 
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import Calendar, calendar
 from tickwork.core.recurrence.combine import AllOf, all_of, any_of, except_on
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import at, every
 from tickwork.core.recurrence.rrule import rrule
-from tickwork.core.recurrence.rule import RuleValue
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu"]
 CRONS = ["*/7 * * * *", "30 2 * * *", "0 0 L * *", "15 1 * * FRI-MON", "0 0 15W * *", "H H * * *", "*/10 * * * * *"]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.combine import all_of, any_of, except_on
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.recurrence.zones import local_date
 from tickwork.errors import InvalidOption
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.core.recurrence import reference
 from tests.core.recurrence.reference import ODD_DAYS, Window
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.cron import cron
-from tickwork.core.recurrence.rule import RuleValue
 
 MICROSECOND = timedelta(microseconds=1)
 POLICIES = ["once", "skip", "both", "shift"]

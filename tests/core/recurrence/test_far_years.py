@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tickwork import after, calendar
-from tickwork.core.recurrence.read_rule import read_expression
-from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.recurrence.base_rule import RuleValue
+from tickwork.core.recurrence.parse_rule import read_expression
 from tickwork.core.text.duration import parse_spacing
 from tickwork.errors import InvalidOption
 

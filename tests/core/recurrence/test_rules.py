@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.core.recurrence.strategies import calendars, instants, rules
 from tests.core.schedule.states import new_standing
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import Calendar, calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, every
-from tickwork.core.recurrence.read_rule import decode_calendar, decode_rule, encode_calendar, encode_rule
-from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.recurrence.parse_rule import decode_calendar, decode_rule, encode_calendar, encode_rule
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.errors import InvalidInput, InvalidOption
 

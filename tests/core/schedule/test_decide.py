@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.schedule.states import edited, new_standing, put_on_hold, resumed, run_ended
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.decide import FireAction, ScheduleDecision, decide, next_due, rule_of
 from tickwork.core.schedule.policy import SchedulePolicies, read_policies
 from tickwork.core.schedule.state import GRACE, ScheduleState

@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import calendar
 from tickwork.core.recurrence.combine import any_of
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.interval import after, at, every
 from tickwork.core.recurrence.rrule import rrule
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.density import MINUTE, MINUTES, Counter
 from tickwork.core.schedule.spec import ScheduleSpec, new_spec
 from tickwork.core.schedule.state import ScheduleState

@@ -7,7 +7,7 @@ import pytest
 
 from tickwork.config import load_settings
 from tickwork.errors import InvalidInput
-from tickwork.http.connections.limits import (
+from tickwork.http.connections.connection_limits import (
     MOST_TLS,
     ClientConnection,
     ConnectionLimits,

@@ -17,7 +17,7 @@ import uvicorn
 from tests.waiting import eventually
 from tickwork.http.connections import timeouts
 from tickwork.http.connections.acceptor import BoundedServer
-from tickwork.http.connections.limits import ConnectionLimits, Connections
+from tickwork.http.connections.connection_limits import ConnectionLimits, Connections
 from tickwork.http.connections.timeouts import PIPELINE_LIMIT
 
 PATIENCE_S = 0.3

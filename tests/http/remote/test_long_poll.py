@@ -15,7 +15,7 @@ from tickwork import Tickwork
 from tickwork.clock import SystemClock
 from tickwork.core.outcome import Succeeded
 from tickwork.errors import StoreError, StoreUnreachable
-from tickwork.http.remote.attempts import LeasedAttempt, LeaseRequest, WantedJobs
+from tickwork.http.remote.claim_and_finish import LeasedAttempt, LeaseRequest, WantedJobs
 from tickwork.http.remote.long_poll import LongPolls
 from tickwork.observe.counters import Counters
 

@@ -12,7 +12,7 @@ from tickwork.core.job import Claimed, NewJob
 from tickwork.core.limits.gates import read_gate
 from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.placement import read_needs
-from tickwork.store.attempts import Claims
+from tickwork.store.attempt_types import Claims
 from tickwork.store.base import Store
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.rows.instants import to_us

@@ -22,7 +22,7 @@ from tickwork.core.job import Claimed
 from tickwork.core.limits.job_limits import JobLimits, LimitKey, LimitUse
 from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.errors import LeaseLost, StoreUnreachable
-from tickwork.store.attempts import Exchange
+from tickwork.store.attempt_types import Exchange
 from tickwork.store.postgres import PostgresStore
 from tickwork.testing import VirtualClock
 

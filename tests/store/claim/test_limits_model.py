@@ -20,7 +20,7 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import Claimed, JobState
 from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.limits.limits import concurrency, rate, sequence
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.sqlite import SqliteStore
 from tickwork.testing import VirtualClock

@@ -28,7 +28,7 @@ from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.limits.limits import concurrency, rate, sequence
 from tickwork.core.outcome import Released, Snoozed
 from tickwork.core.why import explain
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

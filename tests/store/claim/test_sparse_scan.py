@@ -18,7 +18,7 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.core.placement import GRACE_US, GROUPS
-from tickwork.store.attempts import Claims
+from tickwork.store.attempt_types import Claims
 from tickwork.store.base import Store
 from tickwork.store.claim import limited as limited_claims
 from tickwork.store.claim import sparse_scan

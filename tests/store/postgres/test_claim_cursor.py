@@ -16,7 +16,7 @@ from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.errors import StoreError
 from tickwork.store.claim.types import ClaimPlan
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.claim.cursor import (
+from tickwork.store.postgres.claim.claim_cursor import (
     AGAIN_S,
     FRONT,
     LONGEST_S,
@@ -25,8 +25,8 @@ from tickwork.store.postgres.claim.cursor import (
     ClaimCursor,
     CursorPosition,
 )
+from tickwork.store.postgres.claim.limited_round import PostgresClaimTx
 from tickwork.store.postgres.claim.positions import LATE_US, asked_for
-from tickwork.store.postgres.claim.round import PostgresClaimTx
 from tickwork.store.postgres.limit_openings import KEPT, SETTLED_S, ReleasedHolds
 from tickwork.testing import VirtualClock
 

@@ -13,7 +13,7 @@ from tests.store.builders import HOUR, a_job, claim, insert_one, jobs, register,
 from tests.store.effort import PostgresEffort
 from tickwork.core.ids import WorkerId
 from tickwork.store.postgres import PostgresStore, params
-from tickwork.store.postgres.claim.cursor import FRONT
+from tickwork.store.postgres.claim.claim_cursor import FRONT
 from tickwork.store.postgres.claim.positions import guards
 from tickwork.store.postgres.connection import connector
 from tickwork.store.postgres.schema import statements

@@ -31,7 +31,7 @@ from tickwork.core.limits.limits import concurrency
 from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.store.admin.audit import AuditRow as Audited
-from tickwork.store.attempts import Progress
+from tickwork.store.attempt_types import Progress
 from tickwork.store.base import Store
 from tickwork.store.reads.change_feed import TOPICS, JobChange
 from tickwork.testing import VirtualClock

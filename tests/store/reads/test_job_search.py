@@ -26,10 +26,10 @@ from tickwork.core.limits.job_limits import JobLimits
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import InvalidInput
 from tickwork.store.base import Store
-from tickwork.store.postgres.reads import reads as postgres_finding
+from tickwork.store.postgres.reads import read_verbs as postgres_reads
 from tickwork.store.reads import job_search, queue_counts
 from tickwork.store.reads.job_search import StateCount
-from tickwork.store.sqlite.reads import reads as sqlite_reads
+from tickwork.store.sqlite.reads import read_verbs as sqlite_reads
 from tickwork.testing import VirtualClock
 
 
@@ -351,7 +351,7 @@ def test_attempts_after_which_a_job_is_tried_again_are_found(store: Store, clock
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> int:
-    for module in (sqlite_reads, postgres_finding, queue_counts):
+    for module in (sqlite_reads, postgres_reads, queue_counts):
         monkeypatch.setattr(module, "COUNTED", 5)
     return 5
 

@@ -10,7 +10,7 @@ from tickwork.core.dag.graph import Graph, Map, Param, Step, Template
 from tickwork.core.ids import JobId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobState, Policy
 from tickwork.core.retry import RetryPolicy
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

@@ -15,7 +15,7 @@ from tests.store.runs.dag_model import LIVE, Job, Model, Place
 from tickwork.core.dag.graph import Graph
 from tickwork.core.ids import IdMaker, JobId, WorkerId
 from tickwork.core.job import RUN, Claimed, JobFilter, JobState
-from tickwork.store.attempts import Exchange, Finish
+from tickwork.store.attempt_types import Exchange, Finish
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

@@ -15,7 +15,7 @@ from tickwork.core.retry import RetryPolicy
 from tickwork.errors import InvariantBroken
 from tickwork.worker.ipc import protocol
 from tickwork.worker.ipc.protocol import AttemptEnd, FrameReader, encode, from_executor, to_executor
-from tickwork.worker.process.child import hello
+from tickwork.worker.process.child_main import hello
 
 ASSIGNMENT = protocol.Assignment("job", 2, 2**63 - 1, "task", "queue", b"{}", 1.5, ("OSError",), (), 10, 20, 3.25)
 TO_EXECUTOR = [

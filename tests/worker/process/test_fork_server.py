@@ -17,10 +17,10 @@ import pytest
 from tests.waiting import eventually
 from tickwork.clock import SystemClock
 from tickwork.worker.ipc.protocol import FrameReader
-from tickwork.worker.process.child import ChildOptions
+from tickwork.worker.process.child_main import ChildOptions
 from tickwork.worker.process.child_output import ChildOutput
+from tickwork.worker.process.child_pool import ChildPool
 from tickwork.worker.process.child_starter import ChildSetup
-from tickwork.worker.process.children import ChildPool
 from tickwork.worker.process.fork_server import ForkedChild, ForkServer, start_fork_server, start_fork_server_by_fork
 from tickwork.worker.process.fork_server_main import NOT_BORN, Exited, ForkServerProcess, Spawn, from_fork_server
 
@@ -33,7 +33,7 @@ import atexit, os, select, sys
 import tickwork.app
 from tickwork.clock import SystemClock
 from tickwork.worker.process.child_starter import ChildSetup
-from tickwork.worker.process.children import ChildPool
+from tickwork.worker.process.child_pool import ChildPool
 from tickwork.worker.process.fork_server import start_fork_server_by_fork, start_fork_server
 
 way, target, forks = sys.argv[1:]

@@ -14,7 +14,7 @@ from tests.worker.job_helpers import output_of
 from tickwork import Job, JobFailed, Tickwork, current_job
 from tickwork.api.apply import ApplyPlan
 from tickwork.core.access.secret_policy import SecretUse, secret_variables
-from tickwork.declare.documents import read_declared
+from tickwork.declare.read_declarations import read_declared
 from tickwork.errors import InvalidInput, SecretError, WorkerError
 from tickwork.security.vault import KEY, Vault
 from tickwork.store.admin.access import SealedSecret

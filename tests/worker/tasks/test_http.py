@@ -23,7 +23,7 @@ from tests.worker.listeners import Answer, Came, listener, says, web
 from tickwork import Job, JobFailed, Tickwork, every
 from tickwork.clock import SystemClock
 from tickwork.core.web.addresses import read_allowed
-from tickwork.declare.documents import read_declared
+from tickwork.declare.read_declarations import read_declared
 from tickwork.errors import Fatal, InvalidArguments, RequestFailed, Retry
 from tickwork.worker.run.capture import OutputSink, attempt_sink
 from tickwork.worker.tasks import http_client

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwork.cli.output import console, count_of, instant_and_age, print_facts, print_head, print_table
-from tickwork.core.arguments.stored_signature import told
+from tickwork.core.arguments.encode_by_schema import told
 from tickwork.core.dag.diff import dag_facts, step_facts
 from tickwork.core.dag.graph import Graph, Step
 from tickwork.store.dags import DagView

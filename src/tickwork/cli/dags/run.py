@@ -16,7 +16,7 @@ from tickwork.errors import DagNotFound
 if TYPE_CHECKING:
     from tickwork.api.runs import Run
     from tickwork.app import Tickwork
-    from tickwork.core.arguments.stored_signature import Schema
+    from tickwork.core.arguments.encode_by_schema import Schema
 
 
 @click.command(
@@ -100,7 +100,7 @@ def _schema(app: Tickwork, name: str, target: str | None) -> Schema:
 
 def _as_meant(named: dict[str, Any], texts: tuple[str, ...], schema: Schema) -> dict[str, Any]:
     """Return parameters, using the typed text where only that fits: 20261115 may be a text, and 2026 a number."""
-    from tickwork.core.arguments.stored_signature import fits
+    from tickwork.core.arguments.encode_by_schema import fits
 
     known = schema.get("properties", {})
     typed = {key: text for key, _, text in (one.partition("=") for one in texts)}

@@ -15,7 +15,7 @@ from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.core.job import TaskDefinition
-    from tickwork.declare.documents import DeclaredWork
+    from tickwork.declare.read_declarations import DeclaredWork
 
 
 @click.command(

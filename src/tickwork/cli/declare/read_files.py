@@ -14,8 +14,8 @@ from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tickwork.declare.documents import DeclaredWork
-    from tickwork.declare.reader import Known
+    from tickwork.declare.document_nodes import Known
+    from tickwork.declare.read_declarations import DeclaredWork
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _FILE_LIMIT = 16 * 1024 * 1024  # bytes; a dag of 100,000 steps takes less
@@ -27,14 +27,14 @@ def shown_file(file: str) -> str:
 
 def read_file(file: str, known: Known) -> DeclaredWork:
     """Return what a file declares. Raises InvalidInput if it cannot be read, BadFile for problems in it."""
-    from tickwork.declare.documents import read_declared
+    from tickwork.declare.read_declarations import read_declared
 
     return read_declared(_text(file), known, file=shown_file(file))
 
 
 def read_files(path: str, known: Known) -> DeclaredWork:
     """Return what a file declares, or all files of a folder together. Raises InvalidInput, and BadFile."""
-    from tickwork.declare.documents import read_all_declared
+    from tickwork.declare.read_declarations import read_all_declared
 
     if not Path(path).is_dir():
         return read_file(path, known)

@@ -26,8 +26,8 @@ from tickwork.errors import WorkerError
 
 if TYPE_CHECKING:
     from tickwork.cli.demo.customers import Shop
+    from tickwork.cli.demo.demo_snapshot import DemoCounts, DemoSnapshot
     from tickwork.cli.demo.server import DemoServer
-    from tickwork.cli.demo.watch import DemoCounts, DemoSnapshot
 
 _TASKS = "tickwork.cli.demo.shop_tasks"
 _LOOK_S = {True: 0.5, False: 1.0}  # on a terminal, and in a pipe
@@ -61,9 +61,9 @@ def _run(folder: Path, stopped: threading.Event, seconds: float | None, *, opens
     click.echo(f"The store is {path} while the demo runs.")
     with ExitStack() as stack:
         from tickwork.cli.demo.customers import Shop
+        from tickwork.cli.demo.demo_snapshot import DemoCounts
         from tickwork.cli.demo.server import DemoServer
         from tickwork.cli.demo.shop_tasks import app
-        from tickwork.cli.demo.watch import DemoCounts
 
         stack.callback(app.close)
         _ = app.store  # create the store now, so that it can be read

@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tickwork.cli.demo.watch import DemoSnapshot, NotableJob
+from tickwork.cli.demo.demo_snapshot import DemoSnapshot, NotableJob
 from tickwork.cli.output import STATE_STYLES, about, state_text
 from tickwork.core.text.terminal_escape import clean
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tickwork.api.schedules import Schedule
     from tickwork.app import Tickwork
     from tickwork.cli.output import Row
-    from tickwork.core.recurrence.rule import Calendars
+    from tickwork.core.recurrence.base_rule import Calendars
     from tickwork.store.schedules import ScheduleView
 
 _SHOWN_FIRES = 10

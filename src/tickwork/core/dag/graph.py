@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.core.arguments.stored_signature import defaults_of
+from tickwork.core.arguments.encode_by_schema import defaults_of
 from tickwork.core.blob_ref import Path
 from tickwork.core.job import PRIORITIES, Policy, TaskDefinition
 

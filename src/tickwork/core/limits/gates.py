@@ -19,7 +19,7 @@ from tickwork.core.limits.breaker import Rule
 from tickwork.core.limits.job_limits import LimitKey
 from tickwork.core.limits.limits import Rate, rate
 from tickwork.core.option_parsing import VersionedJson, nearest, read_span, read_text, shown, to_us
-from tickwork.core.recurrence.rule import read_instant
+from tickwork.core.recurrence.base_rule import read_instant
 from tickwork.core.recurrence.zones import EPOCH
 from tickwork.errors import InvalidOption
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tickwork.core.arguments.stored_signature import StoredSignature
+from tickwork.core.arguments.encode_by_schema import StoredSignature
 from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, Policy
 from tickwork.core.notify.channels import Channel, Line, Message, job_of

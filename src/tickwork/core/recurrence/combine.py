@@ -12,11 +12,11 @@ from typing import cast
 
 import msgspec
 
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.recurrence.interval import After, At, Every
 from tickwork.core.recurrence.rrule import Rrule
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones import EPOCH, TICK
 from tickwork.errors import InvalidOption
 

@@ -19,8 +19,8 @@ from cronsim.cronsim import Field as CronSimField
 from cronsim.explain import Expression, join
 
 from tickwork.core.recurrence import zones
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.cron_parser import CronText, Dialect, read_cron
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones import Dst, check_dst, zone_name
 from tickwork.errors import InvalidOption
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple, NoReturn, get_args
 
-from tickwork.core.recurrence.rule import spread
+from tickwork.core.recurrence.base_rule import spread
 from tickwork.core.text.suggestions import closest
 from tickwork.errors import InvalidOption
 

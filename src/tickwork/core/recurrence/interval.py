@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, read_instant
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue, read_instant
 from tickwork.core.recurrence.zones import EPOCH, HORIZON
 from tickwork.core.text.duration import format_duration, parse_duration
 from tickwork.errors import InvalidOption

@@ -14,9 +14,9 @@ import msgspec
 from cronsim.explain import join, ordinal
 
 from tickwork.core.recurrence import zones
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue, read_instant
 from tickwork.core.recurrence.rrule_parser import RruleText, Weekday, read_recurrence, read_rrule
 from tickwork.core.recurrence.rrule_search import RruleSearch, completed, rrule_walls, times_in
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, read_instant
 from tickwork.core.recurrence.zones import EPOCH, Dst, check_dst, stretch_at, zone_name
 from tickwork.errors import InvalidOption
 

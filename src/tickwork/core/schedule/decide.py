@@ -16,9 +16,9 @@ from functools import lru_cache
 
 import msgspec
 
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue, spread
 from tickwork.core.recurrence.combine import all_of, except_on
 from tickwork.core.recurrence.interval import After
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue, spread
 from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.policy import SchedulePolicies
 from tickwork.core.schedule.state import ScheduleState, WaitingOccurrence, due_now, look_from, period

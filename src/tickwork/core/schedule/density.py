@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from tickwork.core.recurrence.base_rule import Calendars, RuleValue
 from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.combine import AllOf
 from tickwork.core.recurrence.cron import Cron
 from tickwork.core.recurrence.interval import After, Every
-from tickwork.core.recurrence.rule import Calendars, RuleValue
 from tickwork.core.recurrence.zones import TICK, stretch_at
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.spec import ScheduleSpec

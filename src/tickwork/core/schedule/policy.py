@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from tickwork.core.recurrence.base_rule import read_instant
 from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.combine import ExceptOn
-from tickwork.core.recurrence.rule import read_instant
 from tickwork.core.text.duration import parse_duration
 from tickwork.core.text.suggestions import closest
 from tickwork.errors import InvalidOption

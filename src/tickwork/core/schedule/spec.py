@@ -23,8 +23,8 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.job_options import Options, read_option, schedule_name
 from tickwork.core.limits.task_limits import decode_task_limits
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.combine import AnyRule, named
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.schedule.decide import rule_of
 from tickwork.core.schedule.policy import POLICIES, SchedulePolicies, read_policies
 from tickwork.errors import InvalidInput, InvalidOption

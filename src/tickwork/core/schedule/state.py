@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.interval import After
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones import TICK
 from tickwork.core.schedule.policy import SchedulePolicies
 

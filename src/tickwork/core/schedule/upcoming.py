@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from tickwork.core.recurrence.base_rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.interval import After
-from tickwork.core.recurrence.rule import NO_CALENDARS, Calendars, RuleValue
 from tickwork.core.recurrence.zones import TICK, day_start, local_date, stretch_at
 from tickwork.core.schedule.decide import next_due, rule_of
 from tickwork.core.schedule.spec import ScheduleSpec

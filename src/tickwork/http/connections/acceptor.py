@@ -15,7 +15,7 @@ from functools import partial
 
 import uvicorn
 
-from tickwork.http.connections.limits import ClientConnection, Connections
+from tickwork.http.connections.connection_limits import ClientConnection, Connections
 from tickwork.http.connections.timeouts import HEAD_WAIT_S, PIECE
 
 _log = logging.getLogger("tickwork.http")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tickwork.core.web.addresses import plain_address
-from tickwork.http.connections.limits import ClientConnection, Connections
+from tickwork.http.connections.connection_limits import ClientConnection, Connections
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from tickwork.clock import Clock
-from tickwork.http.remote.attempts import LeasedAttempt, LeaseRequest, RemoteClaimer, RemoteFinisher, WantedJobs
+from tickwork.http.remote.claim_and_finish import LeasedAttempt, LeaseRequest, RemoteClaimer, RemoteFinisher, WantedJobs
 from tickwork.observe.counters import Counters
 from tickwork.services.runner import Backoff
 from tickwork.store.base import Store, Waiter

@@ -1,4 +1,4 @@
-"""The verbs of dags and runs on PostgreSQL (see `store.dags`). Changes to the rows of runs are in runs/."""
+"""The verbs of dags and runs on PostgreSQL (see `store.dags`). Rows of runs are changed in run_transitions.py."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tickwork.core.stats.findings import PendingApproval
 from tickwork.store.dags import AssetView, DagView, InstanceView, StepView
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session, utc, utc_or_none
-from tickwork.store.postgres.job_changes import JobChanges
+from tickwork.store.postgres.job_transitions import JobTransitions
 from tickwork.store.postgres.params import array, text_array
-from tickwork.store.postgres.reads.job_rows import JobRows
-from tickwork.store.postgres.run_tx import PostgresRunTx
+from tickwork.store.postgres.reads.job_filter_queries import JobFilterQueries
+from tickwork.store.postgres.run_transitions import PostgresRunTx
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.limits import encode_rule
 from tickwork.store.rows.schedules import dag_in_use
@@ -29,8 +29,8 @@ class PostgresDags:
     """Definitions of dags, and reads and changes of their runs."""
 
     transactions: PostgresTransactions
-    changes: JobChanges
-    jobs: JobRows
+    changes: JobTransitions
+    jobs: JobFilterQueries
 
     def put_dag(self, graph: Graph) -> int:
         """Store a definition with its task, limits and triggers, under a lock on its name; return its version."""

@@ -16,10 +16,10 @@ from tickwork.store.claim.held_jobs import ClaimForecast, HeldPage, HeldPlace
 from tickwork.store.claim.types import gate_key
 from tickwork.store.limits import HELD_COUNTED, GateView, LimitKeyView, LimitView
 from tickwork.store.postgres import params
+from tickwork.store.postgres.claim.limited_round import PostgresClaimTx
 from tickwork.store.postgres.claim.plan_values import named
-from tickwork.store.postgres.claim.round import PostgresClaimTx
 from tickwork.store.postgres.connection.session import Session, utc
-from tickwork.store.postgres.job_changes import JobChanges
+from tickwork.store.postgres.job_transitions import JobTransitions
 from tickwork.store.postgres.limit_openings import LimitOpenings, ReleasedHolds
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.transactions import PostgresTransactions
@@ -44,7 +44,7 @@ class PostgresLimits:
     """Limits, gates, weights of tenants, and why a job is held."""
 
     transactions: PostgresTransactions
-    changes: JobChanges
+    changes: JobTransitions
     openings: LimitOpenings
 
     def let_through(self, limit_keys: Sequence[LimitKey]) -> None:

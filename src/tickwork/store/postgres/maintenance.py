@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from tickwork.core.ids import JobId, first_id
 from tickwork.core.retention import Retention
-from tickwork.store.admin.operations import KEPT
+from tickwork.store.admin.bulk_operations import KEPT
 from tickwork.store.base import CLOCK_STEP, Place, Pruned
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.connector import PRUNE_S

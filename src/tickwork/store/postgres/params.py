@@ -19,7 +19,7 @@ from tickwork.core.ids import JobId, is_id
 from tickwork.core.job import JobState, NewJob, TaskDefinition
 from tickwork.core.limits.lanes import home_lane
 from tickwork.errors import check
-from tickwork.store.attempts import Finish, NewLog, Progress
+from tickwork.store.attempt_types import Finish, NewLog, Progress
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import encode_job_limits, encode_labels, encode_policy, storable_text
 from tickwork.store.rows.new_jobs import group_alike

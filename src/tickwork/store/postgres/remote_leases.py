@@ -11,10 +11,10 @@ import msgspec
 
 from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.limits.lanes import read_lane
-from tickwork.store.attempts import NewLog
+from tickwork.store.attempt_types import NewLog
 from tickwork.store.postgres import params
+from tickwork.store.postgres.claim.limited_round import heads_in
 from tickwork.store.postgres.claim.positions import asked_for
-from tickwork.store.postgres.claim.round import heads_in
 from tickwork.store.postgres.connection.session import Session, utc
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.postgres.transactions import PostgresTransactions

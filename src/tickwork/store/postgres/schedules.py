@@ -11,13 +11,13 @@ import msgspec
 
 from tickwork.core.ids import JobId
 from tickwork.core.recurrence.calendar import Calendar
-from tickwork.core.recurrence.read_rule import decode_calendar, encode_calendar
+from tickwork.core.recurrence.parse_rule import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.session import Session, utc, utc_or_none
 from tickwork.store.postgres.limit_openings import LimitOpenings
-from tickwork.store.postgres.run_tx import PostgresRunTx
+from tickwork.store.postgres.run_transitions import PostgresRunTx
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.jobs import decode_labels, read_task_definition, storable_text
 from tickwork.store.rows.schedules import calendar_in_use, due_schedule, merge_declared, schedule_state, schedule_view

@@ -21,7 +21,7 @@ from tickwork.core.ids import ClaimId, JobId, WorkerId, is_id
 from tickwork.core.job import NewJob, TaskDefinition
 from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost
-from tickwork.store.attempts import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress, new_claim
+from tickwork.store.attempt_types import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress, new_claim
 from tickwork.store.base import (
     DEFAULT_SIZES,
     ConnectionCounts,
@@ -40,29 +40,29 @@ from tickwork.store.migrate import Migration
 from tickwork.store.postgres import params
 from tickwork.store.postgres.admin.access import PostgresAccess
 from tickwork.store.postgres.admin.audit import PostgresAudit
+from tickwork.store.postgres.admin.bulk_operations import PostgresOperations
 from tickwork.store.postgres.admin.hooks import PostgresHooks
 from tickwork.store.postgres.admin.notifications import PostgresNotifications
-from tickwork.store.postgres.admin.operations import PostgresOperations
 from tickwork.store.postgres.caller_tx.adapters import run_inside, run_inside_async
 from tickwork.store.postgres.caller_tx.app_connection import lend_connection
 from tickwork.store.postgres.caller_tx.same_database import WHICH, DatabaseIdentity, SameDatabase
 from tickwork.store.postgres.caller_tx.statements import By, TxStatements
+from tickwork.store.postgres.claim.claim_cursor import ClaimCursors
 from tickwork.store.postgres.claim.claims import PostgresClaims
-from tickwork.store.postgres.claim.cursor import ClaimCursors
-from tickwork.store.postgres.claim.rounds import ClaimRounds
+from tickwork.store.postgres.claim.limited_claims import ClaimRounds
 from tickwork.store.postgres.connection.connector import HANDLER_WAIT_S, Connector
 from tickwork.store.postgres.connection.libpq_connection import Rows
 from tickwork.store.postgres.connection.listener import Listener, PollOnlyWaiter
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.dags import PostgresDags
 from tickwork.store.postgres.health import examine
-from tickwork.store.postgres.job_changes import JobChanges
+from tickwork.store.postgres.job_transitions import JobTransitions
 from tickwork.store.postgres.limit_openings import LimitOpenings, ReleasedHolds
 from tickwork.store.postgres.limits import PostgresLimits
 from tickwork.store.postgres.maintenance import check_clock, prune
 from tickwork.store.postgres.params import document, id_document
-from tickwork.store.postgres.reads.job_rows import JobRows
-from tickwork.store.postgres.reads.reads import PostgresReads
+from tickwork.store.postgres.reads.job_filter_queries import JobFilterQueries
+from tickwork.store.postgres.reads.read_verbs import PostgresReads
 from tickwork.store.postgres.reads.stats import PostgresStats
 from tickwork.store.postgres.remote_leases import PostgresRemoteLeases
 from tickwork.store.postgres.schedules import PostgresSchedules
@@ -114,7 +114,7 @@ class PostgresStore(Store):
         """Build the components, each on those before it."""
         openings = LimitOpenings(transactions, ReleasedHolds(transactions.monotonic))
         graphs = GraphCache(LargeResults(self.blobs))
-        self.changes = changes = JobChanges(
+        self.changes = changes = JobTransitions(
             transactions,
             openings=openings,
             graphs=graphs,
@@ -124,7 +124,7 @@ class PostgresStore(Store):
         cursors = ClaimCursors(transactions.monotonic)
         rounds = ClaimRounds(transactions, changes, openings, cursors, new_claim)
         self.claims = PostgresClaims(transactions, rounds, changes)
-        jobs = JobRows(transactions)
+        jobs = JobFilterQueries(transactions)
         self.reads = PostgresReads(transactions, jobs, graphs)
         self.stats = self._stats = PostgresStats(transactions)
         self.schedules = PostgresSchedules(transactions, openings, graphs)

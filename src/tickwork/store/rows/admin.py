@@ -13,8 +13,8 @@ from tickwork.core.bulk_operation import BulkChange, BulkOperation, OperationSta
 from tickwork.core.hooks import Delivery
 from tickwork.core.notify.rule import decode_notification
 from tickwork.core.notify.state import decode_watch
+from tickwork.store.admin.bulk_operations import OperationStep
 from tickwork.store.admin.notifications import NotificationView
-from tickwork.store.admin.operations import OperationStep
 from tickwork.store.rows.jobs import storable_text
 
 

@@ -26,7 +26,7 @@ from tickwork.core.job import JobState, NewJob
 from tickwork.core.outcome import Cancelled, Failed, JobCounts, Succeeded, decide
 from tickwork.core.why import gist
 from tickwork.errors import BlobError, InvalidArguments, InvalidPayload
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.rows.instants import duration_us
 from tickwork.store.runs.step_jobs import LiveRun, ResultRow, new_job, results_of
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from tickwork.core.arguments.stored_signature import defaults_of
+from tickwork.core.arguments.encode_by_schema import defaults_of
 from tickwork.core.blob_ref import NULL, Load, Unfillable
 from tickwork.core.dag.advance import RunState, StepJob
 from tickwork.core.dag.graph import Graph

@@ -16,8 +16,8 @@ from tickwork.store.rows.limits import encode_rule
 from tickwork.store.rows.schedules import dag_in_use
 from tickwork.store.runs import run_lifecycle, step_jobs
 from tickwork.store.runs.graph_cache import GraphCache
-from tickwork.store.sqlite import new_jobs, runs
-from tickwork.store.sqlite.runs import SqliteRunTx, step_rows
+from tickwork.store.sqlite import insert_jobs, run_transitions
+from tickwork.store.sqlite.run_transitions import SqliteRunTx, step_rows
 from tickwork.store.sqlite.transactions import SQL, SqliteTransactions, as_json
 
 
@@ -40,7 +40,7 @@ class SqliteDags:
             if not is_known:
                 text = encode_graph(graph).decode()
                 transaction.run("insert_dag", (graph.name, version, found, text, transaction.now))
-            transaction.run("define_task", new_jobs.task_row(definition_of(graph, version)))
+            transaction.run("define_task", insert_jobs.task_row(definition_of(graph, version)))
             transaction.run("forget_triggers", (graph.name,))
             transaction.run_many(
                 "insert_trigger", [(asset, graph.name, grp) for asset, grp in step_jobs.triggers_of(graph)]
@@ -64,7 +64,7 @@ class SqliteDags:
 
     def rerun(self, run_id: JobId, steps: Sequence[str] | None = None, args: bytes | None = None) -> bool:
         with self._transactions.write() as transaction:
-            queued = runs.rerun(transaction, run_id, steps, transaction.now)
+            queued = run_transitions.rerun(transaction, run_id, steps, transaction.now)
             if queued and args is not None:
                 transaction.run("set_args", (args.decode(), run_id))
         self._transactions.wake()

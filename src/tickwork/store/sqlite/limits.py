@@ -22,9 +22,9 @@ from tickwork.store.limits import HELD_COUNTED, GateView, Hold, LimitKeyView, Li
 from tickwork.store.rows.instants import from_us, from_us_or_none
 from tickwork.store.rows.limits import decode_rule, encode_rule
 from tickwork.store.runs.graph_cache import GraphCache
-from tickwork.store.sqlite import transitions
-from tickwork.store.sqlite.claims import SqliteClaimTx, stored_limits
-from tickwork.store.sqlite.runs import advance
+from tickwork.store.sqlite import job_transitions
+from tickwork.store.sqlite.claim.limited_round import SqliteClaimTx, stored_limits
+from tickwork.store.sqlite.run_transitions import advance
 from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction, as_json
 
 _HOLDERS = 5
@@ -99,7 +99,7 @@ class SqliteLimits:
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
         with self._transactions.write() as transaction:
-            dropped = [job_id for job_id in ids if transitions.drop(transaction, job_id)]
+            dropped = [job_id for job_id in ids if job_transitions.drop(transaction, job_id)]
             advance(transaction, self._graphs, dropped)
             transaction.run("pass_on", {"name": name, "count": len(dropped)})
 

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tickwork.core.ids import JobId, WorkerId
-from tickwork.store.attempts import NewLog
+from tickwork.store.attempt_types import NewLog
 from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt, RemoteName, due_heads, within
 from tickwork.store.rows.instants import duration_us, from_us
 from tickwork.store.rows.jobs import decode_job_limits, decode_policy
 from tickwork.store.rows.workers import encode_offer
-from tickwork.store.sqlite import transitions
-from tickwork.store.sqlite.claims import SqliteClaimTx
+from tickwork.store.sqlite import job_transitions
+from tickwork.store.sqlite.claim.limited_round import SqliteClaimTx
 from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction, as_json
 
 
@@ -81,7 +81,7 @@ class SqliteRemoteLeases:
             last, held = transaction.first("logged", {"job_id": one.job_id, "attempt": one.attempt})
             chunk = last + 1 if seq is None else seq
             if kept := within(text, held, limit):
-                transitions.append(transaction, [NewLog(one.job_id, one.claim, chunk, kept)])
+                job_transitions.append(transaction, [NewLog(one.job_id, one.claim, chunk, kept)])
             return int(chunk)
 
     def end_leases(self, workers: Sequence[WorkerId]) -> None:

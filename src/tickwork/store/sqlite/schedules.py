@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tickwork.core.recurrence.calendar import Calendar
-from tickwork.core.recurrence.read_rule import decode_calendar, encode_calendar
+from tickwork.core.recurrence.parse_rule import decode_calendar, encode_calendar
 from tickwork.core.schedule.spec import ScheduleSpec, decode_spec, encode_spec
 from tickwork.errors import check
 from tickwork.store.rows.instants import from_us, from_us_or_none, to_us, to_us_or_none
@@ -15,8 +15,8 @@ from tickwork.store.rows.jobs import decode_labels, read_task_definition, storab
 from tickwork.store.rows.schedules import calendar_in_use, due_schedule, merge_declared, schedule_state, schedule_view
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView, ScheduleMove, ScheduleView
-from tickwork.store.sqlite import new_jobs
-from tickwork.store.sqlite.runs import cancel
+from tickwork.store.sqlite import insert_jobs
+from tickwork.store.sqlite.run_transitions import cancel
 from tickwork.store.sqlite.transactions import SQL, SqliteTransactions, Transaction, as_json
 
 _END_OF_TIME = 1 << 62
@@ -228,7 +228,7 @@ def _carry_out(transaction: Transaction, graphs: GraphCache, moved: Sequence[Sch
     transaction.run_many("forget_job", [(move.name, job_id) for move in moved for job_id in move.ended])
     remembered = [(move.name, job.id, int(move.awaits_end)) for move in moved for job in move.jobs]
     transaction.run_many("remember_job", remembered)
-    new_jobs.insert(transaction, [job for move in moved for job in move.jobs], known=False)
+    insert_jobs.insert(transaction, [job for move in moved for job in move.jobs], known=False)
     cancel(transaction, graphs, [job_id for move in moved for job_id in move.cancels])
 
 

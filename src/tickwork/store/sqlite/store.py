@@ -1,6 +1,6 @@
 """The SQLite store: the verbs on jobs, attempts and workers, and the groups of its other verbs. The SQL is in sql/.
 
-Changes to rows are in new_jobs.py and transitions.py, claims in claims.py.
+Changes to rows are in insert_jobs.py, job_transitions.py and run_transitions.py, claims in claim/.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tickwork.core.retention import Retention
 from tickwork.errors import LeaseLost, StoreError
 from tickwork.store.admin.access import AccessVerbs
 from tickwork.store.admin.audit import AuditVerbs
+from tickwork.store.admin.bulk_operations import KEPT, OperationVerbs
 from tickwork.store.admin.hooks import HookVerbs
 from tickwork.store.admin.notifications import NotifyVerbs
-from tickwork.store.admin.operations import KEPT, OperationVerbs
-from tickwork.store.attempts import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress, new_claim
+from tickwork.store.attempt_types import Claims, Exchange, Finish, NewLog, OpenAttempt, Progress, new_claim
 from tickwork.store.base import ConnectionCounts, Place, Pruned, SchemaStatus, StoreHealth, Waiter, WorkerRegistration
 from tickwork.store.dags import DagVerbs
 from tickwork.store.limits import LimitedCapacity, LimitVerbs
@@ -39,25 +39,25 @@ from tickwork.store.rows.jobs import BLOB_MARK, blob_owners, own_blobs, storable
 from tickwork.store.rows.workers import encode_offer
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleVerbs
-from tickwork.store.sqlite import new_jobs, transitions
+from tickwork.store.sqlite import insert_jobs, job_transitions
 from tickwork.store.sqlite.admin.access import SqliteAccess
 from tickwork.store.sqlite.admin.audit import SqliteAudit
+from tickwork.store.sqlite.admin.bulk_operations import SqliteOperations
 from tickwork.store.sqlite.admin.hooks import SqliteHooks
 from tickwork.store.sqlite.admin.notifications import SqliteNotifications
-from tickwork.store.sqlite.admin.operations import SqliteOperations
-from tickwork.store.sqlite.claims import SqliteClaims
+from tickwork.store.sqlite.claim.claims import SqliteClaims
 from tickwork.store.sqlite.dags import SqliteDags
 from tickwork.store.sqlite.file.clock import StoreClock
 from tickwork.store.sqlite.file.connection import is_stored_already
 from tickwork.store.sqlite.file.file import SqliteFile
+from tickwork.store.sqlite.job_transitions import DequeuedRow
 from tickwork.store.sqlite.limits import SqliteLimits
-from tickwork.store.sqlite.reads.reads import SqliteReads
+from tickwork.store.sqlite.reads.read_verbs import SqliteReads
 from tickwork.store.sqlite.reads.stats import SqliteStats, prune_rollups
 from tickwork.store.sqlite.remote_leases import SqliteRemoteLeases
-from tickwork.store.sqlite.runs import advance, cancel, produce_all, retry_steps
+from tickwork.store.sqlite.run_transitions import advance, cancel, produce_all, retry_steps
 from tickwork.store.sqlite.schedules import SqliteSchedules
 from tickwork.store.sqlite.transactions import SQL, SqliteTransactions, Transaction, as_json
-from tickwork.store.sqlite.transitions import DequeuedRow
 
 T = TypeVar("T")
 
@@ -124,7 +124,7 @@ class SqliteStore:
                 raise LeaseLost(
                     f"attempt {by.attempt} of job {by.job_id} was superseded; nothing it enqueues is stored."
                 )
-            return new_jobs.insert(transaction, jobs, known=known)
+            return insert_jobs.insert(transaction, jobs, known=known)
 
     def cancel_jobs(self, ids: Sequence[JobId]) -> list[JobId]:
         with self._transactions.write() as transaction:
@@ -143,7 +143,7 @@ class SqliteStore:
                     retried += [job_id] if steps[job_id] else []
                     continue
                 wait = duration_us(first) + duration_us(spacing) * len(retried)
-                if transitions.retry(transaction, job_id, transaction.now + wait):
+                if job_transitions.retry(transaction, job_id, transaction.now + wait):
                     retried.append(job_id)
         self._transactions.wake()
         return retried
@@ -154,7 +154,7 @@ class SqliteStore:
         with self._transactions.write() as transaction:
             asked = transaction.now + duration_us(delay) if at is None else to_us(at)
             run_at = max(asked, transaction.now)
-            moved = [job_id for job_id in dict.fromkeys(ids) if transitions.reschedule(transaction, job_id, run_at)]
+            moved = [job_id for job_id in dict.fromkeys(ids) if job_transitions.reschedule(transaction, job_id, run_at)]
         self._transactions.wake()
         return moved
 
@@ -178,7 +178,7 @@ class SqliteStore:
             if not transaction.run("register_worker", (*identity, *names, *serves, transaction.now, until)):
                 raise LeaseLost(f"worker {worker.id} was lost or has ended; it must register under a new id.")
             for task in definitions:
-                transaction.run("define_task", new_jobs.task_row(task))
+                transaction.run("define_task", insert_jobs.task_row(task))
 
     def renew_lease(self, worker: WorkerId, lease: timedelta) -> bool:
         with self._transactions.write() as transaction:
@@ -225,7 +225,7 @@ class SqliteStore:
         capacity: LimitedCapacity | None = None,
     ) -> Exchange:
         with self._transactions.write() as transaction:
-            transitions.append(transaction, logs)
+            job_transitions.append(transaction, logs)
             finished = self._finish(transaction, endings, "current_attempts")
             claims = self._claims.claim(
                 transaction, worker, queues=queues, tasks=tasks, limit=limit, ahead=ahead, capacity=capacity
@@ -235,7 +235,7 @@ class SqliteStore:
 
     def _finish(self, transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
         """Close attempts and advance the runs of their steps; return the closed jobs with their workers."""
-        closed = transitions.finish(transaction, endings, guard)
+        closed = job_transitions.finish(transaction, endings, guard)
         steps = dict.fromkeys(one.job_id for one in endings if one.run is not None and one.job_id in closed)
         if steps:
             advance(transaction, self._graphs, steps)
@@ -245,7 +245,7 @@ class SqliteStore:
 
     def finish_attempts(self, endings: Sequence[Finish], logs: Sequence[NewLog] = (), tx: Any = None) -> set[JobId]:
         with self._transactions.write(tx) as transaction:
-            transitions.append(transaction, logs)
+            job_transitions.append(transaction, logs)
             finished = self._finish(transaction, endings, "current_attempts")
         if tx is None:
             self._wake_for(endings, transaction)
@@ -254,7 +254,7 @@ class SqliteStore:
     def open_attempts(self, worker: WorkerId) -> list[OpenAttempt]:
         with self._transactions.read() as transaction:
             rows = transaction.run("open_attempts", (worker,))
-        return [transitions.open_attempt(row) for row in rows]
+        return [job_transitions.open_attempt(row) for row in rows]
 
     def cancel_requests(self, worker: WorkerId) -> list[tuple[JobId, ClaimId]]:
         with self._transactions.read() as transaction:
@@ -266,7 +266,7 @@ class SqliteStore:
 
     def append_logs(self, logs: Sequence[NewLog]) -> None:
         with self._transactions.write() as transaction:
-            transitions.append(transaction, logs)
+            job_transitions.append(transaction, logs)
 
     def set_progress(self, progress: Sequence[Progress]) -> None:
         with self._transactions.write() as transaction:
@@ -289,7 +289,7 @@ class SqliteStore:
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
         with self._transactions.read() as transaction:
             rows = transaction.run("expired_attempts", {"now": transaction.now, "limit": limit})
-        return [transitions.open_attempt(row) for row in rows]
+        return [job_transitions.open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         """Close attempts whose lease is still expired, and mark their workers as lost."""
@@ -306,7 +306,9 @@ class SqliteStore:
         with self._transactions.write() as transaction:
             rows = [DequeuedRow(*row) for row in transaction.run("dequeue_expired", (transaction.now, limit))]
             for row in rows:
-                transitions.end_unstarted(transaction, row, JobState.EXPIRED, "it was not started before its deadline")
+                job_transitions.end_unstarted(
+                    transaction, row, JobState.EXPIRED, "it was not started before its deadline"
+                )
             advance(transaction, self._graphs, [row.job_id for row in rows])
         if transaction.opened:
             self._transactions.wake()

@@ -11,9 +11,9 @@ from tickwork.clock import Clock
 from tickwork.errors import WorkerError
 from tickwork.observe.json_log import wants_json
 from tickwork.worker.ipc.protocol import socket_pair
-from tickwork.worker.process.child import ChildOptions
+from tickwork.worker.process.child_handle import Child
+from tickwork.worker.process.child_main import ChildOptions
 from tickwork.worker.process.child_output import ChildOutput, OutputAttribution, OutputReader
-from tickwork.worker.process.child_process import Child
 from tickwork.worker.process.console import PassedOnOutput
 from tickwork.worker.process.fork_server import ForkServer, start_fork_server
 from tickwork.worker.process.fork_server_main import NOT_BORN

@@ -29,7 +29,7 @@ from tickwork.clock import SystemClock
 from tickwork.core.access.secret_policy import OF_VAULT
 from tickwork.worker.ipc.protocol import FrameReader, frame
 from tickwork.worker.process.after_fork import forget_parent
-from tickwork.worker.process.child import ChildOptions
+from tickwork.worker.process.child_main import ChildOptions
 from tickwork.worker.process.fork_server_main import (
     MINDED,
     Born,

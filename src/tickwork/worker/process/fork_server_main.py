@@ -25,13 +25,13 @@ import msgspec
 
 from tickwork.observe.json_log import output_line, wants_json
 from tickwork.worker.ipc.protocol import FrameReader, frame
-from tickwork.worker.process import child
+from tickwork.worker.process import child_main
 from tickwork.worker.process.after_fork import Handlers, be_called, leave, put_back, signal_when_parent_dies
 from tickwork.worker.process.hide_environment import clear_start_environment
 
 NAME, CHILD_NAME = "tickwork-forker", "tickwork-child"  # 15 characters are shown at most
 NOT_BORN = 71  # the exit code of a child that could not be forked: EX_OSERR of sysexits.h
-DESCRIPTORS = 6  # of a child: see child.main
+DESCRIPTORS = 6  # of a child: see child_main.main
 MINDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)  # they wake the fork server, and do not end it
 
 
@@ -39,7 +39,7 @@ class Spawn(msgspec.Struct, frozen=True, array_like=True, tag="spawn"):
     """Fork a child with these options, environment and folder. Its descriptors are sent with the first byte."""
 
     number: int
-    options: child.ChildOptions
+    options: child_main.ChildOptions
     environment: dict[bytes, bytes]
     folder: bytes
 
@@ -181,7 +181,7 @@ class ForkServerProcess:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, MINDED)
             be_called(CHILD_NAME, [request.options.target])
             _move_to(request)
-            child.main(descriptors, request.options)
+            child_main.main(descriptors, request.options)
             code = 0
         except BaseException:
             sys.excepthook(*sys.exc_info())

@@ -21,7 +21,7 @@ from tickwork.core.limits.job_limits import Broadcast
 from tickwork.core.occurrence import Occurrence, decode_occurrence
 from tickwork.observe.json_log import about_job
 from tickwork.otel import AttemptSpan
-from tickwork.store.attempts import NewLog, Progress
+from tickwork.store.attempt_types import NewLog, Progress
 from tickwork.store.rows.instants import from_us
 from tickwork.task import Task
 from tickwork.worker.ipc.protocol import (

@@ -24,7 +24,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job_options import matches
 from tickwork.core.outcome import JobCounts, Succeeded, clip, decide
 from tickwork.core.text.duration import parse_duration
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import Store
 from tickwork.task import Task
 from tickwork.worker.ipc.protocol import AttemptEnd

@@ -12,7 +12,7 @@ from tests.http.work import claimed, fail
 from tickwork import Tickwork
 from tickwork.services import bulk_operations
 from tickwork.services.bulk_operations import BulkOperations
-from tickwork.store.admin.operations import OperationStep
+from tickwork.store.admin.bulk_operations import OperationStep
 
 API = "/api/v1"
 

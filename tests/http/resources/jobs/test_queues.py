@@ -13,7 +13,7 @@ from tickwork.core.ids import WorkerId
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.core.limits.job_limits import LimitKey
 from tickwork.core.placement import Offer
-from tickwork.store.attempts import Progress
+from tickwork.store.attempt_types import Progress
 from tickwork.store.base import WorkerRegistration
 
 API = "/api/v1"

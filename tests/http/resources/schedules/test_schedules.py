@@ -10,7 +10,7 @@ from tests.http.work import claimed, succeed
 from tests.waiting import eventually
 from tickwork import Tickwork, calendar, current_job, every
 from tickwork.core.text.yaml_loader import write_yaml
-from tickwork.declare.documents import read_declared
+from tickwork.declare.read_declarations import read_declared
 from tickwork.store.admin.hooks import DeclaredThing
 
 API = "/api/v1/schedules"

@@ -16,7 +16,7 @@ from tickwork.http.framework.params import PageQuery, is_storable_name, name_aft
 from tickwork.http.framework.problems import Problem, required
 from tickwork.http.framework.route import Page, Routes, Scope, Struct
 from tickwork.http.request import Call
-from tickwork.store.admin.operations import Ask
+from tickwork.store.admin.bulk_operations import Ask
 
 routes = Routes("workers")
 HELD = 100  # the most jobs of a worker that are listed

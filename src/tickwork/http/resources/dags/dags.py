@@ -16,8 +16,8 @@ from tickwork.core.dag.diff import changes, dag_facts, step_facts
 from tickwork.core.job import JobState
 from tickwork.core.schedule.upcoming import upcoming
 from tickwork.core.text.yaml_loader import write_yaml
-from tickwork.declare.documents import DeclaredWork, read_declared
-from tickwork.declare.reader import BadFile
+from tickwork.declare.document_nodes import BadFile
+from tickwork.declare.read_declarations import DeclaredWork, read_declared
 from tickwork.errors import DagNotFound, InvalidInput
 from tickwork.http.declared_bodies import refused_text
 from tickwork.http.framework.params import PageQuery, is_storable_name, name_after

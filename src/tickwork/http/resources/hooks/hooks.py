@@ -41,9 +41,9 @@ from tickwork.core.hooks import (
 from tickwork.core.ids import JobId
 from tickwork.core.limits.task_limits import decode_task_limits
 from tickwork.declare.dag_fields import HookFields
+from tickwork.declare.document_nodes import BadFile
 from tickwork.declare.export import declared_hook
 from tickwork.declare.hooks import arguments_of, hook_of, key_of
-from tickwork.declare.reader import BadFile
 from tickwork.errors import HookNotFound, InvalidInput, KeyTaken, SecretError
 from tickwork.http.connections.bodies import CapacityShare, capacity_share, check_head, read_bytes, skip_bytes
 from tickwork.http.declared_bodies import refused_text

@@ -16,7 +16,7 @@ from tickwork.core.occurrence import decode_occurrence
 from tickwork.core.outcome import Failed
 from tickwork.errors import BlobError, InvalidArguments
 from tickwork.http.framework.route import Struct
-from tickwork.http.remote.attempts import LeasedAttempt
+from tickwork.http.remote.claim_and_finish import LeasedAttempt
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.job_bodies import IntervalBody, occurrence_fields
 from tickwork.store.rows.instants import from_us

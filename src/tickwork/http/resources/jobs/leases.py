@@ -25,11 +25,11 @@ from tickwork.errors import InvalidOption, LeaseLost
 from tickwork.http.auth.access import CHECK_S, WatchedCredential
 from tickwork.http.framework.params import read_seconds
 from tickwork.http.framework.route import BODY_LIMIT, Routes, Scope, Struct
-from tickwork.http.remote.attempts import LeaseRequest, WantedJobs
+from tickwork.http.remote.claim_and_finish import LeaseRequest, WantedJobs
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import found
 from tickwork.http.resources.jobs.leased_job import LeasedJobBody, read_claim, shown
-from tickwork.store.attempts import Progress
+from tickwork.store.attempt_types import Progress
 from tickwork.store.remote_leases import RemoteAttempt, RemoteName
 from tickwork.store.rows.jobs import storable_text
 from tickwork.worker.run.capture import LOG_LIMIT

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import Calendar
-from tickwork.core.recurrence.read_rule import Kind, kind_of, place_of, read_expression
-from tickwork.core.recurrence.rule import RuleValue
+from tickwork.core.recurrence.parse_rule import Kind, kind_of, place_of, read_expression
 from tickwork.core.recurrence.zones import zone_name
 from tickwork.core.schedule.upcoming import preview
 from tickwork.declare.dag_fields import CalendarFields

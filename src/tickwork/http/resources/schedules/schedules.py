@@ -13,12 +13,12 @@ import msgspec
 from tickwork.api.backfill import check_storable_at_once
 from tickwork.api.schedules import Schedule
 from tickwork.core.job import JobState
-from tickwork.core.recurrence.rule import Calendars
+from tickwork.core.recurrence.base_rule import Calendars
 from tickwork.core.schedule.spec import ScheduleSpec, encode_spec
 from tickwork.core.schedule.upcoming import clock_change, state_of, upcoming
 from tickwork.declare.dag_fields import TaskScheduleFields
+from tickwork.declare.document_nodes import Known, Node, Problems
 from tickwork.declare.export import declared_schedule
-from tickwork.declare.reader import Known, Node, Problems
 from tickwork.declare.schedules import param_misfits, read_schedule, stored_params
 from tickwork.errors import InvalidOption, ScheduleNotFound
 from tickwork.http.declared_bodies import read_body, request_reader

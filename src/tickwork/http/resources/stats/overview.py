@@ -11,7 +11,7 @@ from msgspec import Meta
 from tickwork.core.job import JobFilter, QueueView, WorkerView
 from tickwork.core.limits.breaker import Breaker
 from tickwork.core.limits.gates import Gate
-from tickwork.core.recurrence.rule import Calendars
+from tickwork.core.recurrence.base_rule import Calendars
 from tickwork.core.schedule.upcoming import upcoming
 from tickwork.core.stats import findings
 from tickwork.core.stats.error_groups import ErrorGroup, ErrorGroups, FailedEnd, FailedJob

@@ -14,7 +14,7 @@ from tickwork.core.ids import JobId
 from tickwork.core.job import AskingAttempt, NewJob
 from tickwork.core.key_conflict import KeyOwner, check_holder
 from tickwork.errors import KeyTaken, LeaseLost
-from tickwork.store.attempts import Finish, NewLog
+from tickwork.store.attempt_types import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.libpq_connection import Rows, Statement, Values
 from tickwork.store.postgres.connection.session import Steps

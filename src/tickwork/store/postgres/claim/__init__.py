@@ -1,1 +1,1 @@
-"""Limited claims on PostgreSQL: the round, and the cursors at which the next claim resumes."""
+"""Claims on PostgreSQL: plain and limited claims, and the cursors at which the next claim resumes."""

@@ -1,8 +1,8 @@
 """Claim jobs on PostgreSQL: finishes and a plain claim in one round trip, or rounds where limits are in force.
 
 A plain claim takes plain jobs only, and none if limits or gates are in force; then a limited claim follows, which takes
-jobs in rounds (see rounds.py). Where jobs of a low priority have waited too long, the oldest of them are claimed first.
-The first of these claims stores the finishes in its transaction.
+jobs in rounds (see limited_claims.py). Where jobs of a low priority have waited too long, the oldest of them are
+claimed first. The first of these claims stores the finishes in its transaction.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tickwork.core.fairness import AGE, StarvationGuard
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import Claimed
 from tickwork.errors import LeaseLost
-from tickwork.store.attempts import Claims, Exchange, Finish, NewLog
+from tickwork.store.attempt_types import Claims, Exchange, Finish, NewLog
 from tickwork.store.claim.picked_row import PickedRow, claimed_job
 from tickwork.store.claim.types import ClaimRequest, Place
-from tickwork.store.postgres.claim.cursor import ClaimCursor, CursorPosition
+from tickwork.store.postgres.claim.claim_cursor import ClaimCursor, CursorPosition
+from tickwork.store.postgres.claim.limited_claims import ClaimRounds, sooner
 from tickwork.store.postgres.claim.positions import guards, placed, read_limited_lanes
-from tickwork.store.postgres.claim.rounds import ClaimRounds, sooner
 from tickwork.store.postgres.connection.libpq_connection import Rows
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.job_changes import JobChanges, advances_run, closed_jobs
+from tickwork.store.postgres.job_transitions import JobTransitions, advances_run, closed_jobs
 from tickwork.store.postgres.params import text_array
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.reads.queue_counts import places_of
@@ -85,7 +85,7 @@ class PostgresClaims:
 
     transactions: PostgresTransactions
     rounds: ClaimRounds
-    changes: JobChanges
+    changes: JobTransitions
     _starvation: dict[WorkerId, StarvationGuard] = field(default_factory=dict, init=False)
 
     def exchange(

@@ -1,4 +1,4 @@
-"""The values of the statements that write the plan of a round (see round.py)."""
+"""The values of the statements that write the plan of a round (see limited_round.py)."""
 
 from __future__ import annotations
 

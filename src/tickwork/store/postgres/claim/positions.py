@@ -1,4 +1,4 @@
-"""Build the parameters that tell claim statements which places to read, and from which position (see cursor.py).
+"""Build the parameters that tell claim statements which places to read, and from which position (see claim_cursor.py).
 
 A place is a lane and a priority (store/claim/types.py). The places of plain jobs are known: each priority of a queue's
 own lane. The lanes of limited jobs are found by their names, in ranges of names (first, until); up to _LANES of them
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from tickwork.core.limits.lanes import read_lane
 from tickwork.store.claim.types import OPEN_KEYS, LaneHead, PickRequest, Place
-from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition
+from tickwork.store.postgres.claim.claim_cursor import FRONT, CursorPosition
 from tickwork.store.postgres.params import array, text_array
 from tickwork.store.reads.queue_counts import places_of, ranges_of
 

@@ -3,7 +3,7 @@
 -- :claim_jobs
 -- No row means that the lease is lost. One row without a job means that nothing is due, or that limits or gates are in
 -- force (`guarded`): then this claim takes nothing, and the caller claims in rounds (see store/claim/limited.py). A
--- place is one priority of one queue, with the job up to which it was read before (see store/postgres/claim/cursor.py):
+-- place is one priority of one queue, with the job up to which it was read before (see store/postgres/claim/claim_cursor.py):
 -- claimed jobs before it are dead rows that need not be read. `picked` reads the places in the order of their urgency,
 -- first jobs that are due now, then jobs that are due within `ahead`. Each place is one range of the index, and rows
 -- are locked one by one as they are taken: no more than `limit`, in whatever plan.

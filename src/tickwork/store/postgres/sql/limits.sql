@@ -75,7 +75,7 @@ SELECT name, weight FROM tickwork.tenants
 -- The first job of each priority of each lane between these names, and of all lanes of open limit keys. The recursion
 -- steps from one lane to the next, so that the jobs in between cost nothing. Then the first job of each place of plain
 -- jobs, and of lanes that were read before, after the position up to which they were read (see
--- store/postgres/claim/cursor.py).
+-- store/postgres/claim/claim_cursor.py).
 WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now),
 open AS MATERIALIZED (
     SELECT t.name, (SELECT coalesce(l.override, l.declared) FROM tickwork.limits l WHERE l.name = t.bound) AS rule

@@ -12,7 +12,7 @@ from tickwork.store.admin.notifications import Missed, NotificationMove, Notific
 from tickwork.store.rows.admin import notification_view
 from tickwork.store.rows.instants import from_us, to_us
 from tickwork.store.rows.jobs import job_event
-from tickwork.store.sqlite import new_jobs
+from tickwork.store.sqlite import insert_jobs
 from tickwork.store.sqlite.transactions import SqliteTransactions
 
 
@@ -60,7 +60,7 @@ class SqliteNotifications:
         with self._transactions.write() as transaction:
             moved = bool(transaction.run("move_notification", {**values, "look_at": to_us(move.look_at)}))
             if moved:
-                new_jobs.insert(transaction, move.jobs, known=False)
+                insert_jobs.insert(transaction, move.jobs, known=False)
         if moved and move.jobs:
             self._transactions.wake()
         return moved

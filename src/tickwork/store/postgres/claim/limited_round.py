@@ -19,7 +19,7 @@ from tickwork.core.limits.job_limits import LimitKey, limit_key_of, limit_key_te
 from tickwork.core.limits.lanes import Lane, read_lane
 from tickwork.core.placement import ClaimingWorker
 from tickwork.errors import LeaseLost
-from tickwork.store.attempts import NO_CLAIM
+from tickwork.store.attempt_types import NO_CLAIM
 from tickwork.store.claim import limit_state
 from tickwork.store.claim.picked_row import PickedRow, claimed_job
 from tickwork.store.claim.types import (
@@ -33,7 +33,7 @@ from tickwork.store.claim.types import (
     Place,
     Snapshot,
 )
-from tickwork.store.postgres.claim.cursor import FRONT, CursorPosition
+from tickwork.store.postgres.claim.claim_cursor import FRONT, CursorPosition
 from tickwork.store.postgres.claim.plan_values import Wanted, plan_writes
 from tickwork.store.postgres.claim.positions import after_wishes, asked_for, read_up_to
 from tickwork.store.postgres.connection.libpq_connection import Rows, Statement

@@ -23,7 +23,7 @@ from tickwork.core.placement import NOTHING, Offer
 from tickwork.errors import LeaseLost
 from tickwork.observe.counters import Counters
 from tickwork.observe.metrics_table import ATTEMPTS, WAIT
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.base import LEASE, Store, WorkerRegistration
 from tickwork.store.limits import LimitedCapacity
 from tickwork.store.remote_leases import FIRST, DueWork, LeaseGrant, RemoteAttempt

@@ -15,10 +15,10 @@ from random import Random
 from tickwork.clock import Clock
 from tickwork.errors import WorkerError
 from tickwork.services.runner import Backoff
-from tickwork.store.admin.operations import Ask
+from tickwork.store.admin.bulk_operations import Ask
 from tickwork.store.base import Waiter
 from tickwork.worker.worker import Worker
-from tickwork.worker.worker_parts import HandlerPools
+from tickwork.worker.worker_types import HandlerPools
 
 _log = logging.getLogger("tickwork.worker")
 LONGEST_S = 5.0

@@ -1,8 +1,8 @@
-"""Finish attempts, end waiting jobs, and change runs on PostgreSQL.
+"""State changes of jobs on PostgreSQL: finish, cancel, expire, drop; and of the runs whose steps they are.
 
 A job may be a step of a run, whose row is then locked first; the run is advanced (its next steps are made ready) in the
-same transaction (see run_tx.py). After the commit, the limit keys that were freed are opened, and workers are woken if
-new jobs can be claimed. The SQL is in sql/finish_attempts.sql, sql/change_jobs.sql and sql/runs.sql.
+same transaction (see run_transitions.py). After the commit, the limit keys that were freed are opened, and workers are
+woken if new jobs can be claimed. The SQL is in sql/finish_attempts.sql, sql/change_jobs.sql and sql/runs.sql.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState
-from tickwork.store.attempts import Finish, NewLog
+from tickwork.store.attempt_types import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.caller_tx.adapters import inside, run_inside
 from tickwork.store.postgres.caller_tx.same_database import SameDatabase
@@ -23,7 +23,7 @@ from tickwork.store.postgres.connection.libpq_connection import Rows
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.limit_openings import LimitOpenings
 from tickwork.store.postgres.params import array, id_document
-from tickwork.store.postgres.run_tx import PostgresRunTx, RunMembership, pairs_of
+from tickwork.store.postgres.run_transitions import PostgresRunTx, RunMembership, pairs_of
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.jobs import limit_keys_of
 from tickwork.store.runs import step_jobs
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False)
-class JobChanges:
+class JobTransitions:
     """Changes jobs in transactions of its own, and finishes attempts in a caller's transaction."""
 
     transactions: PostgresTransactions

@@ -19,7 +19,7 @@ from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.ids import JobId, WorkerId, is_id
 from tickwork.core.job import Claimed, JobState, NewJob
 from tickwork.core.limits.lanes import home_lane
-from tickwork.store.attempts import Finish, NewLog
+from tickwork.store.attempt_types import Finish, NewLog
 from tickwork.store.postgres import params
 from tickwork.store.postgres.connection.libpq_connection import Rows, Statement
 from tickwork.store.postgres.params import array, id_document, text_array

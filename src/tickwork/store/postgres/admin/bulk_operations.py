@@ -1,4 +1,4 @@
-"""Bulk operations on PostgreSQL (see `store.admin.operations`). The SQL is in sql/operations.sql."""
+"""Bulk operations on PostgreSQL (see `store.admin.bulk_operations`). The SQL is in sql/bulk_operations.sql."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.ids import WorkerId, is_id
 from tickwork.errors import check
-from tickwork.store.admin.operations import Ask, OperationStep
+from tickwork.store.admin.bulk_operations import Ask, OperationStep
 from tickwork.store.postgres.connection.session import Session, utc
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.rows.admin import encode_change, operation_step_row, read_operation

@@ -7,7 +7,7 @@ import pytest
 from tests.replaced import Replaced
 from tickwork import Tickwork
 from tickwork.core.job import WorkerView
-from tickwork.http.store_cache import CachedRegistrations, StoreCache
+from tickwork.http.worker_and_task_cache import CachedRegistrations, StoreCache
 from tickwork.testing import VirtualClock
 
 

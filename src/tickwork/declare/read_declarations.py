@@ -31,8 +31,8 @@ from tickwork.core.schedule.spec import ScheduleSpec
 from tickwork.core.text.yaml_loader import read_documents
 from tickwork.declare.dag_fields import CalendarFields, TaskScheduleFields
 from tickwork.declare.dags import DeclaredDag, read_dag
+from tickwork.declare.document_nodes import BadFile, Known, Node, Problems, ReadContext, UnusableNode, read_struct
 from tickwork.declare.hooks import open_arguments, read_hook
-from tickwork.declare.reader import BadFile, Known, Node, Problems, ReadContext, UnusableNode, read_struct
 from tickwork.declare.schedules import check_names, param_misfits, read_calendar, read_schedule, stored_params
 from tickwork.declare.step_work import request_of
 

@@ -32,7 +32,7 @@ from tickwork.core.workers.autoscale import WaitingKind
 from tickwork.store.dags import DagView
 from tickwork.store.postgres.connection.session import Session, one_column, utc, utc_or_none
 from tickwork.store.postgres.params import array, document, id_document, text_array
-from tickwork.store.postgres.reads.job_rows import AMONG, END, JobRows
+from tickwork.store.postgres.reads.job_filter_queries import AMONG, END, JobFilterQueries
 from tickwork.store.postgres.schedules import schedule_views
 from tickwork.store.postgres.transactions import PostgresTransactions
 from tickwork.store.reads import change_feed, job_search
@@ -74,7 +74,7 @@ class PostgresReads:
     """The verbs that only read, except statistics."""
 
     transactions: PostgresTransactions
-    jobs: JobRows
+    jobs: JobFilterQueries
     graphs: GraphCache
 
     # -- jobs

@@ -1,17 +1,12 @@
-"""Claim jobs on a SQLite file: plain claims, and claims in rounds under limits (see `store.claim.limited`).
-
-The SQL is in sql/claim_jobs.sql and sql/limits.sql.
-"""
+"""A round of a limited claim on a SQLite file (see store/claim/limited.py). The SQL is in sql/limits.sql."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from tickwork.core.fairness import StarvationGuard
 from tickwork.core.ids import ClaimId, JobId, WorkerId
 from tickwork.core.job import (
     Claimed,
@@ -20,17 +15,14 @@ from tickwork.core.limits.gates import GATES, Gate
 from tickwork.core.limits.job_limits import JobLimits, LimitKey, limit_key_of, limit_key_text
 from tickwork.core.limits.lanes import held_prefix, home_lane, lane_range, read_lane
 from tickwork.core.placement import ClaimingWorker
-from tickwork.store.attempts import NO_CLAIM, Claims
-from tickwork.store.claim import limit_state, limited
-from tickwork.store.claim.limited import RoundResult
-from tickwork.store.claim.memory import ClaimMemory
+from tickwork.store.attempt_types import NO_CLAIM
+from tickwork.store.claim import limit_state
 from tickwork.store.claim.picked_row import PickedRow, claimed_job
 from tickwork.store.claim.types import (
     BULK_WALK,
     OPEN_KEYS,
     Candidate,
     ClaimPlan,
-    ClaimRequest,
     LaneHead,
     LaneScan,
     LaneScanResult,
@@ -40,86 +32,13 @@ from tickwork.store.claim.types import (
     Snapshot,
 )
 from tickwork.store.limits import (
-    LimitedCapacity,
     Rule,
 )
-from tickwork.store.rows.instants import duration_us
 from tickwork.store.rows.jobs import encode_job_limits
 from tickwork.store.rows.limits import decode_rule
 from tickwork.store.rows.workers import claiming_worker
-from tickwork.store.runs.graph_cache import GraphCache
-from tickwork.store.sqlite import transitions
-from tickwork.store.sqlite.runs import advance, arranged
-from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction, as_json
-from tickwork.store.sqlite.transitions import queue_key, running_row
-
-
-class SqliteClaims:
-    """Claims of workers, and what each worker remembers between them."""
-
-    def __init__(self, transactions: SqliteTransactions, graphs: GraphCache, new_claim: Callable[[], ClaimId]) -> None:
-        self._transactions = transactions
-        self._graphs = graphs
-        self._new_claim = new_claim
-        self._memories: dict[WorkerId, ClaimMemory] = {}
-        self._starvation_guards: dict[WorkerId, StarvationGuard] = {}
-
-    def claim(
-        self,
-        transaction: Transaction,
-        worker: WorkerId,
-        *,
-        queues: Sequence[str],
-        tasks: Sequence[str],
-        limit: int,
-        ahead: timedelta,
-        capacity: LimitedCapacity | None,
-    ) -> Claims | None:
-        """Claim jobs inside a transaction, in rounds where limits or gates exist; None when the worker has no lease."""
-        if not transitions.has_lease(transaction, worker):
-            return None
-        queues = list(dict.fromkeys(queues))
-        capacity = capacity or LimitedCapacity(limit)
-        if capacity.search or is_guarded(transaction, queues):
-            return self._claim_in_rounds(transaction, worker, ClaimRequest(queues, tuple(tasks), limit, capacity))
-        claims = transitions.claim(
-            transaction,
-            worker,
-            self._new_claim(),
-            queues=queues,
-            tasks=tasks,
-            limit=limit,
-            ahead_us=duration_us(ahead),
-            starvation_guard=self._starvation_guards.setdefault(worker, StarvationGuard()),
-        )
-        return self._begin_runs(transaction, claims)
-
-    def _claim_in_rounds(self, transaction: Transaction, worker: WorkerId, request: ClaimRequest) -> Claims:
-        """Claim under limits and gates. All rounds share the transaction."""
-        claim_tx = SqliteClaimTx(transaction, worker, request.queues, request.tasks, self._new_claim())
-        memory = self._memories.setdefault(worker, ClaimMemory())
-
-        def run_round(request: ClaimRequest, after_parking: bool) -> RoundResult:
-            result = limited.run_round(claim_tx, request, memory, after_parking=after_parking)
-            dropped = [job_id for job_id in result.dropped if transitions.drop(transaction, job_id)]
-            advance(transaction, self._graphs, dropped)
-            return result
-
-        result = limited.run_rounds(run_round, request, self._transactions.clock.monotonic)
-        return self._begin_runs(transaction, Claims(claim_tx.claimed, None, result.again_s, result.is_near))
-
-    def _begin_runs(self, transaction: Transaction, claims: Claims) -> Claims:
-        """Begin the claimed runs and return the other claims. The first steps of the runs can be claimed at once."""
-        jobs = arranged(transaction, self._graphs, claims.jobs)
-        if jobs is claims.jobs:
-            return claims
-        next_due_s = 0.0 if len(jobs) < len(claims.jobs) else claims.next_due_s
-        return msgspec.structs.replace(claims, jobs=jobs, next_due_s=next_due_s)
-
-
-def is_guarded(transaction: Transaction, queues: Sequence[str]) -> bool:
-    """Return whether a plain claim of these queues must take nothing, because of limits or gates."""
-    return bool(transaction.value("is_guarded", {"queues": as_json(list(queues)), "now": transaction.now}))
+from tickwork.store.sqlite.claim.plain_claim import queue_key, running_row
+from tickwork.store.sqlite.transactions import Transaction, as_json
 
 
 class SqliteClaimTx:

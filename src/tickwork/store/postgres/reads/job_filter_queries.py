@@ -32,7 +32,7 @@ END = "ffffffff-ffff-ffff-ffff-ffffffffffff"  # After every id.
 
 
 @dataclass(eq=False)
-class JobRows:
+class JobFilterQueries:
     """Reads rows of jobs by filters and read paths."""
 
     transactions: PostgresTransactions

@@ -64,8 +64,8 @@ from tickwork.store.rows.schedules import schedule_view
 from tickwork.store.rows.workers import worker_view
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.schedules import ScheduleView
-from tickwork.store.sqlite.reads import job_rows
-from tickwork.store.sqlite.reads.job_rows import LIGHT
+from tickwork.store.sqlite.reads import job_filter_queries
+from tickwork.store.sqlite.reads.job_filter_queries import LIGHT
 from tickwork.store.sqlite.transactions import SQL, SqliteTransactions, as_json
 
 _END = "g"  # Sorts after every id.
@@ -112,31 +112,43 @@ class SqliteReads:
 
     def list_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> list[JobView]:
         with self._transactions.read() as transaction:
-            return job_rows.page(transaction, SQL["job_columns"], which, ways(which)[0], limit=limit, before=before)
+            return job_filter_queries.page(
+                transaction, SQL["job_columns"], which, ways(which)[0], limit=limit, before=before
+            )
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
         """Return a page. For the waiting jobs of a short queue, the queue is read first and its jobs looked up."""
         with self._transactions.read() as transaction:
             if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
-                waiting = job_rows.waiting_in(transaction, which.queue)
+                waiting = job_filter_queries.waiting_in(transaction, which.queue)
                 if waiting is not None:
                     way = ways(which)[0]
-                    found = job_rows.page(transaction, LIGHT, which, way, limit=limit, before=before, among=waiting)
+                    found = job_filter_queries.page(
+                        transaction, LIGHT, which, way, limit=limit, before=before, among=waiting
+                    )
                     return page_of(found, limit, which, None)
-            walk = choose(which, lambda way: job_rows.floor(transaction, way, bounds(which, before)))
-            found = job_rows.page(transaction, LIGHT, which, walk.way, limit=limit, before=before, floor=walk.floor)
+            walk = choose(which, lambda way: job_filter_queries.floor(transaction, way, bounds(which, before)))
+            found = job_filter_queries.page(
+                transaction, LIGHT, which, walk.way, limit=limit, before=before, floor=walk.floor
+            )
             return page_of(found, limit, which, walk.floor)
 
     def count_jobs(self, which: JobFilter, most: int) -> list[StateCount]:
         with self._transactions.read() as transaction:
-            return [one for state, part in by_state(which) for one in job_rows.counted(transaction, state, part, most)]
+            return [
+                one
+                for state, part in by_state(which)
+                for one in job_filter_queries.counted(transaction, state, part, most)
+            ]
 
     def find_failures(self, which: JobFilter, limit: int, before: JobId | None = None) -> FailurePage:
         dead = replace(which, dead=True)
         with self._transactions.read() as transaction:
-            walk = choose(dead, lambda way: job_rows.floor(transaction, way, bounds(dead, before)))
+            walk = choose(dead, lambda way: job_filter_queries.floor(transaction, way, bounds(dead, before)))
             columns = SQL["failure_columns"]
-            rows = job_rows.rows_of(transaction, columns, dead, walk.way, limit=limit, before=before, floor=walk.floor)
+            rows = job_filter_queries.rows_of(
+                transaction, columns, dead, walk.way, limit=limit, before=before, floor=walk.floor
+            )
         found = [
             FailedJob(row["id"], row["task"], row["error"], from_us(row["ended_at"]), row["queue"]) for row in rows
         ]

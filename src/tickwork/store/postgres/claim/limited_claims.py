@@ -1,4 +1,4 @@
-"""Claims in rounds on PostgreSQL, where limits or gates are in force: each round is a transaction (see round.py)."""
+"""Claim in rounds on PostgreSQL where limits or gates are in force; a round is a transaction (see limited_round.py)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tickwork.store.claim import limited
 from tickwork.store.claim.limited import RoundResult
 from tickwork.store.claim.memory import ClaimMemory
 from tickwork.store.claim.types import ClaimRequest
-from tickwork.store.postgres.claim.cursor import ClaimCursors
-from tickwork.store.postgres.claim.round import PostgresClaimTx
+from tickwork.store.postgres.claim.claim_cursor import ClaimCursors
+from tickwork.store.postgres.claim.limited_round import PostgresClaimTx
 from tickwork.store.postgres.connection.libpq_connection import Rows, Statement
 from tickwork.store.postgres.connection.session import Session
-from tickwork.store.postgres.job_changes import JobChanges
+from tickwork.store.postgres.job_transitions import JobTransitions
 from tickwork.store.postgres.limit_openings import LimitOpenings
 from tickwork.store.postgres.transactions import PostgresTransactions
 
@@ -33,7 +33,7 @@ class ClaimRounds:
     """
 
     transactions: PostgresTransactions
-    changes: JobChanges
+    changes: JobTransitions
     openings: LimitOpenings
     cursors: ClaimCursors
     new_claim: Callable[[], ClaimId]

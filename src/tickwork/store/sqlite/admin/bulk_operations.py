@@ -1,4 +1,4 @@
-"""Bulk operations on one SQLite file (see `store.admin.operations`). The SQL is in sql/operations.sql."""
+"""Bulk operations on one SQLite file (see `store.admin.bulk_operations`). The SQL is in sql/bulk_operations.sql."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tickwork.core.bulk_operation import BulkChange, BulkOperation
 from tickwork.core.ids import WorkerId
-from tickwork.store.admin.operations import Ask, OperationStep
+from tickwork.store.admin.bulk_operations import Ask, OperationStep
 from tickwork.store.rows.admin import encode_change, operation_step_row, read_operation
 from tickwork.store.rows.instants import duration_us, from_us
 from tickwork.store.sqlite.transactions import SQL, SqliteTransactions, Transaction

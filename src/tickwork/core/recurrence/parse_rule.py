@@ -10,13 +10,13 @@ from typing import Literal
 
 import msgspec
 
+from tickwork.core.recurrence.base_rule import RuleValue
 from tickwork.core.recurrence.calendar import Calendar
 from tickwork.core.recurrence.combine import AnyRule
 from tickwork.core.recurrence.cron import cron
 from tickwork.core.recurrence.cron_parser import Dialect
 from tickwork.core.recurrence.interval import every
 from tickwork.core.recurrence.rrule import rrule
-from tickwork.core.recurrence.rule import RuleValue
 from tickwork.core.recurrence.zones import Dst
 from tickwork.errors import InvalidInput
 

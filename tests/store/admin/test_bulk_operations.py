@@ -28,7 +28,7 @@ from tickwork.core.ids import JobId, WorkerId
 from tickwork.core.job import JobFilter, JobState, Policy
 from tickwork.core.limits.limits import concurrency, sequence
 from tickwork.core.retention import Retention
-from tickwork.store.admin.operations import KEPT, OperationStep
+from tickwork.store.admin.bulk_operations import KEPT, OperationStep
 from tickwork.store.base import Store
 from tickwork.testing import VirtualClock
 

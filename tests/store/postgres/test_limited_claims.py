@@ -11,7 +11,7 @@ from tickwork.core.limits.job_limits import JobLimits, LimitUse
 from tickwork.core.limits.limits import concurrency
 from tickwork.store.claim.types import Candidate, PickRequest, Snapshot
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.claim.round import PostgresClaimTx
+from tickwork.store.postgres.claim.limited_round import PostgresClaimTx
 
 
 def with_key(key: str) -> NewJob:

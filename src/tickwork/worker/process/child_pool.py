@@ -30,9 +30,9 @@ from tickwork.worker.ipc.protocol import (
     Returned,
     runs_of,
 )
-from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_handle import Child
 from tickwork.worker.process.child_starter import QUIT_S, ChildSetup, ChildStarter
-from tickwork.worker.worker_parts import AttemptRunner
+from tickwork.worker.worker_types import AttemptRunner
 
 _log = logging.getLogger("tickwork.worker")
 LOAD_LIMIT_S = 60.0  # the time limit for importing the user's code

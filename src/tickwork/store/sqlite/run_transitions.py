@@ -1,4 +1,4 @@
-"""Dags and their runs on SQLite (see `store.dags` and `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
+"""Begin, advance, cancel and end runs on SQLite (see `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
 
 A writer excludes all others, so rows need no locks.
 """
@@ -15,13 +15,13 @@ from tickwork.core.dag.graph import Graph, Step
 from tickwork.core.ids import JobId
 from tickwork.core.job import Claimed, JobState, NewJob
 from tickwork.errors import check
-from tickwork.store.attempts import Finish
+from tickwork.store.attempt_types import Finish
 from tickwork.store.rows.jobs import encode_policy, read_task_definition
 from tickwork.store.runs import run_lifecycle, step_jobs
 from tickwork.store.runs.graph_cache import GraphCache
 from tickwork.store.runs.run_lifecycle import EndedStep
 from tickwork.store.runs.step_jobs import LiveRun, ResultRow
-from tickwork.store.sqlite import new_jobs, transitions
+from tickwork.store.sqlite import insert_jobs, job_transitions
 from tickwork.store.sqlite.transactions import Transaction, as_json
 
 
@@ -65,7 +65,7 @@ class SqliteRunTx:
 
     def insert(self, jobs: Sequence[NewJob]) -> None:
         self._transaction.opened |= bool(jobs)
-        new_jobs.insert(self._transaction, jobs, known=False)
+        insert_jobs.insert(self._transaction, jobs, known=False)
 
     def insert_again(self, jobs: Sequence[NewJob]) -> None:
         """Queue ended instances again with new arguments; their attempts are kept."""
@@ -77,11 +77,11 @@ class SqliteRunTx:
             rules = (job.queue, job.priority, encode_policy(job.policy))
             self._transaction.run("renew_step_job", (*what, *rules, job.id))
             if job.job_limits is not None:
-                new_jobs.stamp(self._transaction, job)
-            transitions.queue_again(self._transaction, job.id, self.now_us)
+                insert_jobs.stamp(self._transaction, job)
+            job_transitions.queue_again(self._transaction, job.id, self.now_us)
 
     def end_run(self, finish: Finish) -> None:
-        transitions.finish(self._transaction, [finish], "current_attempts")
+        job_transitions.finish(self._transaction, [finish], "current_attempts")
 
     def produce(self, assets: Sequence[str], by: str) -> None:
         produce(self._transaction, assets, by)
@@ -103,7 +103,7 @@ def produce(transaction: Transaction, assets: Iterable[str], by: str) -> None:
         for dag, group in transaction.run("ready_groups", (name,)):
             transaction.run("use_up", (dag, group))
             definition = read_task_definition(transaction.first("task_definition", (dag,)))
-            new_jobs.insert(
+            insert_jobs.insert(
                 transaction, [step_jobs.triggered(definition, name, group, by, transaction.now)], known=False
             )
             transaction.opened = True
@@ -143,7 +143,7 @@ def arranged(transaction: Transaction, graphs: GraphCache, claimed: list[Claimed
 
 def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId]) -> list[JobId]:
     """Cancel jobs, and for runs their live steps, too. Return the jobs that had not ended."""
-    cancelled = [job_id for job_id in dict.fromkeys(job_ids) if transitions.cancel(transaction, job_id)]
+    cancelled = [job_id for job_id in dict.fromkeys(job_ids) if job_transitions.cancel(transaction, job_id)]
     if cancelled:
         advance(transaction, graphs, cancelled)
         for run in transaction.column("run_ids", (as_json(cancelled),)):
@@ -157,14 +157,14 @@ def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> Non
     approvals = run_lifecycle.open_approvals(run_tx, run)
     live = transaction.column("live_instances", (run,))
     for job_id in live:
-        transitions.cancel(transaction, job_id)
+        job_transitions.cancel(transaction, job_id)
     advance(transaction, graphs, live)
     run_lifecycle.cancel_approvals(run_tx, run, approvals)
 
 
 def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run_at: int) -> bool:
     """Queue an ended run again, from these steps or from the failed ones; False when it is not an ended run."""
-    if not transaction.run("run_ids", (as_json([run]),)) or not transitions.queue_again(transaction, run, run_at):
+    if not transaction.run("run_ids", (as_json([run]),)) or not job_transitions.queue_again(transaction, run, run_at):
         return False
     transaction.run("set_again", (None if steps is None else as_json(list(steps)), run))
     return True

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tickwork.core.arguments.encode_by_schema import StoredSignature
 from tickwork.core.arguments.signature import Signature
-from tickwork.core.arguments.stored_signature import StoredSignature
 from tickwork.core.job import Policy, TaskDefinition
 from tickwork.errors import InvalidArguments, InvalidPayload
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import eventually
-from tests.worker.process.child_pool import Pool, assignment
+from tests.worker.process.pool_helpers import Pool, assignment
 from tickwork.errors import WorkerError
 from tickwork.worker.ipc.protocol import ChildDied, Hello, Returned, Wrote
 

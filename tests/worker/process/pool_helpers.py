@@ -7,9 +7,9 @@ from typing import Any
 from tests.waiting import eventually
 from tickwork.clock import SystemClock
 from tickwork.worker.ipc.protocol import Assignment, AttemptsEnded, ChildDied, FromExecutor
-from tickwork.worker.process.child_process import Child
+from tickwork.worker.process.child_handle import Child
+from tickwork.worker.process.child_pool import ChildPool
 from tickwork.worker.process.child_starter import ChildSetup
-from tickwork.worker.process.children import ChildPool
 
 TASKS = """
 import os, time

@@ -1,0 +1,1 @@
+"""Claims on SQLite: the plain claim, and the rounds of limited claims."""
