@@ -91,7 +91,7 @@ def _job() -> dict[str, Any]:
     return about_job(job)
 
 
-class Attempt(Protocol):
+class AttemptIds(Protocol):
     """The ids of an attempt, and of its run and step."""
 
     @property
@@ -104,7 +104,7 @@ class Attempt(Protocol):
     def step(self) -> str | None: ...
 
 
-def naming(one: Attempt) -> dict[str, Any]:
+def naming(one: AttemptIds) -> dict[str, Any]:
     """Return the `extra` of a log record about an attempt, which adds the ids to its JSON line."""
     run = {} if one.run is None else {"run_id": one.run, "step": one.step}
     return {_ABOUT: {"job_id": one.job_id, "attempt": one.attempt, **run}}

@@ -131,6 +131,17 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
+class PollOnlyWaiter:
+    """The waiter of a store that can only be polled: in memory, in a folder without sockets, or behind a pooler."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def clear(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Store(Protocol):
     """A store: the verbs on jobs, attempts and workers, and groups of verbs on every other subject.
 

@@ -5,8 +5,8 @@ import { failedUnseen, listen, state, stop } from "./lib/live.js";
 import { match, place } from "./lib/router.js";
 import { begin, recheck, session } from "./lib/session.js";
 import { TEXTS } from "./texts/common.js";
-import { Frame } from "./parts/page-frame.js";
-import { Loading, Trouble } from "./parts/notices.js";
+import { Frame } from "./parts/app-shell.js";
+import { Loading, Trouble } from "./parts/loading-and-errors.js";
 import { ROUTES } from "./routes.js";
 
 /** The files of a page could not be loaded: the server was updated or does not answer. */

@@ -69,7 +69,7 @@ class WorkerHealth:
         return exposition(self._tally)
 
 
-class _Server(ThreadingHTTPServer):
+class _HealthServer(ThreadingHTTPServer):
     """An HTTP server that closes the oldest of more than `MOST` connections, and does not log disconnected clients."""
 
     daemon_threads = True
@@ -123,7 +123,7 @@ def serve_health(where: str, health: WorkerHealth) -> ThreadingHTTPServer:
 
     address, _, port = where.rpartition(":")
     try:
-        server = _Server((address or "127.0.0.1", int(port)), Handler)
+        server = _HealthServer((address or "127.0.0.1", int(port)), Handler)
     except (OSError, ValueError, OverflowError) as error:
         raise InvalidInput(
             f"--health-port {where}: nothing can listen there: {error}. Write 9090, or 0.0.0.0:9090."

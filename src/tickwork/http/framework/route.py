@@ -22,8 +22,8 @@ __all__ = [
     "NO_CREDENTIALS",
     "AnyCredentials",
     "HandlerResult",
+    "ListBody",
     "NoCredentials",
-    "Page",
     "Route",
     "RouteAccess",
     "Routes",
@@ -56,7 +56,7 @@ class Struct(msgspec.Struct, forbid_unknown_fields=True):
     """The base class of all bodies and parameters. It refuses unknown fields, so that misspelled names are errors."""
 
 
-class Page(Struct, Generic[Item]):
+class ListBody(Struct, Generic[Item]):
     """The base class of all lists: items, and the cursor of the next page, which is null on the last page."""
 
     items: list[Item]

@@ -76,7 +76,7 @@ class EventStream(EventSourceResponse):
             self._room.give_back()
 
 
-class JobCounts(Struct):
+class ChangeCounts(Struct):
     """The number of jobs that were created, that started an attempt, and that ended."""
 
     created: int
@@ -93,7 +93,7 @@ class ChangesBody(Struct):
     """
 
     at: datetime
-    jobs: JobCounts
+    jobs: ChangeCounts
     failed: int
     job_ids: list[JobId]
     runs: list[str]
@@ -184,9 +184,9 @@ def changed(
     return StreamEvent("changes", _json(body), place.cursor)
 
 
-def _counts(news: Sequence[StreamChange]) -> JobCounts:
+def _counts(news: Sequence[StreamChange]) -> ChangeCounts:
     kinds = Counter(kind for kind, _, _ in {key for one in news for key in one.keys})
-    return JobCounts(kinds["created"], kinds["started"], kinds["ended"])
+    return ChangeCounts(kinds["created"], kinds["started"], kinds["ended"])
 
 
 def _runs(one: JobChange) -> list[str]:

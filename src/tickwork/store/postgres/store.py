@@ -26,6 +26,7 @@ from tickwork.store.base import (
     DEFAULT_SIZES,
     ConnectionCounts,
     Place,
+    PollOnlyWaiter,
     PoolSizes,
     Pruned,
     SchemaStatus,
@@ -52,7 +53,7 @@ from tickwork.store.postgres.claim.claims import PostgresClaims
 from tickwork.store.postgres.claim.limited_claims import ClaimRounds
 from tickwork.store.postgres.connection.connector import HANDLER_WAIT_S, Connector
 from tickwork.store.postgres.connection.libpq_connection import Rows
-from tickwork.store.postgres.connection.listener import Listener, PollOnlyWaiter
+from tickwork.store.postgres.connection.listener import Listener
 from tickwork.store.postgres.connection.session import Session
 from tickwork.store.postgres.dags import PostgresDags
 from tickwork.store.postgres.health import examine

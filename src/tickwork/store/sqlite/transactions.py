@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from tickwork.errors import check
-from tickwork.store.base import Waiter
+from tickwork.store.base import PollOnlyWaiter, Waiter
 from tickwork.store.shared_transaction import SharedTransaction, ThreadTransaction
 from tickwork.store.sql_files import load_statements
 from tickwork.store.sqlite.file.clock import StoreClock
 from tickwork.store.sqlite.file.connection import Connection
 from tickwork.store.sqlite.file.file import SqliteFile
 from tickwork.store.sqlite.file.transaction import UserConnection
-from tickwork.store.sqlite.file.wake import PollOnlyWaiter, SocketWaiter, wake_all
+from tickwork.store.sqlite.file.wake import SocketWaiter, wake_all
 
 T = TypeVar("T")
 

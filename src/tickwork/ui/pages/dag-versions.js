@@ -9,7 +9,7 @@ import { onTopics } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { More } from "../parts/table.js";
 import { When } from "../parts/relative-time.js";

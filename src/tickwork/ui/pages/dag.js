@@ -17,7 +17,7 @@ import { useGrid } from "../lib/run-grid.js";
 import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Page, Panel } from "../parts/page-layout.js";
 import { SidePanel } from "../parts/side-panel.js";
 import { State } from "../parts/state-badge.js";

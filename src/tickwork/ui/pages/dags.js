@@ -10,7 +10,7 @@ import { may } from "../lib/session.js";
 import { duration, moment } from "../lib/time.js";
 import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Page, Panel } from "../parts/page-layout.js";
 import { Sign, wordOf } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";

@@ -10,7 +10,7 @@ import { may } from "../lib/session.js";
 import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Facts } from "../parts/page-layout.js";
 import { Traceback } from "../parts/traceback.js";
 import { Tree } from "../parts/json-tree.js";

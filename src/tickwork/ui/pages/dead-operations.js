@@ -10,7 +10,7 @@ import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/dead.js";
 import { curl } from "../parts/copy-button.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";

@@ -6,7 +6,7 @@ import { count, many, shortId } from "../lib/format.js";
 import { href } from "../lib/router.js";
 import { TEXTS } from "../texts/dead.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
-import { Loading, Notice } from "../parts/notices.js";
+import { Loading, Notice } from "../parts/loading-and-errors.js";
 import { say } from "../parts/toast.js";
 import { filterOf } from "./dead-group.js";
 

@@ -8,7 +8,7 @@ import { place, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/dead.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Operation } from "../parts/operation-progress.js";
 import { Page, Panel } from "../parts/page-layout.js";
 import { Table, useSelection } from "../parts/table.js";

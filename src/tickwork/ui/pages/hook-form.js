@@ -7,7 +7,7 @@ import { useResource } from "../lib/data.js";
 import { href } from "../lib/router.js";
 import { TEXTS } from "../texts/hooks.js";
 import { FormDialog } from "../parts/dialog.js";
-import { Loading, Notice } from "../parts/notices.js";
+import { Loading, Notice } from "../parts/loading-and-errors.js";
 import { say } from "../parts/toast.js";
 import { secretName } from "./hook-test-command.js";
 

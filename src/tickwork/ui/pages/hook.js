@@ -12,7 +12,7 @@ import { Code } from "../parts/highlighted-code.js";
 import { CopyAs, CopyButton, curl } from "../parts/copy-button.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Page, Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";

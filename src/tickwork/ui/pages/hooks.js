@@ -9,7 +9,7 @@ import { go, href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/hooks.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Page, Panel } from "../parts/page-layout.js";
 import { More, Table } from "../parts/table.js";
 import { When } from "../parts/relative-time.js";

@@ -7,7 +7,7 @@ import { href, place, setQuery } from "../lib/router.js";
 import { readTraceback } from "../lib/traceback.js";
 import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
-import { Empty } from "../parts/notices.js";
+import { Empty } from "../parts/loading-and-errors.js";
 import { State } from "../parts/state-badge.js";
 import { Traceback } from "../parts/traceback.js";
 import { Moment, Took } from "../parts/relative-time.js";

@@ -10,7 +10,7 @@ import { href } from "../lib/router.js";
 import { exactClock, explained } from "../lib/time.js";
 import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Facts } from "../parts/page-layout.js";
 import { signOf, toneOf } from "../parts/state-badge.js";
 import { Tree } from "../parts/json-tree.js";

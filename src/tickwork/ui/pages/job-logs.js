@@ -10,7 +10,7 @@ import { TEXTS } from "../texts/jobs.js";
 import { Icon } from "../parts/icon.js";
 import { Log } from "../parts/log-view.js";
 import { Menu } from "../parts/menu.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { attempt as attempted } from "../parts/toast.js";
 
 const PIECES = 200; // lines per page of the log

@@ -10,7 +10,7 @@ import { href, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/jobs.js";
 import { CopyButton } from "../parts/copy-button.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Notice, Trouble } from "../parts/notices.js";
+import { Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Page, Panel } from "../parts/page-layout.js";
 import { State, toneOf } from "../parts/state-badge.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";

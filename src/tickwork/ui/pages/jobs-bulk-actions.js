@@ -6,7 +6,7 @@ import { count, many, shortId } from "../lib/format.js";
 import { TEXTS } from "../texts/jobs.js";
 import { FormDialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
-import { Loading } from "../parts/notices.js";
+import { Loading } from "../parts/loading-and-errors.js";
 import { Sign } from "../parts/state-badge.js";
 import { shownState } from "./jobs-columns.js";
 

@@ -16,7 +16,7 @@ import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
-import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Operation } from "../parts/operation-progress.js";
 import { Page, Panel } from "../parts/page-layout.js";
 import { signOf, toneOf } from "../parts/state-badge.js";

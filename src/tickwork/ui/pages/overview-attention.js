@@ -6,7 +6,7 @@ import { many } from "../lib/format.js";
 import { valueOf } from "../lib/query.js";
 import { href } from "../lib/router.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { Sign } from "../parts/state-badge.js";
 import { When } from "../parts/relative-time.js";

@@ -5,7 +5,7 @@ import { brief, count } from "../lib/format.js";
 import { duration } from "../lib/time.js";
 import { TEXTS } from "../texts/overview.js";
 import { Chart } from "../parts/chart.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 
 const ENDS = [

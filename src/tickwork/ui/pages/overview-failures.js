@@ -11,7 +11,7 @@ import { TEXTS } from "../texts/overview.js";
 import { CopyAs, curl } from "../parts/copy-button.js";
 import { Dialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Operation } from "../parts/operation-progress.js";
 import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";

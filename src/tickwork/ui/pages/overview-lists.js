@@ -10,7 +10,7 @@ import { href } from "../lib/router.js";
 import { between, duration } from "../lib/time.js";
 import { TEXTS } from "../texts/overview.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { Spark } from "../parts/sparkline.js";
 import { Sign } from "../parts/state-badge.js";

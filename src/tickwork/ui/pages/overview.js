@@ -5,7 +5,7 @@ import { useResource } from "../lib/data.js";
 import { onAny, onJobs, onTopics } from "../lib/live.js";
 import { place, setQuery } from "../lib/router.js";
 import { TEXTS } from "../texts/overview.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Page } from "../parts/page-layout.js";
 import { Attention } from "./overview-attention.js";
 import { Charts } from "./overview-charts.js";

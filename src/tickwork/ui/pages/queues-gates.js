@@ -10,7 +10,7 @@ import { TEXTS } from "../texts/queues.js";
 import { CopyAs, curl } from "../parts/copy-button.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
-import { Empty } from "../parts/notices.js";
+import { Empty } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { attempt } from "../parts/toast.js";
 import { When } from "../parts/relative-time.js";

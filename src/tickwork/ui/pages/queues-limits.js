@@ -12,7 +12,7 @@ import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { ask, Dialog, Refusal } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Meter } from "../parts/meter.js";
-import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";

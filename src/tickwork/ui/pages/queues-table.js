@@ -13,7 +13,7 @@ import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { Meter } from "../parts/meter.js";
-import { Empty } from "../parts/notices.js";
+import { Empty } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { Spark } from "../parts/sparkline.js";
 import { State } from "../parts/state-badge.js";

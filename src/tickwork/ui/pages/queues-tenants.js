@@ -9,7 +9,7 @@ import { TEXTS } from "../texts/queues.js";
 import { CopyAs, curl, quoted } from "../parts/copy-button.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
-import { Empty } from "../parts/notices.js";
+import { Empty } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";

@@ -8,7 +8,7 @@ import { href } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/queues.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Notice, Trouble } from "../parts/notices.js";
+import { Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Operation } from "../parts/operation-progress.js";
 import { Page } from "../parts/page-layout.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";

@@ -6,7 +6,7 @@ import { onRun, useChanges } from "../lib/live.js";
 import { href, setQuery } from "../lib/router.js";
 import { exactClock } from "../lib/time.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { signOf, toneOf, wordOf } from "../parts/state-badge.js";
 import { More } from "../parts/table.js";

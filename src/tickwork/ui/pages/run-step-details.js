@@ -10,7 +10,7 @@ import { may } from "../lib/session.js";
 import { countsOf, inOrder, stateOfStep } from "../lib/run-steps.js";
 import { TEXTS } from "../texts/dags.js";
 import { Icon } from "../parts/icon.js";
-import { Notice } from "../parts/notices.js";
+import { Notice } from "../parts/loading-and-errors.js";
 import { Facts } from "../parts/page-layout.js";
 import { quietToneOf, Sign, State, wordOf } from "../parts/state-badge.js";
 import { More } from "../parts/table.js";

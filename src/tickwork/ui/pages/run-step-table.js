@@ -3,7 +3,7 @@
 import { html, useState } from "../vendor/core.js";
 import { count } from "../lib/format.js";
 import { stateOfStep } from "../lib/run-steps.js";
-import { Empty } from "../parts/notices.js";
+import { Empty } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";

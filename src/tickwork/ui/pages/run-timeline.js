@@ -9,7 +9,7 @@ import { stateOfStep } from "../lib/run-steps.js";
 import { duration, now } from "../lib/time.js";
 import { TEXTS } from "../texts/dags.js";
 import { Gantt } from "../parts/gantt.js";
-import { Empty } from "../parts/notices.js";
+import { Empty } from "../parts/loading-and-errors.js";
 
 /**
  * @param {{run: any, list: import("../lib/run-steps.js").Step[], edges: {from: string, to: string}[], chosen: string |

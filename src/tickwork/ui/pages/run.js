@@ -15,7 +15,7 @@ import { TEXTS } from "../texts/dags.js";
 import { Code } from "../parts/highlighted-code.js";
 import { CopyAs, CopyButton, curl } from "../parts/copy-button.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Notice, Trouble } from "../parts/notices.js";
+import { Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Page, Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { chosenTab, Tabs } from "../parts/tabs.js";

@@ -7,7 +7,7 @@ import { useResource } from "../lib/data.js";
 import { TEXTS } from "../texts/schedules.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Explained, KINDS, useExplained } from "../parts/rule-input.js";
-import { Notice } from "../parts/notices.js";
+import { Notice } from "../parts/loading-and-errors.js";
 import { say } from "../parts/toast.js";
 
 const ZONES = ["UTC", ...(Intl.supportedValuesOf?.("timeZone") || [])];

@@ -16,7 +16,7 @@ import { ask } from "../parts/dialog.js";
 import { HeatMap } from "../parts/heatmap.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
-import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Page, Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";

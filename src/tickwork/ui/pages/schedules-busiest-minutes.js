@@ -8,7 +8,7 @@ import { onTopics } from "../lib/live.js";
 import { href } from "../lib/router.js";
 import { minuteOf } from "../lib/time.js";
 import { TEXTS } from "../texts/schedules.js";
-import { Loading, Notice, Trouble } from "../parts/notices.js";
+import { Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { When } from "../parts/relative-time.js";
 

@@ -12,7 +12,7 @@ import { TEXTS } from "../texts/schedules.js";
 import { FormDialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Page, Panel } from "../parts/page-layout.js";
 import { Sign, State } from "../parts/state-badge.js";
 import { More, Table } from "../parts/table.js";

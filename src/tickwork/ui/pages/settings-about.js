@@ -5,7 +5,7 @@ import { address } from "../lib/api.js";
 import { useResource } from "../lib/data.js";
 import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
-import { Loading } from "../parts/notices.js";
+import { Loading } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 

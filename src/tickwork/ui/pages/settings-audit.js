@@ -8,7 +8,7 @@ import { TEXTS } from "../texts/settings.js";
 import { Changes } from "../parts/field-changes.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Panel } from "../parts/page-layout.js";
 import { More, Table } from "../parts/table.js";
 import { Moment, When } from "../parts/relative-time.js";

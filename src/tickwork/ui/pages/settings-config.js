@@ -2,7 +2,7 @@
 
 import { html } from "../vendor/core.js";
 import { useResource } from "../lib/data.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 

@@ -6,7 +6,7 @@ import { many } from "../lib/format.js";
 import { duration } from "../lib/time.js";
 import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";

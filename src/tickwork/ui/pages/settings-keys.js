@@ -8,7 +8,7 @@ import { CopyButton, curl } from "../parts/copy-button.js";
 import { ask, Dialog, FormDialog } from "../parts/dialog.js";
 import { Code } from "../parts/highlighted-code.js";
 import { Icon } from "../parts/icon.js";
-import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";

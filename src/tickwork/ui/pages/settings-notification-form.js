@@ -3,7 +3,7 @@
 import { html, useState } from "../vendor/core.js";
 import { TEXTS } from "../texts/settings.js";
 import { FormDialog } from "../parts/dialog.js";
-import { Notice } from "../parts/notices.js";
+import { Notice } from "../parts/loading-and-errors.js";
 
 const OF_JOBS = ["task", "dag", "queue", "schedule"];
 

@@ -10,7 +10,7 @@ import { TEXTS } from "../texts/settings.js";
 import { ask } from "../parts/dialog.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
-import { Empty, Loading, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Panel } from "../parts/page-layout.js";
 import { Table } from "../parts/table.js";
 import { attempt, say } from "../parts/toast.js";

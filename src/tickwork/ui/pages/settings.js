@@ -5,7 +5,7 @@ import { href, place } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/settings.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Trouble } from "../parts/notices.js";
+import { Loading, Trouble } from "../parts/loading-and-errors.js";
 import { Page } from "../parts/page-layout.js";
 
 /** @type {{id: string, title: string, icon: string, takes?: "admin", load: () => Promise<{default: any}>}[]} */

@@ -11,7 +11,7 @@ import { may } from "../lib/session.js";
 import { TEXTS } from "../texts/workers.js";
 import { CopyButton } from "../parts/copy-button.js";
 import { Icon } from "../parts/icon.js";
-import { Loading, Notice, Trouble } from "../parts/notices.js";
+import { Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Page, Panel } from "../parts/page-layout.js";
 import { Sign, State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";

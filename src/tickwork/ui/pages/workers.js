@@ -12,7 +12,7 @@ import { TEXTS } from "../texts/workers.js";
 import { ask } from "../parts/dialog.js";
 import { Menu } from "../parts/menu.js";
 import { Meter } from "../parts/meter.js";
-import { Empty, Loading, Notice, Trouble } from "../parts/notices.js";
+import { Empty, Loading, Notice, Trouble } from "../parts/loading-and-errors.js";
 import { Facts, Page, Panel } from "../parts/page-layout.js";
 import { State } from "../parts/state-badge.js";
 import { Table } from "../parts/table.js";

@@ -41,11 +41,11 @@ export const TEXTS = {
   // parts/rule-input.js
   delayHint: "this long after the last run has ended",
 
-  // parts/page-frame.js
+  // parts/app-shell.js
   liveOff: "Updates are paused. Click to resume.",
   liveOn: "Changes appear automatically. Click to pause.",
 
-  // parts/notices.js
+  // parts/loading-and-errors.js
   faultTitle: "This page has an error",
   faultText:
     "The page cannot show the response of the server. Other pages and the command line still work. " +

@@ -9,7 +9,7 @@ import msgspec
 from tickwork.core.access.scopes import is_name, read_role
 from tickwork.http.auth.access import IDLE
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import ANY_CREDENTIALS, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ANY_CREDENTIALS, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.security.credentials import LASTS, add_user, create_key, find_key, hash_password, read_lasts
 from tickwork.store.admin.access import ApiKeyView, OpenSession, UserView
@@ -41,7 +41,7 @@ class UserBody(Struct):
     changed_at: datetime
 
 
-class UserListBody(Page[UserBody]):
+class UserListBody(ListBody[UserBody]):
     """Users, by name."""
 
 
@@ -127,7 +127,7 @@ class CreatedKeyBody(KeyBody, kw_only=True):
     token: str
 
 
-class KeyListBody(Page[KeyBody]):
+class KeyListBody(ListBody[KeyBody]):
     """API keys, newest first."""
 
 
@@ -191,7 +191,7 @@ class SessionItem(Struct):
     is_this: bool
 
 
-class SessionList(Page[SessionItem]):
+class SessionList(ListBody[SessionItem]):
     """Sessions, most recently used first."""
 
 

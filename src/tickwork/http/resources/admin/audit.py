@@ -9,7 +9,7 @@ import msgspec
 
 from tickwork.core.arguments.payload import storable
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.audit import AuditFilter, AuditView
 
@@ -41,7 +41,7 @@ class AuditRowBody(Struct):
     address: str
 
 
-class AuditBody(Page[AuditRowBody]):
+class AuditBody(ListBody[AuditRowBody]):
     """Changes, newest first."""
 
 

@@ -11,7 +11,7 @@ from tickwork.core.notify.channels import Channel
 from tickwork.core.notify.rule import FILTERS, Kind, Notification
 from tickwork.core.text.duration import format_duration
 from tickwork.errors import NotificationNotFound
-from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.notifications import NotificationView
 
@@ -49,7 +49,7 @@ class NotificationBody(Struct):
     waiting_count: int
 
 
-class NotificationList(Page[NotificationBody]):
+class NotificationList(ListBody[NotificationBody]):
     """All notifications, by name."""
 
 
@@ -75,7 +75,7 @@ class ChannelBody(ChannelFields, kw_only=True):
     name: str
 
 
-class ChannelList(Page[ChannelBody]):
+class ChannelList(ListBody[ChannelBody]):
     """All channels, by name."""
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tickwork.core.access.scopes import is_secret_name
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 
 routes = Routes("secrets")
@@ -31,7 +31,7 @@ class SecretBody(Struct):
     set_by: str
 
 
-class SecretListBody(Page[SecretBody]):
+class SecretListBody(ListBody[SecretBody]):
     """Secrets, by name."""
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tickwork.config import effective_settings, sqlite_path
 from tickwork.core.recurrence.zones import EPOCH
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.version import VERSION
 
@@ -27,7 +27,7 @@ class SettingBody(Struct):
     description: str
 
 
-class ConfigBody(Page[SettingBody]):
+class ConfigBody(ListBody[SettingBody]):
     """The settings of this server, by name."""
 
 

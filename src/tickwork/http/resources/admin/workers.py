@@ -14,7 +14,7 @@ from tickwork.declare.export import duration_text
 from tickwork.errors import UnknownTask
 from tickwork.http.framework.params import PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.admin.bulk_operations import Ask
 
@@ -52,7 +52,7 @@ class WorkerBody(Struct):
     lease_left_s: float
 
 
-class HeldJob(Struct):
+class WorkerJob(Struct):
     """A job that a worker runs, when it started, and its progress."""
 
     id: str
@@ -70,10 +70,10 @@ class HeldJob(Struct):
 class WorkerDetail(WorkerBody):
     """A worker and the jobs that it runs, longest running first; at most 100."""
 
-    jobs: list[HeldJob]
+    jobs: list[WorkerJob]
 
 
-class WorkerList(Page[WorkerBody]):
+class WorkerList(ListBody[WorkerBody]):
     """The live workers, and the workers that were lost recently."""
 
 
@@ -167,8 +167,8 @@ def _state(one: WorkerView) -> str:
     return "quiet" if one.asked == "quiet" else "working"
 
 
-def _held(view: JobView) -> HeldJob:
-    return HeldJob(
+def _held(view: JobView) -> WorkerJob:
+    return WorkerJob(
         id=view.id,
         task=view.task,
         queue=view.queue,
@@ -200,7 +200,7 @@ class TaskBody(Struct):
     schema: msgspec.Raw
 
 
-class TaskPage(Page[TaskBody]):
+class TaskPage(ListBody[TaskBody]):
     """Some tasks, by name."""
 
 

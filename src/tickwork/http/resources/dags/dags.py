@@ -22,7 +22,7 @@ from tickwork.errors import DagNotFound, InvalidInput
 from tickwork.http.declared_bodies import refused_text
 from tickwork.http.framework.params import PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.dags.graphs import MERMAID, EdgeBody, GraphQuery, NodeBody, flowchart, graph_body
 from tickwork.http.work_scopes import check_work, work_of_graph, work_of_spec
@@ -46,7 +46,7 @@ class DagItem(Struct):
     created_at: datetime
 
 
-class VersionPage(Page[DagItem]):
+class VersionPage(ListBody[DagItem]):
     """Some versions of a dag, newest first."""
 
 
@@ -335,7 +335,7 @@ class DagLine(DagItem):
     next_due_at: datetime | None
 
 
-class DagPage(Page[DagLine]):
+class DagPage(ListBody[DagLine]):
     """Some dags, by name."""
 
 

@@ -12,7 +12,7 @@ from tickwork.core.job import JobFilter, JobState, JobView
 from tickwork.core.recurrence.zones import EPOCH
 from tickwork.core.stats.error_groups import last_line
 from tickwork.http.framework.params import PageQuery, Text, bad_cursor, instant, is_storable_name
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.dags.runs import found_run
 from tickwork.store.base import Store
@@ -59,7 +59,7 @@ class StepBody(Struct):
     reason: str | None
 
 
-class StepPage(Page[StepBody]):
+class StepPage(ListBody[StepBody]):
     """A page of the steps of a run, in the order of the dag, as of `at`.
 
     Pass `at` as `changed_since` in the next request.
@@ -87,7 +87,7 @@ class InstanceBody(Struct):
     ended_at: datetime | None
 
 
-class InstancePage(Page[InstanceBody]):
+class InstancePage(ListBody[InstanceBody]):
     """A page of the jobs of a run's steps, by step and index."""
 
 
@@ -108,7 +108,7 @@ class RunEventBody(Struct):
     detail: str | None
 
 
-class RunEventPage(Page[RunEventBody]):
+class RunEventPage(ListBody[RunEventBody]):
     """The events of a run, in their order."""
 
 
@@ -238,7 +238,7 @@ class ApprovalBody(Struct):
     may_answer: bool
 
 
-class ApprovalPage(Page[ApprovalBody]):
+class ApprovalPage(ListBody[ApprovalBody]):
     """A page of steps that wait for approval, newest runs first. A page may be empty although more pages follow."""
 
 

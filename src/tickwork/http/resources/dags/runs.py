@@ -14,7 +14,7 @@ from tickwork.core.job import IfExists, JobFilter, JobState, JobView
 from tickwork.errors import DagNotFound, InvalidInput, JobNotFound
 from tickwork.http.framework.params import Limit, PageQuery, Text, bad_cursor, instant, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import API, HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import API, HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call, recorded
 from tickwork.http.resources.dags.graphs import MERMAID, GraphQuery, RunGraphBody, flowchart, run_graph
 from tickwork.http.resources.jobs.job_bodies import IntervalBody, KnownJob, existing, occurrence_fields
@@ -77,7 +77,7 @@ class RunBody(RunItem):
 ExistingRunBody = existing(RunBody)
 
 
-class RunPage(Page[RunItem]):
+class RunPage(ListBody[RunItem]):
     """Some runs, newest first."""
 
 
@@ -292,7 +292,7 @@ class AssetBody(Struct):
     made_by: str
 
 
-class AssetPage(Page[AssetBody]):
+class AssetPage(ListBody[AssetBody]):
     """Some assets, by name."""
 
 

@@ -51,7 +51,7 @@ from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_c
 from tickwork.http.framework.duplicate_keys import repeated_key
 from tickwork.http.framework.params import PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import BODY_LIMIT, NO_CREDENTIALS, HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import BODY_LIMIT, NO_CREDENTIALS, HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
 from tickwork.store.admin.hooks import HookView
@@ -70,7 +70,7 @@ class HookBody(Struct):
     edited_at: datetime
 
 
-class HookPage(Page[HookBody]):
+class HookPage(ListBody[HookBody]):
     """Some hooks, by name."""
 
 
@@ -87,7 +87,7 @@ class DeliveryBody(Struct):
     size: int
 
 
-class DeliveryPage(Page[DeliveryBody]):
+class DeliveryPage(ListBody[DeliveryBody]):
     """Recent deliveries, newest first."""
 
 

@@ -21,7 +21,7 @@ from tickwork.http.framework.params import (
     spacing,
 )
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.job_bodies import JobItem, item_of
 from tickwork.store.base import Store
@@ -76,7 +76,7 @@ class OperationBody(Struct):
     ended_at: datetime | None
 
 
-class OperationList(Page[OperationBody]):
+class OperationList(ListBody[OperationBody]):
     """Bulk operations, newest first."""
 
 

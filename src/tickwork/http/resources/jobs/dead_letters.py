@@ -13,7 +13,7 @@ from tickwork.core.job import JobFilter, JobState
 from tickwork.core.stats.error_groups import By, ErrorGroup
 from tickwork.http.framework.params import FilterBody, Text, spacing
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.bulk import DryRunBody, OperationBody, begun, tried
 from tickwork.http.resources.jobs.job_bodies import shown
@@ -61,7 +61,7 @@ class DeadQuery(DeadFilter):
     by: By = "error"
 
 
-class DeadList(Page[ErrorGroupBody]):
+class DeadList(ListBody[ErrorGroupBody]):
     """Groups of dead letters, largest first. `is_partial`: only the newest dead letters were read."""
 
     total: int

@@ -17,7 +17,7 @@ from tickwork.core.stats.error_groups import last_line
 from tickwork.declare.export import duration_text
 from tickwork.http.framework.params import FilterBody, Limit, Span, Text
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import BODY_LIMIT, Page, Struct
+from tickwork.http.framework.route import BODY_LIMIT, ListBody, Struct
 from tickwork.http.request import decoded
 
 BATCH_LIMIT = 10_000
@@ -265,7 +265,7 @@ class JobQuery(FilterBody):
     cursor: str | None = None
 
 
-class JobList(Page[JobItem]):
+class JobList(ListBody[JobItem]):
     """Some jobs, newest first. A page may be short or empty while `next_cursor` leads to more.
 
     `is_partial`: the words of `q` match the beginning of too many tasks or keys, and some were left out.

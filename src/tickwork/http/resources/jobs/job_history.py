@@ -21,7 +21,7 @@ from tickwork.core.job import AttemptState, AttemptView, JobState, JobView, LogC
 from tickwork.http.auth.access import CHECK_S
 from tickwork.http.framework.params import Limit, Span, duration
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.live.stream import EventStream
 from tickwork.http.live.wait_jobs import stops
 from tickwork.http.request import Call
@@ -84,7 +84,7 @@ class LogQuery(Struct):
     follow: bool = False
 
 
-class LogList(Page[LogBody]):
+class LogList(ListBody[LogBody]):
     """The log of a job, in order."""
 
 
@@ -97,7 +97,7 @@ class EventBody(Struct):
     detail: str | None = None
 
 
-class EventList(Page[EventBody]):
+class EventList(ListBody[EventBody]):
     """The events of a job, in order."""
 
 

@@ -19,7 +19,7 @@ from tickwork.core.job import JobState, JobView, NewJob, QueuedReason
 from tickwork.errors import InvalidInput, JobNotFound, KeyTaken
 from tickwork.http.framework.params import AnyStateFilter, Span, StateWord, Text, duration, instant
 from tickwork.http.framework.problems import Problem, ProblemDetail, required
-from tickwork.http.framework.route import API, HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import API, HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call, recorded
 from tickwork.http.resources.jobs.job_bodies import (
     BATCH_BYTES,
@@ -222,7 +222,7 @@ class StateCountBody(Struct):
     is_bounded: bool
 
 
-class StateCounts(Page[StateCountBody]):
+class StateCounts(ListBody[StateCountBody]):
     """The number of jobs in each state."""
 
 

@@ -9,7 +9,7 @@ from tickwork.core.job import QueueView
 from tickwork.core.workers.autoscale import QueueLoad
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.limits.limits import GateBody, LimitBody, RuleBody, gate_body, limit_set, put_gate
 
@@ -37,7 +37,7 @@ class QueueBody(Struct):
     unplaced: int
 
 
-class QueueList(Page[QueueBody]):
+class QueueList(ListBody[QueueBody]):
     """The queues that have jobs, by name."""
 
 

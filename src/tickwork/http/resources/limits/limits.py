@@ -15,7 +15,7 @@ from tickwork.core.option_parsing import to_us
 from tickwork.core.recurrence.zones import EPOCH
 from tickwork.http.framework.params import Text
 from tickwork.http.framework.problems import Problem, required
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.limits import GateView, LimitKeyView, LimitView, Rule
 
@@ -52,11 +52,11 @@ class LimitBody(Struct):
     open_until: datetime | None = None
 
 
-class LimitList(Page[LimitBody]):
+class LimitList(ListBody[LimitBody]):
     """All limits and breakers, by name."""
 
 
-class LimitKey(Struct):
+class LimitKeyBody(Struct):
     """One key of a limit. `held` is counted up to 1,000. `phase` is the phase of a breaker.
 
     `opens_at` is when the next job may start, if that is known; null if it has to wait for a job to end.
@@ -69,7 +69,7 @@ class LimitKey(Struct):
     phase: Literal["closed", "open", "half-open"] | None
 
 
-class LimitKeyList(Page[LimitKey]):
+class LimitKeyList(ListBody[LimitKeyBody]):
     """The keys of a limit with waiting or running jobs, most waiting jobs first.
 
     `is_partial`: there may be more of them.
@@ -135,7 +135,7 @@ class GateBody(Struct):
     passed_on: int = 0
 
 
-class GateList(Page[GateBody]):
+class GateList(ListBody[GateBody]):
     """The gates in force."""
 
 
@@ -152,7 +152,7 @@ class TenantBody(Struct):
     weight: int
 
 
-class TenantList(Page[TenantBody]):
+class TenantList(ListBody[TenantBody]):
     """The tenants whose weight is not 1."""
 
 
@@ -229,10 +229,10 @@ def _standing(call: Call, view: LimitView) -> LimitBody:
     return shown
 
 
-def _key_body(view: LimitView, one: LimitKeyView, now_us: int) -> LimitKey:
+def _key_body(view: LimitView, one: LimitKeyView, now_us: int) -> LimitKeyBody:
     if not isinstance(view.rule, Breaker):
-        return LimitKey(one.key, one.live, one.held, one.opens_at, None)
-    return LimitKey(one.key, one.live, one.held, _instant(one.breaker.open_until_us), one.breaker.phase(now_us))
+        return LimitKeyBody(one.key, one.live, one.held, one.opens_at, None)
+    return LimitKeyBody(one.key, one.live, one.held, _instant(one.breaker.open_until_us), one.breaker.phase(now_us))
 
 
 def _instant(us: int | None) -> datetime | None:

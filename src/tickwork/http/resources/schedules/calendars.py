@@ -19,7 +19,7 @@ from tickwork.errors import InvalidInput, InvalidOption
 from tickwork.http.declared_bodies import read_body
 from tickwork.http.framework.params import PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem, ProblemDetail, required
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 
 routes = Routes("schedules")
@@ -35,7 +35,7 @@ class CalendarBody(Struct):
     tz: str | None
 
 
-class CalendarPage(Page[CalendarBody]):
+class CalendarPage(ListBody[CalendarBody]):
     """Some calendars, by name."""
 
 

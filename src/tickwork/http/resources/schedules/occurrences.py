@@ -11,7 +11,7 @@ from tickwork.core.recurrence.zones import day_start, local_date, zone_name
 from tickwork.core.schedule.density import Counter
 from tickwork.errors import InvalidOption
 from tickwork.http.framework.params import PageQuery, bad_cursor
-from tickwork.http.framework.route import Page, Routes, Scope, Struct
+from tickwork.http.framework.route import ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.schedules.schedules import found_schedule
 
@@ -32,7 +32,7 @@ class FireBody(Struct):
     reason: str | None
 
 
-class FirePage(Page[FireBody]):
+class FirePage(ListBody[FireBody]):
     """The outcomes of some occurrences, latest first."""
 
 

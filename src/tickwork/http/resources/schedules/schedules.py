@@ -25,7 +25,7 @@ from tickwork.http.declared_bodies import read_body, request_reader
 from tickwork.http.framework.conditional import changed_meanwhile, etag_of, is_conditional
 from tickwork.http.framework.params import Limit, PageQuery, is_storable_name, name_after
 from tickwork.http.framework.problems import Problem
-from tickwork.http.framework.route import API, HandlerResult, Page, Routes, Scope, Struct
+from tickwork.http.framework.route import API, HandlerResult, ListBody, Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
 from tickwork.http.resources.schedules.calendars import OccurrenceBody
@@ -84,7 +84,7 @@ class ScheduleBody(Struct):
     edited_at: datetime
 
 
-class SchedulePage(Page[ScheduleBody]):
+class SchedulePage(ListBody[ScheduleBody]):
     """Some schedules, by name."""
 
 

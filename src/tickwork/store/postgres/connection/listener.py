@@ -28,17 +28,6 @@ PROBE_S = 30.0  # How often a quiet connection is probed.
 ANSWER_S = 10.0  # Within which the answer must come.
 
 
-class PollOnlyWaiter:
-    """The waiter for a database behind a pooler, where LISTEN does not work."""
-
-    def fileno(self) -> int:
-        return -1
-
-    def clear(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Listener:
     """A waiter that becomes readable after each NOTIFY on a channel.
 

@@ -49,17 +49,6 @@ class SocketWaiter:
             self._path.parent.rmdir()  # Succeeds only for the last waiter.
 
 
-class PollOnlyWaiter:
-    """The waiter for a store in memory, or a folder where no socket can be created."""
-
-    def fileno(self) -> int:
-        return -1
-
-    def clear(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def wake_all(folder: Path) -> None:
     """Send a datagram to every waiter of the folder. Never fails and never blocks."""
     with contextlib.suppress(OSError):  # The last waiter removes the folder at any moment.
