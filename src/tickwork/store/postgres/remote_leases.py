@@ -35,12 +35,16 @@ from tickwork.store.rows.workers import encode_offer
 
 @dataclass(eq=False)
 class PostgresRemoteLeases:
-    """Leases of attempts over REST. Their renewals use the connections that are reserved for heartbeats."""
+    """Leases of attempts over REST. Renewals use the connections that are reserved for heartbeats."""
 
     transactions: PostgresTransactions
 
     def due_work(self, queues: Sequence[str]) -> DueWork:
-        """Read the heads of all lanes first; only if a place has due jobs, read the tasks of its first jobs."""
+        """Return the tasks of the first due jobs of these queues.
+
+        The first job of each lane and priority is read first; only where it is due, the tasks of the jobs behind it are
+        read.
+        """
         queues = list(dict.fromkeys(queues))
         heads = self.transactions.perform(lambda session: self._heads(session, queues))
         if not heads.due:
@@ -56,6 +60,7 @@ class PostgresRemoteLeases:
         return DueWork(found, heads.next_s)
 
     def _heads(self, session: Session, queues: list[str]) -> DueHeads:
+        """Return the lanes of these queues with due jobs, and when there may be more."""
         asked = asked_for(queues)
         wanted = self.transactions.statements(session.now, ("now_us", {}), ("surroundings", asked), ("heads", asked))
         ((now_us,),), ((*_, opens_at_us, _),), heads = session.run_together(wanted)
@@ -86,7 +91,10 @@ class PostgresRemoteLeases:
         )
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
-        """Append lines under a lock on the attempt; an existing chunk is kept, and the total is cut at `limit`."""
+        """Append lines under a lock on the attempt.
+
+        An existing chunk is not changed, and the total is truncated to `limit`.
+        """
 
         def append(session: Session) -> int | None:
             held = session.find("hold_attempt", **msgspec.structs.asdict(name))
@@ -121,7 +129,7 @@ def _grant(one: LeaseGrant) -> dict[str, Any]:
 
 
 def _standing(session: Session, name: RemoteName) -> RemoteAttempt | None:
-    """Read an attempt over REST; None if it is not its job's current one."""
+    """Return an attempt over REST; None if it is not the current one of its job."""
     for id, number, claim, worker, task, queue, policy, failures, crashes, alone, job_limits, *rest in session.run(
         "remote_attempt", **msgspec.structs.asdict(name)
     ):

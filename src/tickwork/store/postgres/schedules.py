@@ -27,7 +27,7 @@ from tickwork.store.schedules import DueSchedule, DueSchedules, Fired, FireView,
 
 @dataclass(eq=False)
 class PostgresSchedules:
-    """Schedules, their fires and calendars."""
+    """Schedules, the recorded outcomes of their occurrences, and calendars."""
 
     transactions: PostgresTransactions
     openings: LimitOpenings
@@ -79,7 +79,7 @@ class PostgresSchedules:
         return [name for name in dict.fromkeys(names) if name in deleted]
 
     def replace_schedule(self, spec: ScheduleSpec, old: ScheduleSpec | None) -> bool:
-        """Store a schedule under its lock, if its stored spec is still `old`."""
+        """Store a schedule under its lock if the stored spec still equals `old`; return whether it was stored."""
         given, names = params.document([_spec(spec, None)]), params.document([spec.name])
 
         def replace(session: Session) -> bool:
@@ -103,7 +103,7 @@ class PostgresSchedules:
         return self._changed("resume_schedules", names)
 
     def _changed(self, statement: str, names: Sequence[str], **values: Any) -> list[str]:
-        """Change schedules; return those that were changed, in the given order."""
+        """Run a statement that changes schedules; return the names of those that it changed, in the given order."""
         given = params.document(names)
         changed = {name for (name,) in self.transactions.run(statement, names=given, **values)}
         return [name for name in dict.fromkeys(names) if name in changed]
@@ -135,7 +135,7 @@ class PostgresSchedules:
     # -- services
 
     def look_at_schedules(self, limit: int) -> DueSchedules:
-        """Read due schedules, with the calendars and the task definitions that a decision needs."""
+        """Return the due schedules, with the calendars and task definitions that a decision needs."""
 
         def look(session: Session) -> DueSchedules:
             rows = session.run("look_at_schedules", limit=limit)
@@ -156,7 +156,10 @@ class PostgresSchedules:
         return [name for (name,) in self.transactions.run("end_pauses")]
 
     def move_schedules(self, moves: Sequence[ScheduleMove]) -> set[str]:
-        """Move schedules, record fires and insert jobs in one statement; cancel older runs in the same transaction."""
+        """Store decisions about schedules; return the names of the schedules that were moved.
+
+        One statement moves them, records fires and inserts jobs; older runs are cancelled in the same transaction.
+        """
         values = {
             "moves": params.document(_standing(move) for move in moves),
             "ended": params.document(
@@ -193,11 +196,12 @@ class PostgresSchedules:
 
 
 def _once(specs: Sequence[ScheduleSpec]) -> list[ScheduleSpec]:
-    """Return the last spec of each name, because one statement changes a row only once."""
+    """Return of each name the last spec, because one statement changes a row only once."""
     return list({spec.name: spec for spec in specs}.values())
 
 
 def _spec(spec: ScheduleSpec, declared: str | None) -> dict[str, Any]:
+    """Return a schedule as a row for JSON. `declared` is the spec that code declares, if it does."""
     return {
         "name": spec.name,
         "kind": spec.kind,
@@ -212,14 +216,17 @@ def _spec(spec: ScheduleSpec, declared: str | None) -> dict[str, Any]:
 
 
 def schedule_views(transactions: PostgresTransactions, which: str, **values: str) -> list[ScheduleView]:
-    """Read the schedules that the condition `which` selects."""
+    """Return the schedules that the SQL condition `which` selects."""
     sql = f"{transactions.sql['schedule_columns']} {transactions.sql[which]}"
     rows = transactions.perform(lambda session: session.connection.run_named(sql, values))
     return [schedule_view(row, utc) for row in rows]
 
 
 class DueRow(NamedTuple):
-    """The columns of a due schedule in `look_at_schedules`. The lists have an item for each of its runs."""
+    """The row of a due schedule in the statement `look_at_schedules`.
+
+    The lists have one item for each run of the schedule.
+    """
 
     name: str
     version: int
@@ -241,7 +248,7 @@ class DueRow(NamedTuple):
 
 
 def _due_schedule(row: DueRow) -> DueSchedule:
-    """Decode a due schedule with its runs."""
+    """Build a due schedule with its runs from its row."""
     standing = schedule_state(
         utc(row.handled_at),
         utc(row.active_since),
@@ -258,6 +265,7 @@ def _due_schedule(row: DueRow) -> DueSchedule:
 
 
 def _standing(move: ScheduleMove) -> dict[str, Any]:
+    """Return the new state of a schedule as a row for JSON."""
     standing = move.standing
     return {
         "name": move.name,
@@ -272,6 +280,7 @@ def _standing(move: ScheduleMove) -> dict[str, Any]:
 
 
 def _fire(schedule: str, fire: Fired) -> dict[str, Any]:
+    """Return the outcome of an occurrence as a row for JSON."""
     return {
         "schedule": schedule,
         "due_at": fire.due_at,

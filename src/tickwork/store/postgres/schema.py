@@ -37,7 +37,7 @@ def checked_schema(schema: str) -> str:
 
 
 def in_schema(sql: str, schema: str) -> str:
-    """Return the SQL with the tables of another schema than `tickwork`."""
+    """Return the SQL with the schema `tickwork` replaced by another schema."""
     return sql.replace("tickwork.", f'"{schema}".')
 
 
@@ -72,6 +72,7 @@ class Schema:
             raise not_migrated(self._where, f"migration {missing[0].number} ({missing[0].name}) was not applied")
 
     def status(self, connection: PgConnection) -> SchemaStatus:
+        """Return which migrations are applied and which are missing, with their SQL for this schema."""
         applied = self._applied(connection)
         missing = pending(self._known, applied, self._where)
         known = [replace(migration, sql=in_schema(migration.sql, self.name)) for migration in self._known]
@@ -82,7 +83,7 @@ class Schema:
         )
 
     def upgrade(self, connection: PgConnection) -> list[Migration]:
-        """Apply the missing migrations and return them. Concurrent upgrades wait, and then find nothing to do."""
+        """Apply the missing migrations and return them. Concurrent upgrades wait, and then find none missing."""
         if not pending(self._known, self._applied(connection), self._where):
             return []
         with connection.within(UPGRADE_S), connection.transaction():
@@ -109,21 +110,24 @@ class Schema:
         connection.execute(in_schema(_MIGRATIONS, self.name).encode())
 
     def _apply(self, connection: PgConnection, migration: Migration) -> None:
+        """Apply a migration and record it."""
         connection.execute(in_schema(migration.sql, self.name).encode())
         row = (migration.number, migration.name, migration.checksum)
         connection.execute(in_schema(_APPLY, self.name).encode(), row)
 
     def _applied(self, connection: PgConnection) -> dict[int, str]:
+        """Return the checksums of the applied migrations by number; none if the schema has no Tickwork tables."""
         if not self._ask(connection, _IS_OURS):
             return {}
         return dict(connection.execute(in_schema(_APPLIED, self.name).encode()).fetchall())
 
     def _ask(self, connection: PgConnection, question: str) -> bool:
+        """Return whether a query about this schema finds a row."""
         return connection.execute(question.encode(), (self.name,)).fetchone() is not None
 
 
 def schema_script(name: str) -> str:
-    """Return the tables of a schema as SQL, to be applied by hand."""
+    """Return one SQL transaction that creates the tables of a schema, to be applied by hand."""
     prepare = f'CREATE SCHEMA IF NOT EXISTS "{checked_schema(name)}";\n\n{_MIGRATIONS}'
     return in_schema(script(prepare, migrations("tickwork.store.postgres"), "tickwork.migrations"), name)
 

@@ -79,10 +79,10 @@ T = TypeVar("T")
 class PostgresStore(Store):
     """A store in a PostgreSQL database. Safe to use from many threads, processes and machines.
 
-    Nothing is opened before it is needed. Tables of another version are refused, unless `upgrade` migrates them.
-    `listen_url` reaches the same database without a pooler, so that workers can be woken. `sizes` bounds its
-    connections. With `on_refused` the store is used by handlers, which may wait longer for a connection; it is called
-    for each connection that the server refuses.
+    Connections are opened when they are first needed. Tables of another version are refused, unless `upgrade` migrates
+    them. `listen_url` reaches the same database without a pooler, so that workers can be woken. `sizes` limits the
+    number of connections. With `on_refused` the store is used by handlers, which may wait longer for a connection;
+    `on_refused` is called for each connection that the server refuses.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class PostgresStore(Store):
         self._build(transactions, new_claim)
 
     def _build(self, transactions: PostgresTransactions, new_claim: Callable[[], ClaimId]) -> None:
-        """Build the components, each on those before it."""
+        """Build the components of the store, in the order in which they depend on each other."""
         openings = LimitOpenings(transactions, ReleasedHolds(transactions.monotonic))
         graphs = GraphCache(LargeResults(self.blobs))
         self.changes = changes = JobTransitions(
@@ -144,7 +144,10 @@ class PostgresStore(Store):
     # -- callers
 
     def insert_jobs(self, jobs: Sequence[NewJob], tx: Any = None, by: By = None) -> list[JobId]:
-        """Insert jobs. Without keys and without `by` it is one round trip, which may carry the NOTIFY."""
+        """Insert jobs (see Store.insert_jobs).
+
+        Without keys and `by` this is one round trip, which may contain the NOTIFY.
+        """
         if tx is not None:
             self.transactions.check_first()
             return run_inside(
@@ -181,7 +184,7 @@ class PostgresStore(Store):
     def retry_jobs(
         self, ids: Sequence[JobId], spacing: timedelta = timedelta(0), first: timedelta = timedelta(0)
     ) -> list[JobId]:
-        """Queue ended jobs again. A failed step is not queued itself: its run is, and continues from there."""
+        """Queue ended jobs again. For a failed step its run is queued, which continues from that step."""
         steps = self.changes.retry_steps(ids, duration_us(first))
         plain = [job_id for job_id in ids if job_id not in steps]
         times = {"spacing_us": duration_us(spacing), "first_us": duration_us(first)}
@@ -194,7 +197,10 @@ class PostgresStore(Store):
     def reschedule_jobs(
         self, ids: Sequence[JobId], at: datetime | None = None, delay: timedelta = timedelta(0)
     ) -> list[JobId]:
-        """Change when waiting jobs are due. Held jobs leave their limit keys, so their sequences are opened."""
+        """Set the run_at of queued jobs.
+
+        Held jobs leave their limit keys, so the sequences that they leave are opened.
+        """
         values = {"ids": id_document(ids), "at": at, "delay_us": duration_us(delay)}
         rows = self.transactions.run("reschedule_jobs", **values)
         self.changes.openings.leave_sequences(limits for _, limits in rows)
@@ -366,11 +372,12 @@ class PostgresStore(Store):
 
 
 def _read_identity(session: Session) -> DatabaseIdentity:
+    """Return the identity of the store's own database."""
     return DatabaseIdentity.of(session.run_sql(WHICH, {}))
 
 
 def _open_attempts(rows: Rows) -> list[OpenAttempt]:
-    """Decode the rows of `open_attempts` and `expired_attempts`; their columns are the fields of an OpenAttempt."""
+    """Build open attempts from rows, whose columns are the fields of an OpenAttempt."""
     return [
         OpenAttempt(JobId(job_id), attempt, ClaimId(claim), WorkerId(worker), decode_policy(policy), *rest)
         for job_id, attempt, claim, worker, policy, *rest in rows

@@ -76,11 +76,11 @@ class PostgresTransactions:
         single: bool = True,
         limit_s: float | None = None,
     ) -> T:
-        """Run `work` as one transaction, and again if the server asks to repeat it.
+        """Run `work` as one transaction and return its result; run it again if the server asks to repeat it.
 
-        A `single` statement is a transaction by itself. Behind a pooler, or with a time limit of its own, it gets an
-        explicit one, which sets the limits. A transaction that the server does not answer in time is not run again
-        here: it may have been carried out.
+        A `single` statement is a transaction by itself. Behind a pooler, or with a time limit of its own (`limit_s`),
+        it gets an explicit one, which sets the limits. A transaction that the server does not answer in time is not run
+        again here: it may have been committed. Inside a shared transaction `work` is part of that.
         """
         if self._shared.together is not None:
             return work(self._shared.together.held)
@@ -100,11 +100,11 @@ class PostgresTransactions:
             threading.Event().wait(self._random.random() * _NAP_S * tries)
 
     def run(self, statement: str, /, **values: Any) -> Rows:
-        """Run a named statement as a transaction by itself."""
+        """Run a named statement as a transaction by itself and return its rows."""
         return self.perform(lambda session: session.run(statement, **values))
 
     def run_reserved(self, statement: str, /, **values: Any) -> Rows:
-        """Run a named statement on the connections that are reserved for heartbeats and the reaper."""
+        """Run a named statement on the connections reserved for heartbeats and the reaper, and return its rows."""
         return self.perform(lambda session: session.run(statement, **values), pool=self.reserved)
 
     def find(self, statement: str, /, **values: Any) -> Any:
@@ -112,14 +112,18 @@ class PostgresTransactions:
         return one_row(self.run(statement, **values))
 
     def run_together(self, *wanted: tuple[str, dict[str, Any]]) -> list[Rows]:
-        """Run named statements as one transaction in one round trip."""
+        """Run named statements as one transaction in one round trip; return the rows of each."""
         return self.perform(lambda session: session.run_together(self.statements(session.now, *wanted)))
 
     def statements(self, now: datetime | None, *wanted: tuple[str, dict[str, Any]]) -> list[Statement]:
+        """Return named statements as SQL with values; `now` is the time of a test."""
         return [(self.sql[name], {"now": now, **values}) for name, values in wanted]
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
-        """Run `work` with a shared transaction. `perform` repeats it if the server asks for that before the commit."""
+        """Run `work` so that its verbs share one transaction; return its result after the commit.
+
+        `perform` runs it again if the server asks for that before the commit.
+        """
         if self.is_shared:
             return work()
         result, together = self.perform(partial(self._run_shared, work), single=False)
@@ -138,7 +142,10 @@ class PostgresTransactions:
         self._shared.after_commit(work)
 
     def _run_shared(self, work: Callable[[], T], session: Session) -> tuple[T, SharedTransaction[Session]]:
-        """Call `work` with a session that its verbs share, and commit."""
+        """Call `work` while the verbs of this thread share a session, and commit.
+
+        Return its result and the work to do after.
+        """
         self._shared.together = together = SharedTransaction(session)
         session.is_shared = True
         try:
@@ -155,7 +162,7 @@ class PostgresTransactions:
     def run_once(
         self, connection: PgConnection, work: Callable[[Session], T], again: bool, begin: tuple[str, ...]
     ) -> T:
-        """Run `work` on a connection and commit; roll back on any exception."""
+        """Run `work` on a connection, commit and return its result; roll back on any exception."""
         session = Session(connection, self.sql, self.test_time(), again, begin)
         try:
             result = work(session)
@@ -177,12 +184,13 @@ class PostgresTransactions:
         return None if self._clock is None else from_us(self._clock.wall_us())
 
     def monotonic(self) -> float:
+        """Return the seconds of a monotonic clock, to measure durations."""
         return (self._clock or self.host_clock).monotonic()
 
     # -- the schema
 
     def check_schema(self, connection: PgConnection) -> None:
-        """Upgrade or check the schema on the first use of this store."""
+        """Upgrade or check the schema on the first use of this store; later, do nothing."""
         if self.is_checked:
             return
         try:
@@ -194,7 +202,7 @@ class PostgresTransactions:
         self.is_checked = True
 
     def check_first(self) -> None:
-        """Check the schema, unless that was done. Handlers that begin at the same time share one connection for it."""
+        """Check the schema, unless that was done. Handlers that begin at the same time use one connection for it."""
         if self.is_checked:
             return
         # A fork may have copied the lock while it was held.
@@ -207,7 +215,7 @@ class PostgresTransactions:
                 self._checking.release()
 
     def look_at_schema(self, look: Callable[[PgConnection], T]) -> T:
-        """Run a check or upgrade of the schema on a connection whose schema was not checked."""
+        """Run a check or an upgrade on a connection whose schema was not checked, and return its result."""
         with self.pool.lend() as connection:
             try:
                 return look(connection)
@@ -215,7 +223,7 @@ class PostgresTransactions:
                 raise translate(self.server.where, error, lost=connection.closed) from error
 
     def close(self) -> None:
-        """Send a wake-up that is still pending, and close the idle connections."""
+        """Send a wake-up that is pending, and close the idle connections."""
         self.notifier.flush()
         self.connections.close()
         self.user_connections.close()

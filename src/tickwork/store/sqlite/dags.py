@@ -29,7 +29,7 @@ class SqliteDags:
         self._graphs = graphs
 
     def put_dag(self, graph: Graph) -> int:
-        """Store a definition with its task, limits and triggers; a definition equal to the newest changes nothing."""
+        """Store a definition with its task, limits and triggers, unless it equals the newest; return its version."""
         found = digest(graph)
         with self._transactions.write() as transaction:
             newest, newest_digest = transaction.first("newest_dag", (graph.name,)) or (0, None)

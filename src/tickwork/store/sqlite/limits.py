@@ -98,6 +98,7 @@ class SqliteLimits:
             return HeldPage.of(transaction.run("held_page", {**after._asdict(), "limit": held_jobs.PAGE}))
 
     def _drop_for(self, name: str, ids: Sequence[JobId]) -> None:
+        """Drop these held jobs, and count them as dropped by the gate."""
         with self._transactions.write() as transaction:
             dropped = [job_id for job_id in ids if job_transitions.drop(transaction, job_id)]
             advance(transaction, self._graphs, dropped)
@@ -138,7 +139,7 @@ class SqliteLimits:
     # -- what holds a job
 
     def hold(self, job_id: JobId) -> Hold | None:
-        """Return why a waiting job is held, read in one transaction."""
+        """Return which limit or gate holds a waiting job, read in one transaction; None if it is not held."""
         with self._transactions.read() as transaction:
             row = transaction.first("place_of", (job_id,))
             if row is None:
@@ -178,7 +179,7 @@ class SqliteLimits:
     # -- breakers
 
     def end_probes(self, ends: Sequence[tuple[LimitKey, JobId, bool]]) -> None:
-        """Report the ends of attempts to breakers; a breaker that changes its state sets when its held jobs start."""
+        """Report the ends of attempts to breakers. A breaker whose state changes sets when its held jobs may start."""
         with self._transactions.write() as transaction:
             for limit_key, job_id, failed in ends:
                 name = limit_key_text(limit_key)
@@ -198,7 +199,10 @@ class SqliteLimits:
     # -- services
 
     def open_limit_keys(self) -> int:
-        """Open limit keys that have capacity and no time to open, and delete keys, holds and gates without effect."""
+        """Open limit keys that have free capacity and no scheduled opening time; return how many.
+
+        Delete keys, holds and gates that no longer restrict any job.
+        """
         with self._transactions.write() as transaction:
             now = transaction.now
             transaction.run("forget_gates", (now,))
@@ -215,7 +219,7 @@ class SqliteLimits:
 def _fate(
     transaction: Transaction, job_id: JobId, lane: str, run_at: int, gates: Sequence[Gate]
 ) -> ClaimForecast | None:
-    """Return what holds a waiting job, or what would hold it at the next claim."""
+    """Return which limit holds a waiting job, or would hold it at the next claim; None if none would."""
     now, held_by = transaction.now, read_lane(lane).held_by
     if held_by is not None:
         open_at = transaction.value("opening", (limit_key_text(held_by),))

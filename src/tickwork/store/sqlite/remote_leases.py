@@ -73,7 +73,10 @@ class SqliteRemoteLeases:
             return msgspec.structs.replace(one, lease_until=from_us(until))
 
     def append_log(self, name: RemoteName, text: str, seq: int | None, limit: int) -> int | None:
-        """Append lines if the attempt is current; an existing chunk is kept, and the total is truncated to `limit`."""
+        """Append lines if the attempt is current.
+
+        An existing chunk is not changed, and the total is truncated to `limit`.
+        """
         with self._transactions.write() as transaction:
             one = _find(transaction, name)
             if one is None:
@@ -90,6 +93,7 @@ class SqliteRemoteLeases:
 
 
 def _find(transaction: Transaction, name: RemoteName) -> RemoteAttempt | None:
+    """Return an attempt over REST; None if it is not the current one of its job."""
     row = transaction.first("remote_attempt", msgspec.structs.asdict(name))
     if row is None:
         return None

@@ -23,7 +23,7 @@ _END_OF_TIME = 1 << 62
 
 
 class SqliteSchedules:
-    """Schedules, their fires, and calendars."""
+    """Schedules, the recorded outcomes of their occurrences, and calendars."""
 
     def __init__(self, transactions: SqliteTransactions, graphs: GraphCache) -> None:
         self._transactions = transactions
@@ -119,7 +119,7 @@ class SqliteSchedules:
     # -- services
 
     def look_at_schedules(self, limit: int) -> DueSchedules:
-        """Read the due schedules with their runs, calendars and task definitions, in one transaction."""
+        """Return the due schedules with their runs, calendars and task definitions, read in one transaction."""
         with self._transactions.read() as transaction:
             now = transaction.now
             names = transaction.column("to_look_at", {"now": now, "limit": limit})
@@ -193,6 +193,7 @@ class _ScheduleRow(NamedTuple):
 
 
 def _due_schedule(row: _ScheduleRow, runs: Sequence[Any]) -> DueSchedule:
+    """Build a due schedule from its row and its runs."""
     state = schedule_state(
         from_us(row.handled_at),
         from_us(row.active_since),
@@ -219,7 +220,7 @@ def _moved_values(move: ScheduleMove) -> dict[str, Any]:
 
 
 def _carry_out(transaction: Transaction, graphs: GraphCache, moved: Sequence[ScheduleMove]) -> None:
-    """Write the fires, jobs and cancellations of moves that succeeded."""
+    """Write the fires, jobs and cancellations of the decisions whose schedules were moved."""
     for move in moved:
         for fire in move.fires:
             recorded = transaction.run("record_fire", _fire(move.name, fire, transaction.now))

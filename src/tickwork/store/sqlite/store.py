@@ -98,7 +98,7 @@ class SqliteStore:
         self.operations: OperationVerbs = SqliteOperations(transactions)
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
-        """Run `work` with one transaction for all its verbs; what verbs do after a commit follows after this one."""
+        """Run `work` so that its verbs share one transaction; return its result after the commit."""
         return self._transactions.in_one_transaction(work)
 
     # -- callers
@@ -115,7 +115,10 @@ class SqliteStore:
         return ids
 
     def _insert(self, jobs: Sequence[NewJob], tx: Any, by: AskingAttempt | None, *, known: bool) -> list[JobId]:
-        """Store jobs, unless the attempt `by` is not the current one of its job."""
+        """Store jobs; return the ids of the jobs that represent them.
+
+        Raise LeaseLost if the attempt `by` is not current.
+        """
         with self._transactions.write(tx) as transaction:
             if tx is None:
                 # A claim that begins now waits for this commit, so workers can wake up meanwhile.
@@ -234,7 +237,10 @@ class SqliteStore:
         return Exchange(set(finished), claims)
 
     def _finish(self, transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
-        """Close attempts and advance the runs of their steps; return the closed jobs with their workers."""
+        """Close attempts and advance the runs of their steps; return the closed jobs with their workers.
+
+        `guard` is the statement that selects the attempts that may be closed.
+        """
         closed = job_transitions.finish(transaction, endings, guard)
         steps = dict.fromkeys(one.job_id for one in endings if one.run is not None and one.job_id in closed)
         if steps:
@@ -292,7 +298,7 @@ class SqliteStore:
         return [job_transitions.open_attempt(row) for row in rows]
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
-        """Close attempts whose lease is still expired, and mark their workers as lost."""
+        """Close attempts whose lease is still expired, and mark their workers as lost; return their jobs."""
         with self._transactions.write() as transaction:
             holders = self._finish(transaction, endings, "expired_current_attempts")
             workers = sorted(set(holders.values()))
@@ -302,7 +308,7 @@ class SqliteStore:
         return set(holders)
 
     def expire_jobs(self, limit: int) -> int:
-        """Dequeue and end jobs whose deadline has passed; their runs are advanced in the same transaction."""
+        """End jobs whose deadline has passed, and advance their runs in the same transaction; return how many."""
         with self._transactions.write() as transaction:
             rows = [DequeuedRow(*row) for row in transaction.run("dequeue_expired", (transaction.now, limit))]
             for row in rows:
@@ -315,7 +321,7 @@ class SqliteStore:
         return len(rows)
 
     def prune(self, retention: Retention, limit: int, after: Place | None = None) -> Pruned:
-        """Delete in one transaction the old jobs of a page with all their rows, and old rows of other tables."""
+        """Delete the old jobs of a page with all their rows, and old rows of other tables, in one transaction."""
         at, job_id = after or ("0", JobId(""))
         with self._transactions.write() as transaction:
             now = transaction.now
@@ -354,7 +360,7 @@ class SqliteStore:
             return from_us(transaction.now)
 
     def _wake_for(self, endings: Sequence[Finish], transaction: Transaction) -> None:
-        """Wake workers if finishes put jobs back into the queue, or opened a limit."""
+        """Wake workers if one of these finishes has queued its job again, or opened a limit key."""
         if transaction.opened or any(finish.transition.job is JobState.QUEUED for finish in endings):
             self._transactions.wake()
 
@@ -362,7 +368,7 @@ class SqliteStore:
         return None  # It never goes back: see store/sqlite/file/clock.py.
 
     def record_clock_step(self, by: timedelta) -> None:
-        """Do nothing: `health` compares with the host's clock."""
+        """Do nothing: `health` compares the store's clock with the host's."""
 
     def health(self) -> StoreHealth:
         with self._file.reading() as connection:
@@ -378,7 +384,7 @@ class SqliteStore:
         return self._file.upgrade()
 
     def answer_within(self, limit: timedelta) -> None:
-        """Keep the usual limits: a caller that stops waiting for the file's lock earlier has to wait again."""
+        """Do nothing: a caller that stops waiting for the file's lock earlier has to wait again."""
 
     def connections(self) -> ConnectionCounts:
         return ConnectionCounts()

@@ -31,7 +31,7 @@ AT_ONCE = 32
 
 
 class Transaction:
-    """Named statements on a connection, at one instant of the store's clock.
+    """Runs named statements on a connection, at one instant of the store's clock (`now`).
 
     `opened`: held jobs may start after the commit, so workers are to be woken.
     """
@@ -52,11 +52,11 @@ class Transaction:
         return next(iter(self.connection.run(SQL[statement], values)), None)
 
     def value(self, statement: str, values: Any = ()) -> Any:
-        """Run a statement of one column and return its first row; None if it has none."""
+        """Run a statement of one column and return the value of its first row; None if it has none."""
         return next((value for (value,) in self.connection.run(SQL[statement], values)), None)
 
     def column(self, statement: str, values: Any = ()) -> list[Any]:
-        """Run a statement of one column and return its rows."""
+        """Run a statement of one column and return its values."""
         return [value for (value,) in self.connection.run(SQL[statement], values)]
 
     def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -97,9 +97,11 @@ class SqliteSharedTransaction:
 
     @property
     def has_begun(self) -> bool:
+        """Return whether a verb has written in the transaction."""
         return self._tx is not None
 
     def begin(self) -> UserConnection:
+        """Begin the transaction if it has not begun; return its connection."""
         if self._tx is None:
             self._tx = self._begin()
         return self._tx
@@ -115,7 +117,9 @@ class SqliteTransactions:
 
     @contextlib.contextmanager
     def write(self, tx: Any = None) -> Iterator[Transaction]:
-        """Open a write transaction, or join the caller's or the thread's shared one."""
+        """Open a write transaction, or join the transaction of the caller (`tx`) or the one that this thread's
+        verbs share.
+        """
         if tx is None and self._here.together is not None:
             tx = self._here.together.held.begin()
         with self._file.writing() if tx is None else self._file.borrowed(tx) as connection:
@@ -123,7 +127,10 @@ class SqliteTransactions:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Open a read transaction; join the thread's shared one if that has begun, so that its writes are visible."""
+        """Open a read transaction.
+
+        If this thread's verbs share a transaction that has begun, join it to see its writes.
+        """
         if self._here.together is not None and self._here.together.held.has_begun:
             with self.write() as transaction:
                 yield transaction
@@ -136,7 +143,10 @@ class SqliteTransactions:
         return self._file.user_transaction(self.wake)
 
     def in_one_transaction(self, work: Callable[[], T]) -> T:
-        """Run `work` with a shared transaction that begins with its first write; later work runs after the commit."""
+        """Run `work` so that its verbs share one transaction, which begins with the first write; return its result.
+
+        Work that verbs do after their commit is done after this one.
+        """
         if self._here.together is not None:
             return work()
         with contextlib.ExitStack() as stack:
@@ -155,12 +165,12 @@ class SqliteTransactions:
         self._here.after_commit(work)
 
     def wake(self) -> None:
-        """Wake the workers of this file, which look for work."""
+        """Wake the workers of all processes that wait for work in this file."""
         if self._file.wake_folder is not None:
             wake_all(self._file.wake_folder)
 
     def waiter(self) -> Waiter:
-        """Return what a worker waits on for `wake`; without sockets, one that only polls."""
+        """Return a waiter that `wake` signals; where no socket can be created, one that only polls."""
         if self._file.wake_folder is None:
             return PollOnlyWaiter()
         try:

@@ -25,7 +25,7 @@ from tickwork.store.reads.stats import (
 
 @dataclass(eq=False)
 class PostgresStats:
-    """Rollups of what happened to jobs, and the counts of metrics."""
+    """The stats rollup (sums of what happened to jobs), and the counts for metrics."""
 
     transactions: PostgresTransactions
 
@@ -39,7 +39,10 @@ class PostgresStats:
         )
 
     def add_rollups(self, marks: RollupMarks, counts: Mapping[RollupKey, RollupCounts]) -> bool:
-        """Move the marks, and add the counts to the stored rows of the same keys; False: the marks had moved."""
+        """Store the marks, and add the counts to the rollup rows with the same keys.
+
+        Return False if the marks had moved.
+        """
         moved = {"created": marks.created, "ended": marks.ended, "version": marks.version, "look_at": marks.look_at}
         places = document(place._asdict() for place in counts)
 
@@ -90,7 +93,7 @@ class PostgresStats:
         )
 
     def prune_rollups(self, limit: int) -> None:
-        """Delete statistics that are older than the retention of their span."""
+        """Delete up to `limit` rollup rows of each span that are older than its retention."""
         now = self.transactions.now()
         for span, kept in KEPT.items():
             values = {"span": span, "before": minute_of(now - kept), "limit": limit}
@@ -98,6 +101,7 @@ class PostgresStats:
 
 
 def _marks(session: Session) -> RollupMarks:
+    """Return the stored marks; new ones if there are none."""
     for created, ended, version, look_at in session.run("rollup_marks"):
         return RollupMarks(created, utc(ended), version, utc(look_at))
     return RollupMarks()

@@ -35,7 +35,7 @@ _AUDITED = {"audited": duration_us(AUDIT_KEPT)}
 
 
 class SqliteAccess:
-    """API keys, users, sessions, logins, kept answers and secrets."""
+    """API keys, users, sessions, logins, stored HTTP answers and secrets on a SQLite file."""
 
     def __init__(self, transactions: SqliteTransactions) -> None:
         self._transactions = transactions
@@ -162,6 +162,7 @@ class SqliteAccess:
     # -- the audit log
 
     def hold_keys(self, keys: Sequence[str]) -> None:
+        """Begin the write transaction, which excludes all other writers until it ends."""
         with self._transactions.write():  # A write transaction excludes all others from here on.
             return
 
@@ -241,6 +242,7 @@ class SqliteAccess:
 
 
 def _keys(transaction: Transaction, which: str, **values: str) -> list[ApiKeyView]:
+    """Return the API keys that a statement selects."""
     sql = SQL["api_key_columns"] + SQL[which]
     rows = transaction.connection.run(sql, {**values, "now": transaction.now, **_STALE})
     return [access.key_view(row, from_us) for row in rows]

@@ -71,9 +71,11 @@ class SqliteHooks:
 
 
 def _put(transaction: Transaction, hook: Hook) -> None:
+    """Store a hook, and replace one of the same name."""
     transaction.run("put_hook", {"name": hook.name, "value": encode_hook(hook), "now": transaction.now})
 
 
 def _view(row: Any) -> HookView:
+    """Build a HookView from its row."""
     value, created_at, edited_at = row
     return HookView(decode_hook(value), from_us(created_at), from_us(edited_at))

@@ -17,7 +17,7 @@ from tickwork.store.sqlite.transactions import SqliteTransactions
 
 
 class SqliteNotifications:
-    """Channels and notifications, and the events that they match."""
+    """Notifications and channels, and the reads of jobs on which rules are evaluated."""
 
     def __init__(self, transactions: SqliteTransactions) -> None:
         self._transactions = transactions
@@ -80,6 +80,7 @@ class SqliteNotifications:
         return self._sightings("waiting_jobs", {"after": to_us(after), "until": to_us(until), "limit": limit})
 
     def _sightings(self, statement: str, values: Any) -> list[JobEvent]:
+        """Run a statement that reads jobs for notifications; return them as events."""
         with self._transactions.read() as transaction:
             rows = transaction.run(statement, values)
         return [job_event(row, from_us) for row in rows]

@@ -16,7 +16,7 @@ KEEP_US = 10_000_000  # The anchor is renewed this often, so that a reboot loses
 
 
 class RunsStatements(Protocol):
-    """The part of a connection that the clock needs."""
+    """A connection that runs statements, which is all that the clock needs of it."""
 
     def run(self, sql: str, values: Any = ()) -> list[Any]: ...
 

@@ -69,10 +69,10 @@ class Connection(Protocol):
         """Run one statement and return all its rows as dicts by column name."""
 
     def script(self, sql: str) -> None:
-        """Run several statements, each of which begins on a line of its own."""
+        """Run several statements, each of which begins on a new line."""
 
     def begin_if_expected(self) -> None:
-        """Begin a transaction where the library would have done so before the first write."""
+        """Begin a transaction if the library would have begun one before the first write."""
 
     def close(self) -> None: ...
 
@@ -142,7 +142,7 @@ class SqliteConnection:
 
 
 def open_connection(path: str, driver: str) -> Connection:
-    """Open the file for reading and writing, with synchronous=FULL."""
+    """Open the file for reading and writing, with synchronous=FULL, and return the connection."""
     connection: Connection = (
         ApswConnection(_open_apsw(path)) if driver == "apsw" else SqliteConnection(_open_sqlite(path))
     )
@@ -164,9 +164,9 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
 
 
 def _busy_handler() -> Any:
-    """Return a busy handler that retries every half millisecond, at first more often.
+    """Return a busy handler for apsw that retries every half millisecond, at first more often.
 
-    SQLite's own sleeps up to 100 ms.
+    SQLite's own handler sleeps up to 100 ms.
     """
     began = 0.0
 
@@ -204,7 +204,7 @@ def check_driver(path: Path, driver: str) -> None:
 
 
 def remember_driver(path: Path, driver: str) -> tuple[FileId, str]:
-    """Record which library has the file open in this process, until `forget_driver`."""
+    """Record that a library has the file open in this process; return the value for `forget_driver`."""
     opened = (_file_id(path), driver)
     with _drivers_lock:
         _drivers[opened] += 1
@@ -212,6 +212,7 @@ def remember_driver(path: Path, driver: str) -> tuple[FileId, str]:
 
 
 def forget_driver(opened: tuple[FileId, str]) -> None:
+    """Record that a connection, as `remember_driver` returned it, was closed."""
     with _drivers_lock:
         _drivers[opened] -= 1
         if not _drivers[opened]:
@@ -316,6 +317,7 @@ def is_stored_already(error: BaseException | None) -> bool:
 
 
 def _primary_code(error: Exception) -> int:
+    """Return SQLite's primary result code of an error of either library; 0 if it has none."""
     code = (
         getattr(error, "sqlite_errorcode", None)
         or getattr(error, "extendedresult", None)

@@ -51,7 +51,7 @@ _inherited: list[Connection] = []
 
 
 class SqliteFile:
-    """Lends connections, and handles files, locks, threads and forks."""
+    """The file of a store: lends connections, and handles locks, threads and forks."""
 
     def __init__(self, path: str, driver: str, *, adopt: bool) -> None:
         self.path = path if path == MEMORY else str(Path(path).absolute())
@@ -83,6 +83,7 @@ class SqliteFile:
             _log.warning("%s", _DEFECT.format(version=library_version(self.driver)))
 
     def _check_place(self) -> None:
+        """Refuse a network file system, a missing folder or a second library; create the file for this user only."""
         path = Path(self.path)
         refuse_network_file_system(path)
         if not path.parent.is_dir():
@@ -101,7 +102,7 @@ class SqliteFile:
         self._open()
 
     def _prepare(self) -> None:
-        """Bring the schema up to date; a new file gets all of it."""
+        """Apply missing migrations; raise StoreNotOurs for a database of another program that was not adopted."""
         tables = {name for (name,) in self._writer.run("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         ours = "tickwork_migrations" in tables
         if tables and not ours and not self._adopt:
@@ -122,7 +123,10 @@ class SqliteFile:
             self._known_as = remember_driver(Path(self.path), self.driver)
 
     def _migrate(self) -> list[Migration]:
-        """Apply pending migrations in one write transaction; they are determined again under the lock."""
+        """Apply the missing migrations in one write transaction, and return them.
+
+        They are determined again under the lock.
+        """
         with self._lock, transaction(self._writer, self._turn()) as writer:
             writer.run(_MIGRATIONS)
             missing = pending(migrations(_PACKAGE), dict(writer.run(_APPLIED)), self.path)
@@ -133,6 +137,7 @@ class SqliteFile:
         return missing
 
     def schema_status(self) -> SchemaStatus:
+        """Return which migrations are applied and which are missing."""
         with self.reading() as connection:
             applied = dict(connection.run(_APPLIED))
         known = migrations(_PACKAGE)
@@ -140,19 +145,25 @@ class SqliteFile:
         return SchemaStatus(tuple(known[: len(known) - len(missing)]), tuple(missing))
 
     def upgrade(self) -> list[Migration]:
-        """Apply pending migrations. Opening the file has done so, unless another version was here since."""
+        """Apply the missing migrations and return them. To open the file applies them, too."""
         if os.getpid() != self._pid:
             self._open_after_fork()
         with translated(self.path):
             return self._migrate()
 
     def _turn(self) -> AbstractContextManager[None]:
-        """Return the turn to begin a write. There is no queue in memory, or with a defective library's lock file."""
+        """Return the context manager in which a write begins, in the order of the writers' queue.
+
+        There is no queue in memory, or with the lock file of a defective library.
+        """
         return _NO_QUEUE if self._queue is None else self._queue.turn()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Lend the writing connection in a transaction that holds the write lock from its start."""
+        """Lend the writing connection in a transaction that holds the write lock from its start.
+
+        Raise InvalidInput in a thread that has a transaction of `app.connection()` open.
+        """
         if os.getpid() != self._pid:
             self._open_after_fork()
         if threading.get_ident() in self._in_transaction:
@@ -181,6 +192,7 @@ class SqliteFile:
                 self._readers.append(connection)
 
     def _take_reader(self) -> Connection:
+        """Return an idle reading connection, or a new one."""
         try:
             return self._readers.pop()
         except IndexError:
@@ -188,7 +200,10 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def user_transaction(self, committed: Callable[[], None]) -> Iterator[Any]:
-        """Open a transaction for the user, whose errors are not translated; `committed` is called after its commit."""
+        """Lend a connection in a write transaction of the user's; call `committed` after its commit.
+
+        Errors of the user's own statements are not translated.
+        """
         if os.getpid() != self._pid:
             self._open_after_fork()
         own = self.path == MEMORY
@@ -226,7 +241,7 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def borrowed(self, tx: Any) -> Iterator[Connection]:
-        """Use the connection of a caller's `tx=` in a savepoint: all statements of the block take effect, or none."""
+        """Lend the connection of a caller's `tx=`, in a savepoint: all statements of the block take effect, or none."""
         connection = self._lent(tx) if isinstance(tx, UserConnection) else self._behind(tx)
         with translated(self.path):
             connection.run("SAVEPOINT tickwork")
@@ -269,6 +284,7 @@ class SqliteFile:
         return connection
 
     def _check_same_file(self, connection: Connection) -> None:
+        """Raise InvalidInput if a connection is closed, or is on another file."""
         try:
             files = {file for _, name, file in connection.run("PRAGMA database_list") if name == "main"}
         except (sqlite3.ProgrammingError, apsw.ConnectionClosedError) as error:
@@ -278,6 +294,7 @@ class SqliteFile:
             raise InvalidInput(f"tx= is a connection to {other}, not to {self.path}. Nothing was stored.")
 
     def health(self, ahead: timedelta, stuck: int) -> StoreHealth:
+        """Return facts and warnings about the file, for `tickwork doctor`."""
         version = library_version(self.driver)
         offset = f"{format_duration(abs(ahead))} {'ahead of' if ahead > timedelta(0) else 'behind'} this host's"
         facts = {
@@ -330,7 +347,7 @@ class SqliteFile:
 
 
 def schema_script() -> str:
-    """Return the schema as SQL, to be applied by hand."""
+    """Return one SQL transaction that creates the schema, to be applied by hand."""
     return script(_MIGRATIONS, migrations(_PACKAGE), "tickwork_migrations")
 
 

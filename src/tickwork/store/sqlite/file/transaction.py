@@ -42,12 +42,13 @@ class transaction:
 
 
 def roll_back(connection: Connection) -> None:
+    """Roll back the open transaction, if there is one; ignore errors."""
     with contextlib.suppress(Exception):
         connection.run("ROLLBACK")
 
 
 def driver_connection(tx: Any) -> Any:
-    """Return the driver's connection of a SQLAlchemy session or connection; other objects unchanged.
+    """Return the driver's connection of a SQLAlchemy session or connection; return any other object unchanged.
 
     Asynchronous ones are returned unchanged, too, and so refused: they cannot be used from synchronous code.
     """
@@ -76,6 +77,7 @@ class UserConnection:
         self.has_ended = False
 
     def execute(self, sql: str, values: Any = ()) -> ResultRows:
+        """Run a statement and return its rows. Raise InvalidInput after the end of the block."""
         if self.has_ended:
             raise InvalidInput(f"this is an app.connection() {ENDED}")
         return ResultRows(self.inner.run(sql, values))

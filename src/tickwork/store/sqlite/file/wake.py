@@ -23,7 +23,7 @@ _PATH_LIMIT = 100  # A socket's path must fit into 108 bytes.
 
 
 class SocketWaiter:
-    """A socket of this process in the folder; it becomes readable on a call."""
+    """A socket of this process in the folder; it becomes readable when another process calls `wake_all`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -60,7 +60,7 @@ def wake_all(folder: Path) -> None:
 
 @cache
 def _sender() -> socket.socket:
-    """Return the socket that all threads send with. A datagram is sent whole or not at all; a fork may share it."""
+    """Return the socket with which all threads send. A datagram is sent whole or not at all, so a fork may share it."""
     sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     sender.setblocking(False)
     return sender

@@ -34,7 +34,10 @@ class WriterQueue:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for the turn of this writer, which lasts as long as the block; after QUEUE_S, continue without it."""
+        """Wait until it is this writer's turn, and keep the turn for the block.
+
+        After QUEUE_S, run the block without it.
+        """
         alone, locked = self._one_at_a_time.acquire(timeout=QUEUE_S), None
         try:
             locked = self._lock_file() if alone else None
@@ -46,6 +49,7 @@ class WriterQueue:
                 self._one_at_a_time.release()
 
     def _lock_file(self) -> _FileLock | None:
+        """Return the lock of the queue's file, taken; None if it cannot be opened or was not granted in time."""
         try:
             self._file = self._file or _FileLock(self._path)  # Created by the first write, not before.
         except OSError:  # The folder is not writable; SQLite will report that.
@@ -119,7 +123,7 @@ class _FileLock:
 
 
 class _Request:
-    """A call that waits for the lock: granted, or abandoned on a timeout."""
+    """A thread's request for the lock, which is granted, or abandoned on a timeout."""
 
     def __init__(self) -> None:
         self.is_over = threading.Event()  # Set once the waiter has finished with it.
@@ -150,6 +154,7 @@ _open_locks: WeakSet[_FileLock] = WeakSet()
 
 
 def _leave_all_to_parent() -> None:
+    """Close the copies of the lock files in a forked process."""
     for lock in list(_open_locks):
         lock.leave_to_parent()
     _open_locks.clear()

@@ -23,7 +23,7 @@ from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction, 
 
 
 class SqliteStats:
-    """Rollups of what happened to jobs, and the counts of metrics."""
+    """The stats rollup (sums of what happened to jobs), and the counts for metrics."""
 
     def __init__(self, transactions: SqliteTransactions) -> None:
         self._transactions = transactions
@@ -37,7 +37,10 @@ class SqliteStats:
             return count_page(transaction.run, from_us(transaction.now), marks, limit, to_us, from_us)
 
     def add_rollups(self, marks: RollupMarks, counts: Mapping[RollupKey, RollupCounts]) -> bool:
-        """Move the marks, and add the counts to the stored rows of the same keys; False: the marks had moved."""
+        """Store the marks, and add the counts to the rollup rows with the same keys.
+
+        Return False if the marks had moved.
+        """
         instants = {"ended": to_us(marks.ended), "look_at": to_us(marks.look_at)}
         with self._transactions.write() as transaction:
             moved = {"created": marks.created, "version": marks.version, **instants}
@@ -82,13 +85,14 @@ class SqliteStats:
 
 
 def prune_rollups(transaction: Transaction, limit: int) -> None:
-    """Delete statistics that are older than the retention of their span."""
+    """Delete up to `limit` rollup rows of each span that are older than its retention."""
     now = from_us(transaction.now)
     for span, kept in KEPT.items():
         transaction.run("prune_rollups", {"span": span, "before": minute_of(now - kept), "limit": limit})
 
 
 def _marks(transaction: Transaction) -> RollupMarks:
+    """Return the stored marks; new ones if there are none."""
     row = transaction.first("rollup_marks")
     if row is None:
         return RollupMarks()
