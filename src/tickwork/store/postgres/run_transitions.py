@@ -1,8 +1,8 @@
 """Begin, advance, cancel and end runs on PostgreSQL (see `store.runs.run_lifecycle`). The SQL is in sql/runs.sql.
 
 A run's row is its lock. A transaction that ends a step takes it before anything else, and advances the run in the same
-transaction, so that two transactions that end parents of one step run one after the other. Writes are collected and
-sent in one round trip.
+transaction, so that two transactions that end parents of one step run one after the other. Writes are put off: they are
+collected and sent with the next reads, in one round trip.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _PASSES = 20  # Attempts to cancel steps that move between queue and running mea
 
 
 class RunMembership(NamedTuple):
-    """How a job belongs to a run: the run and step that it is part of, or that it is a run; and its end state."""
+    """How a job belongs to a run: as a step of `run`, or as a run itself.
+
+    `state` is its end state, None: it has not ended.
+    """
 
     job_id: str
     run: str | None
@@ -46,9 +49,9 @@ class RunMembership(NamedTuple):
 
 
 class PostgresRunTx:
-    """The rows of runs inside a transaction.
+    """The reads and writes of runs inside a transaction.
 
-    `freed` are limit keys that the ends of runs have freed. `released`: new jobs can be claimed.
+    `freed` are limit keys that the ends of jobs have freed. `released`: jobs were queued that can be claimed.
     """
 
     def __init__(self, run_all: RunAll, sql: Mapping[str, str], graphs: GraphCache, now: datetime | None) -> None:
@@ -66,7 +69,7 @@ class PostgresRunTx:
         self.released = False
 
     def together(self, *wanted: tuple[str, dict[str, Any]]) -> list[Rows]:
-        """Run named statements in one round trip, after the statements that were put off."""
+        """Run named statements in one round trip, after the writes that were put off; return the rows of each."""
         statements = [(self._sql[name], {"now": self._now, **values}) for name, values in wanted]
         put_off = self._take_put_off()
         rows = self._run_all([*put_off, *statements]) if put_off or statements else []
@@ -74,26 +77,27 @@ class PostgresRunTx:
         return rows[len(put_off) :]
 
     def finish(self, run_last: RunAll) -> None:
-        """Run the statements that were put off, as the last ones of the transaction."""
+        """Run the writes that were put off as the last statements of the transaction. Do nothing if there are none."""
         put_off = self._take_put_off()
         if put_off:
             self._note_freed(run_last(put_off))
 
     def _take_put_off(self) -> list[Statement]:
+        """Return the writes that were put off, and forget them."""
         put_off, self._waiting = self._waiting, []
         return put_off
 
     def _note_freed(self, rows: Sequence[Rows]) -> None:
-        """Collect the limit keys that finishes of runs among these statements have freed."""
+        """Add to `freed` the limit keys that the finishes of runs among these statements have freed."""
         ending, self._ending = self._ending, []
         self.freed += [name for place in ending for job_id, name in rows[place] if job_id is None]
 
     def _put_off(self, name: str, **values: Any) -> None:
-        """Queue a write for the next round trip."""
+        """Put off a write until the next round trip."""
         self._waiting.append((self._sql[name], {"now": self._now, **values}))
 
     def lock(self, run_ids: Iterable[str], unbegun: Collection[str] = ()) -> None:
-        """Lock runs. A run of `unbegun` may have no row yet, and get one meanwhile: its job is locked first."""
+        """Lock the rows of runs. A run in `unbegun` may have no row yet, so its job is locked first."""
         ids = sorted(set(run_ids))
         first = [("lock_jobs", {"ids": array(sorted(unbegun))})] if unbegun else []
         if ids:
@@ -109,6 +113,7 @@ class PostgresRunTx:
         return [*known, *self._read_going(rows)]
 
     def _read_going(self, rows: Rows) -> list[LiveRun]:
+        """Build live runs from their rows, and remember their dag versions and the store's time."""
         self.now_us = max((now_us for now_us, *_ in rows), default=self.now_us)
         found = [step_jobs.going_of(row) for _, *row in rows]
         for one in found:
@@ -143,7 +148,7 @@ class PostgresRunTx:
         return {(step, idx): (JobId(job_id), state) for step, idx, job_id, state in rows}
 
     def put_steps(self, run: str, standings: Sequence[StepState], approvals: Mapping[str, Step]) -> None:
-        """Queue a write of the steps' states, and of when approvals are answered by default."""
+        """Put off a write of the states of steps, and of when their approvals are answered by default."""
         wakes = [run_lifecycle.wake_at_us(one, approvals.get(one.step), self.now_us) for one in standings]
         self._put_off(
             "put_steps",
@@ -186,7 +191,9 @@ class PostgresRunTx:
         self._put_off("finish_attempts", **params.endings([finish]))
 
     def produce(self, assets: Sequence[str], by: str) -> None:
-        """Record that assets were updated, and start the dags that are ready. lock_assets serializes this."""
+        """Record that the job `by` updated assets, and start the dags whose assets were all updated, one asset at
+        a time.
+        """
         for name in assets:
             made = {"name": name, "by": by}
             steps = ("lock_assets", "made_anew", "freshen", "use_up_ready")
@@ -202,10 +209,10 @@ class PostgresRunTx:
     # -- what the verbs do with it
 
     def close(self, verb: str, endings: Sequence[Finish], logs: Sequence[NewLog] = ()) -> Rows:
-        """Close attempts, some of them steps, and advance their runs; return the rows of the statement.
+        """Close attempts, some of them steps, and advance their runs; return the rows of the statement `verb`.
 
-        The runs are locked first. The rows needed to advance them are read in the same round trip, as far as the graph
-        is known.
+        The runs are locked first. The rows needed to advance them are read in the same round trip, if the graph is
+        cached.
         """
         steps = [one for one in endings if one.run is not None]
         ids = {"ids": array(sorted({str(one.run) for one in steps}))}
@@ -233,7 +240,7 @@ class PostgresRunTx:
             self.produce(making[job_id], job_id)
 
     def _touched_by(self, endings: Iterable[Finish]) -> set[tuple[str, str]]:
-        """Return the steps that these finishes affect, by run: their own steps, and the children of these."""
+        """Return the steps, as (run, step), that these finishes affect: their own steps, and the children of these."""
         touched = set()
         for one in endings:
             run, step = str(one.run), str(one.step)
@@ -242,20 +249,22 @@ class PostgresRunTx:
         return touched
 
     def advance(self, job_ids: Collection[str]) -> None:
-        """Advance the runs of the jobs among these that are steps and have ended."""
+        """Advance the runs of those of these jobs that are steps and have ended."""
         self._advance(self.places(job_ids))
 
     def _advance(self, places: Iterable[RunMembership]) -> None:
+        """Advance the runs of these steps; jobs that are no step or have not ended are ignored."""
         endings = [EndedStep(one.run, one.step or "", JobState(one.state)) for one in places if one.run and one.state]
         if endings:
             run_lifecycle.advance(self, endings)
 
     def places(self, job_ids: Collection[str]) -> list[RunMembership]:
+        """Return how these jobs belong to runs; jobs that are neither runs nor steps are left out."""
         (rows,) = self.together(("parts", {"ids": array([one for one in job_ids if is_id(one)])}))
         return [RunMembership(*row) for row in rows]
 
     def begin(self, worker: WorkerId, claimed: Sequence[Claimed]) -> None:
-        """Begin runs that a worker has claimed, except those that it has lost again."""
+        """Begin runs that a worker has claimed; skip runs whose claim the worker has lost since."""
         ids = {"ids": array(sorted(one.job_id for one in claimed))}
         _, before, taken, _, rows = self.together(
             ("lock_jobs", ids),
@@ -272,7 +281,10 @@ class PostgresRunTx:
                 run_lifecycle.begin(self, going, steps, first=going.run.id not in begun)
 
     def rerun(self, run: str, steps: Sequence[str] | None, first_us: int) -> bool:
-        """Queue an ended run again, from these steps or from the failed ones; False when it is not an ended run."""
+        """Queue an ended run again, from these steps (None: the failed ones).
+
+        Return False if it is no run or has not ended.
+        """
         self.together(("lock_ended", {"id": run}))  # The same lock that prune takes.
         self.lock([run])
         values = {"ids": id_document([JobId(run)]), "spacing_us": 0, "first_us": first_us, "any_end": True}
@@ -283,7 +295,10 @@ class PostgresRunTx:
         return True
 
     def cancel(self, ids: Collection[str]) -> dict[str, str]:
-        """Cancel jobs, and for runs their live steps and approvals, too. Return the outcome for each."""
+        """Cancel jobs, for runs also their live steps and approvals.
+
+        Return for each job "done" or why it was not cancelled.
+        """
         places = self.places(ids) if ids else []
         begins = [one.job_id for one in places if one.is_run]
         self.lock([one.job_id if one.is_run else str(one.run) for one in places], begins)
@@ -302,7 +317,10 @@ class PostgresRunTx:
         return became
 
     def _cancel(self, ids: Collection[str]) -> dict[str, str]:
-        """Cancel jobs; repeat for jobs that moved between the queue and running meanwhile."""
+        """Cancel jobs, and try again for jobs that moved between queue and running meanwhile.
+
+        Return the outcome for each.
+        """
         became: dict[str, str] = {}
         wanted = list(ids)
         for _ in range(_PASSES):
@@ -316,12 +334,13 @@ class PostgresRunTx:
 
 
 def pairs_of(pairs: Collection[tuple[str, str]]) -> dict[str, str]:
+    """Return (run, step) pairs as the parameters of a statement."""
     ordered = sorted(pairs)
     return {"runs": array([run for run, _ in ordered]), "steps": text_array([step for _, step in ordered])}
 
 
 def _instances(group: Sequence[NewJob]) -> dict[str, str]:
-    """Return the columns that differ between similar jobs of steps."""
+    """Return, as parameters, the columns in which similar jobs of steps differ."""
     inputs = [one.part.inputs if one.part else None for one in group]
     return {
         "ids": array([one.id for one in group]),

@@ -24,12 +24,16 @@ from tickwork.store.sqlite.transactions import Transaction, as_json
 
 
 def task_row(task: TaskDefinition) -> tuple[Any, ...]:
+    """Return the row of a task definition."""
     rules = (encode_policy(task.policy), task.schema.decode(), task.task_limits)
     return (task.name, task.queue, task.priority, *rules, task.version)
 
 
 def insert(transaction: Transaction, jobs: Sequence[NewJob], *, known: bool) -> list[JobId]:
-    """Store jobs; return for each the job that represents it. `known`: existing ids are left as they are."""
+    """Store jobs; return for each the id of the job that represents it.
+
+    With `known`, ids that exist are left as they are.
+    """
     if known:
         stored = set(transaction.column("stored_jobs", (as_json([job.id for job in jobs]),)))
         inserted = insert(transaction, [job for job in jobs if job.id not in stored], known=False)
@@ -44,7 +48,7 @@ def insert(transaction: Transaction, jobs: Sequence[NewJob], *, known: bool) -> 
 
 
 def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
-    """Store jobs that hold their keys."""
+    """Store jobs whose keys, if any, are already taken for them."""
     for group in group_alike(jobs):
         first, now = group[0], transaction.now
         asked, run_at, expires_at = due_us(first, now)
@@ -85,6 +89,7 @@ def _insert_new(transaction: Transaction, jobs: Sequence[NewJob]) -> None:
 
 
 def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at: int | None) -> tuple[Any, ...]:
+    """Return the row of a job that is a step of a run."""
     what = (job.id, job.task, job.queue, job.priority, job.args.decode(), encode_policy(job.policy))
     around = (job.collection, encode_labels(job.labels), job.parent, job.trace, job.creator)
     inputs = None if part.inputs is None else part.inputs.decode()
@@ -92,14 +97,17 @@ def _step_row(job: NewJob, part: StepInstance, now: int, asked: int, expires_at:
 
 
 def stamp(transaction: Transaction, job: NewJob) -> str:
-    """Store a job's lane and job_limits; return its lane."""
+    """Store the lane and the limits of a job; return the lane."""
     lane = home_lane(job.queue, job.job_limits)
     transaction.run("stamp_job", (lane, encode_job_limits(job.job_limits), job.id))
     return lane
 
 
 def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
-    """Store a job with a key, or return the live job that holds it. Raises KeyTaken if that cannot represent it."""
+    """Store a job with a key, or return the id of the live job that holds the key and represents it.
+
+    Raise KeyTaken if that job cannot represent it.
+    """
     if job.key is not None:
         if transaction.run("stored_jobs", (as_json([job.id]),)):
             return job.id  # The job exists already. Its key may be another job's by now.
@@ -116,7 +124,7 @@ def _insert_keyed(transaction: Transaction, job: NewJob) -> JobId:
 
 
 def _replace(transaction: Transaction, holder: JobId, job: NewJob) -> bool:
-    """Replace a waiting job by a new one; return False if it does not wait."""
+    """Replace a queued job by a new one; return False if the job is not queued."""
     asked, run_at, expires_at = due_us(job, transaction.now)
     values = {
         "job_id": holder,

@@ -33,7 +33,7 @@ ProgressColumns = tuple[float | None, str | None]
 
 
 class _HeldRow(NamedTuple):
-    """The row of an attempt that a claim holds, as the statements `current_attempts` return it."""
+    """The row of an attempt that is the current one of its job, as the statement `current_attempts` returns it."""
 
     job_id: JobId
     attempt: int
@@ -56,10 +56,10 @@ def _progress_columns(progress: Progress) -> ProgressColumns:
 
 
 def finish(transaction: Transaction, endings: Sequence[Finish], guard: str) -> dict[JobId, str]:
-    """Close the attempts that the statement `guard` selects and move their jobs; return the jobs with their workers.
+    """Close attempts and apply their transitions; return the jobs whose attempt was closed, with their workers.
 
-    An attempt whose claim does not hold the job any more is skipped. Results and retries are written in batches; holds
-    are freed last, which opens the limit keys that jobs wait for.
+    The statement `guard` selects the attempts that may be closed; others are skipped. Results and retries are written
+    in batches; holds (uses of limit keys) are freed last, which opens the keys for the jobs that they hold.
     """
     rows: list[_HeldRow] = []
     left = endings
@@ -119,9 +119,9 @@ def _finished_row(
 
 
 def _free_holds(transaction: Transaction, job_ids: Sequence[str], returned: Set[str]) -> None:
-    """Free the holds of ended attempts and open their limit keys.
+    """Free the uses of limit keys of ended attempts, and open these keys.
 
-    A job that was `returned` to the queue keeps its place in a sequence.
+    A job that was `returned` to the queue keeps its position in a sequence.
     """
     holds = transaction.run("holds_of", (as_json(job_ids),)) if job_ids else []
     freed = [
@@ -135,7 +135,7 @@ def _free_holds(transaction: Transaction, job_ids: Sequence[str], returned: Set[
 
 
 def _open(transaction: Transaction, names: Sequence[str]) -> None:
-    """Open these limit keys, so that the jobs they hold are checked again."""
+    """Open these limit keys, so that the jobs that they hold are checked again. Do nothing if no key holds jobs."""
     if not names or not transaction.value("any_waits"):
         return
     if transaction.run("open_freed", {"names": as_json(names), "now": transaction.now}):
@@ -143,17 +143,14 @@ def _open(transaction: Transaction, names: Sequence[str]) -> None:
 
 
 def _leave_sequences(transaction: Transaction, job_id: JobId, lane: str) -> None:
-    """Open the sequences that a waiting job has left: the next job may start."""
+    """Open the sequences of a job that has left the queue, so that the next job of each may start."""
     if read_lane(lane).in_order:
         _, _, job_limits = transaction.first("belongs", (job_id,))
         _open(transaction, limit_keys_of(job_limits))
 
 
 def cancelled(outcome: Transition) -> Transition:
-    """Return the transition of a cancelled job.
-
-    A caller was told that it is cancelled, whatever its attempt returned.
-    """
+    """Return the transition of a job whose cancellation was requested, whatever its attempt returned."""
     error = "cancelled while it ran" if outcome.error is None else outcome.error
     return Transition(AttemptState.CANCELLED, JobState.CANCELLED, outcome.failures, outcome.crashes, error=error)
 
@@ -177,7 +174,7 @@ def _release_key(transaction: Transaction, job_id: JobId) -> None:
 
 
 def append(transaction: Transaction, logs: Iterable[NewLog]) -> None:
-    """Store lines of current attempts; lines of other attempts are dropped."""
+    """Store log lines of current attempts; drop lines of other attempts."""
     for log in logs:
         values = {"job_id": log.job_id, "claim": log.claim, "seq": log.seq, "at": transaction.now}
         transaction.run("append_log", {**values, "text": storable_text(log.text), "shared": log.shared})
@@ -206,7 +203,7 @@ def open_attempt(row: Any) -> OpenAttempt:
 
 
 def cancel(transaction: Transaction, job_id: JobId) -> bool:
-    """Cancel a waiting job, or request the cancellation of a running one; False when it is neither."""
+    """Cancel a queued job, or request the cancellation of a running one; return False if it is neither."""
     row = transaction.first("dequeue", (job_id,))
     if row is not None:
         end_unstarted(transaction, DequeuedRow(job_id, *row), JobState.CANCELLED, "cancelled before it was started")
@@ -215,7 +212,7 @@ def cancel(transaction: Transaction, job_id: JobId) -> bool:
 
 
 def drop(transaction: Transaction, job_id: JobId) -> bool:
-    """End a job that a gate drops; False when it does not wait any more."""
+    """End a queued job because a gate drops it; return False if it is not queued."""
     row = transaction.first("dequeue", (job_id,))
     if row is not None:
         end_unstarted(transaction, DequeuedRow(job_id, *row), JobState.DROPPED, "a gate dropped it")
@@ -223,7 +220,7 @@ def drop(transaction: Transaction, job_id: JobId) -> bool:
 
 
 class DequeuedRow(NamedTuple):
-    """A row that was deleted from the queue."""
+    """The columns of a row that was deleted from the queue."""
 
     job_id: JobId
     run_at: int
@@ -235,7 +232,10 @@ class DequeuedRow(NamedTuple):
 
 
 def end_unstarted(transaction: Transaction, row: DequeuedRow, state: JobState, error: str) -> None:
-    """End a job whose queue row was deleted."""
+    """End a job whose queue row was deleted.
+
+    Record its end, release its key, and open the sequences that it has left.
+    """
     counts = (row.attempt, row.failures, row.crashes)
     transaction.run("finish_unstarted", (row.job_id, state, transaction.now, row.run_at, *counts, error))
     if row.keyed:
@@ -244,14 +244,17 @@ def end_unstarted(transaction: Transaction, row: DequeuedRow, state: JobState, e
 
 
 def retry(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
-    """Queue an ended job again, or make a waiting job due earlier; False when it is neither."""
+    """Queue an ended job again, or make a queued job due earlier; return False if neither is possible."""
     if transaction.run("hurry", {"job_id": job_id, "run_at": run_at, "now": transaction.now}):
         return True
     return queue_again(transaction, job_id, run_at, unless=JobState.SUCCEEDED)
 
 
 def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
-    """Make a waiting job due at `run_at`, in its home lane; False when it does not wait."""
+    """Make a queued job due at `run_at`, in its home lane, where no limit holds it.
+
+    Return False if it is not queued.
+    """
     row = transaction.first("take_out", (job_id,))
     if row is None:
         return False
@@ -270,7 +273,7 @@ def reschedule(transaction: Transaction, job_id: JobId, run_at: int) -> bool:
 
 
 def queue_again(transaction: Transaction, job_id: JobId, run_at: int, unless: str = "") -> bool:
-    """Queue an ended job again; False when it has not ended, or ended as `unless`, or its key is taken."""
+    """Queue an ended job again; return False if it has not ended, ended in the state `unless`, or its key is taken."""
     row = transaction.first("ended_job", (job_id, unless))
     if row is None:
         return False

@@ -26,7 +26,7 @@ from tickwork.store.sqlite.transactions import Transaction, as_json
 
 
 class SqliteRunTx:
-    """The rows of runs inside a transaction."""
+    """The reads and writes of runs inside a transaction."""
 
     def __init__(self, transaction: Transaction, graphs: GraphCache) -> None:
         self._transaction = transaction
@@ -88,7 +88,7 @@ class SqliteRunTx:
 
 
 def advance(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[str]) -> None:
-    """Advance the runs of the jobs among these that are steps and have ended."""
+    """Advance the runs of those of these jobs that are steps and have ended."""
     parts = transaction.run("parts", (as_json(list(job_ids)),))
     endings = [EndedStep(run, step, JobState(state)) for run, step, state in parts]
     if endings:
@@ -117,7 +117,7 @@ def produce_all(transaction: Transaction, endings: Iterable[Finish]) -> None:
 
 
 def begin(transaction: Transaction, graphs: GraphCache, claimed: Sequence[Claimed]) -> None:
-    """Begin runs that were claimed."""
+    """Begin runs that a worker has claimed."""
     run_tx = SqliteRunTx(transaction, graphs)
     for one in claimed:
         transaction.run("hold_run", (one.job_id, one.claim))
@@ -142,7 +142,7 @@ def arranged(transaction: Transaction, graphs: GraphCache, claimed: list[Claimed
 
 
 def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId]) -> list[JobId]:
-    """Cancel jobs, and for runs their live steps, too. Return the jobs that had not ended."""
+    """Cancel jobs, for runs also their live steps and approvals; return the jobs that had not ended."""
     cancelled = [job_id for job_id in dict.fromkeys(job_ids) if job_transitions.cancel(transaction, job_id)]
     if cancelled:
         advance(transaction, graphs, cancelled)
@@ -152,7 +152,7 @@ def cancel(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[JobId
 
 
 def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> None:
-    """Cancel all live instances and approvals of a run; steps that run even then follow."""
+    """Cancel the live jobs and the waiting approvals of a run, and advance it."""
     run_tx = SqliteRunTx(transaction, graphs)
     approvals = run_lifecycle.open_approvals(run_tx, run)
     live = transaction.column("live_instances", (run,))
@@ -163,7 +163,10 @@ def _cancel_run(transaction: Transaction, graphs: GraphCache, run: JobId) -> Non
 
 
 def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run_at: int) -> bool:
-    """Queue an ended run again, from these steps or from the failed ones; False when it is not an ended run."""
+    """Queue an ended run again, from these steps (None: the failed ones).
+
+    Return False if it is no run or has not ended.
+    """
     if not transaction.run("run_ids", (as_json([run]),)) or not job_transitions.queue_again(transaction, run, run_at):
         return False
     transaction.run("set_again", (None if steps is None else as_json(list(steps)), run))
@@ -171,7 +174,7 @@ def rerun(transaction: Transaction, run: JobId, steps: Sequence[str] | None, run
 
 
 def retry_steps(transaction: Transaction, job_ids: Sequence[JobId], run_at: int) -> dict[JobId, bool]:
-    """Rerun the runs of the jobs among these that are failed steps; return for each whether its run was queued."""
+    """Rerun the runs of those jobs that are failed steps; return for each of these whether its run was queued."""
     places = {JobId(job_id): (run, name) for job_id, run, name in transaction.run("failed_parts", (as_json(job_ids),))}
     again: dict[str, list[str]] = {}
     for run, name in places.values():
@@ -181,6 +184,7 @@ def retry_steps(transaction: Transaction, job_ids: Sequence[JobId], run_at: int)
 
 
 def result_rows(transaction: Transaction, pairs: Collection[tuple[str, str]]) -> list[ResultRow]:
+    """Return the result rows of steps, given as (run, step)."""
     return [ResultRow(*row) for row in transaction.run("result_rows", (as_json(sorted(pairs)),))]
 
 

@@ -38,9 +38,9 @@ class JobFilterQueries:
     transactions: PostgresTransactions
 
     def walked(self, word: str, which: JobFilter, way: ReadPath, floor: JobId | None) -> tuple[str, dict[str, Any]]:
-        """Return a SELECT of `word` for each matching job on a walk. The walked jobs are found first, by their index.
+        """Return the SQL and the values of a SELECT of `word`, an expression, for each matching job of a bounded walk.
 
-        If every walked row counts, no other table is read.
+        The index finds the rows of the walk first. If every row of the walk is a match, no other table is read.
         """
         found, order, values = _conditions(way, bounds(which, None, floor))
         walked = f"{self.transactions.sql[way.walks]} WHERE {_all_of(found, values)} ORDER BY {order} LIMIT"
@@ -70,7 +70,7 @@ class JobFilterQueries:
         among: Sequence[JobId] | None = None,
         columns: str = "light_job_columns",
     ) -> list[JobView]:
-        """Return a page of matching jobs; the light columns leave out their arguments and results."""
+        """Return the jobs of a page; the light columns leave out their arguments and results."""
         found = self.rows(columns, which, way, limit=limit, before=before, floor=floor, among=among)
         return [job_view(row, utc) for row in found]
 
@@ -85,7 +85,7 @@ class JobFilterQueries:
         floor: JobId | None = None,
         among: Sequence[JobId] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return these columns of the first matching jobs of a page, along a read path, down to `floor`."""
+        """Return these columns of up to `limit` matching jobs of a page, along a read path, down to the id `floor`."""
         if which.run is not None and not is_id(which.run):
             return []
         sql = self.transactions.sql
@@ -95,6 +95,7 @@ class JobFilterQueries:
         return self._run_named(statement, {**values, "page": limit})
 
     def _run_named(self, statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run a statement and return its rows as dicts by column name."""
         return self.transactions.perform(
             lambda session: session.connection.run_named(statement, {**values, "now": session.now})
         )
@@ -102,7 +103,7 @@ class JobFilterQueries:
     def _where(
         self, which: JobFilter, way: ReadPath, lies: IdRange, ids: Sequence[JobId] | None, *, walks: bool
     ) -> tuple[str, str, dict[str, Any]]:
-        """Return the conditions, the order and the values of a filter on a read path between bounds."""
+        """Return the conditions, the order and the values of a filter on a read path, within a range of ids."""
         if way.column is None or not walks:
             found, order, values = _conditions(way, lies)
         else:
@@ -112,7 +113,7 @@ class JobFilterQueries:
         return _all_of([*found, *way.conditions, *further], values), order, values
 
     def _further(self, which: JobFilter, ids: Sequence[JobId] | None) -> tuple[list[str], dict[str, Any]]:
-        """Return the conditions that need the contents of jobs, and their values."""
+        """Return the conditions of a filter that no index answers (ids, label, tenant, error), and their values."""
         found: list[str] = []
         values: dict[str, Any] = {}
         if ids is not None:
@@ -132,14 +133,14 @@ class JobFilterQueries:
     def views(
         self, where: str, values: dict[str, Any], *, columns: str = "job_columns", begins: str = "from_jobs"
     ) -> list[JobView]:
-        """Return the jobs that a condition selects."""
+        """Return the jobs that an SQL condition selects."""
         rows = self._run_named(
             f"{self.transactions.sql[columns]} {self.transactions.sql[begins]} WHERE {where}", values
         )
         return [job_view(row, utc) for row in rows]
 
     def floor(self, way: ReadPath, lies: IdRange) -> JobId | None:
-        """Return the job to which a page may walk; None: there are fewer jobs."""
+        """Return the id at which the walk of a page ends; None if there are fewer jobs than a walk may read."""
         found, order, values = _conditions(way, lies)
         where = f"WHERE {_all_of(found, values)} ORDER BY {order} LIMIT 1 OFFSET %(walk)s::bigint"
         sql = f"SELECT {way.id}::text {self.transactions.sql[way.walks]} {where}"
@@ -148,7 +149,7 @@ class JobFilterQueries:
 
 
 def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], str, dict[str, Any]]:
-    """Return the conditions that the index of a path answers between bounds, the order, and the values."""
+    """Return the conditions that the index of a path answers, the order and the values, within a range of ids."""
     values = {**way.values, "below": lies.below, "floor": lies.floor}
     bottom = [f"{way.id} >= {{floor}}"] if lies.floor else []
     if way.column is None:
@@ -159,7 +160,10 @@ def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], str, dict[str,
 
 
 def _walked(way: ReadPath, table: str, lies: IdRange) -> tuple[list[str], str, dict[str, Any]]:
-    """Return the same for jobs that a page walks by the index of a column, written so that no other index is used."""
+    """Return the conditions, the order and the values of a walk by the index of a column.
+
+    They are written so that the planner uses no other index.
+    """
     found, _, values = _conditions(way, lies)
     order = f"ORDER BY w.{way.column} DESC, w.id DESC LIMIT %(walk)s::bigint"
     walked = f"SELECT w.id {table} WHERE {' AND '.join(_named(way.column or '', 'w'))} {order}"
@@ -167,17 +171,18 @@ def _walked(way: ReadPath, table: str, lies: IdRange) -> tuple[list[str], str, d
 
 
 def _named(column: str, table: str) -> list[str]:
-    """Return the conditions for jobs of a name below an id. Some of the indexes only contain non-null names.
+    """Return the conditions for jobs with this value of a column below an id. Some of the indexes only contain other
+    than NULL.
 
-    Name and id are compared as a pair: for a name in the order of ids, the planner may expect to find it sooner by
-    walking all jobs than by the index.
+    Value and id are compared as a pair: otherwise the planner may expect to find the jobs sooner by reading all jobs in
+    the order of their ids.
     """
     both, name = f"({table}.{column}, {table}.id)", f"{{{column}}}"
     return [f"{both} < ({name}, {{below}})", f"{table}.{column} >= {name}", f"{table}.{column} IS NOT NULL"]
 
 
 def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
-    """Join conditions with AND and replace their placeholders by psycopg's."""
+    """Join conditions with AND, and replace their placeholders by those of psycopg."""
     places = {name: f"%({name})s{'::uuid' if name in _IDS else ''}" for name in values}
     places["now"] = "coalesce(%(now)s::timestamptz, clock_timestamp())"
     return (" AND ".join(conditions) or "true").format_map(places)

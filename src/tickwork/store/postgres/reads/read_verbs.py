@@ -71,7 +71,7 @@ _START = "00000000-0000-0000-0000-000000000000"  # Before every id.
 
 @dataclass(eq=False)
 class PostgresReads:
-    """The verbs that only read, except statistics."""
+    """The verbs that only read, except those of statistics."""
 
     transactions: PostgresTransactions
     jobs: JobFilterQueries
@@ -108,7 +108,10 @@ class PostgresReads:
         return self.jobs.page(which, way, limit=limit, before=before, columns="job_columns")
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
-        """Return a page. For the waiting jobs of a short queue, the queue is read first and its jobs looked up."""
+        """Return a page of jobs.
+
+        For the queued jobs of a short queue, the queue is read first and its jobs are looked up.
+        """
         if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
             waiting = self._waiting_in(which.queue)
             if waiting is not None:
@@ -125,6 +128,7 @@ class PostgresReads:
         return [one for state, part in by_state(which) for one in self._counted(state, part, most)]
 
     def _counted(self, state: JobState, which: JobFilter, most: int) -> list[StateCount]:
+        """Count the matching jobs in one state, on a bounded walk."""
         walk = choose(which, lambda way: self.jobs.floor(way, bounds(which, None)))
         word = self.transactions.sql["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
         rows, values = self.jobs.walked(word, which, walk.way, walk.floor)
@@ -144,7 +148,10 @@ class PostgresReads:
         return failures_of(found, limit, dead, walk.floor)
 
     def _waiting_in(self, queue: str) -> list[JobId] | None:
-        """Return the jobs that wait in a queue, and the held jobs of all queues; None when there are too many."""
+        """Return the ids of the jobs that wait in a queue, and of the held jobs of all queues.
+
+        None if there are too many.
+        """
         low, high = lanes_of(queue)
         values = {"queue": queue, "low": low, "high": high, "walk": job_search.WALK + 1}
         rows = self.transactions.run("waiting_in", **values)
@@ -157,6 +164,7 @@ class PostgresReads:
         return self._troubles("retried_lately", since, limit)
 
     def _troubles(self, statement: str, since: datetime, limit: int) -> list[FailedEnd]:
+        """Run a statement that reads ends without success since an instant."""
         rows = self.transactions.run(statement, since=since, limit=limit)
         return [failed_end(row, utc) for row in rows]
 
@@ -165,7 +173,7 @@ class PostgresReads:
         return {JobId(job_id) for (job_id,) in rows}
 
     def search_jobs(self, text: str, limit: int, before: JobId | None = None) -> SearchHits:
-        """Search by task, key, error and id, and merge the results by id."""
+        """Search jobs by task, key, error and id, and merge the results by id."""
         low, high = prefix_range(text)
         below = END if before is None else checked_id(before)
         values = {"low": low, "high": high, "before": below, "limit": limit, "keys": job_search.KEYS + 1}
@@ -189,7 +197,7 @@ class PostgresReads:
         return one_column(self.transactions.run("queue_names"))
 
     def queues(self) -> list[QueueView]:
-        """Return queue counts from the lanes, the held jobs and the running jobs, in one transaction."""
+        """Count the jobs of each queue in its lanes, the held jobs and the running jobs, in one transaction."""
 
         def look(session: Session) -> QueueCounts:
             found = QueueCounts()
@@ -337,7 +345,7 @@ class PostgresReads:
 
 
 def _worker_view(row: Sequence[Any]) -> WorkerView:
-    """Decode a row of `workers`, `worker` or `remote_workers`."""
+    """Build the view of a worker from its row."""
     id, host, pid, version, queues, tasks, slots, schedules, offer, state, started_at, lease_until, running, asked = row
     return WorkerView(
         id=id,

@@ -65,5 +65,6 @@ class SqliteOperations:
 
 
 def _found(transaction: Transaction, which: str, values: dict[str, Any]) -> list[BulkOperation]:
+    """Return the operations that the SQL condition `which` selects."""
     rows = transaction.connection.run(f"{SQL['operation_columns']} {SQL[which]}", values)
     return [read_operation(row, from_us) for row in rows]

@@ -32,7 +32,7 @@ from tickwork.store.sqlite.transactions import SqliteTransactions, Transaction, 
 
 
 class SqliteClaims:
-    """Claims of workers, and what each worker remembers between them."""
+    """Claims of workers, and the memory of each worker from one claim to the next."""
 
     def __init__(self, transactions: SqliteTransactions, graphs: GraphCache, new_claim: Callable[[], ClaimId]) -> None:
         self._transactions = transactions
@@ -52,7 +52,10 @@ class SqliteClaims:
         ahead: timedelta,
         capacity: LimitedCapacity | None,
     ) -> Claims | None:
-        """Claim jobs inside a transaction, in rounds where limits or gates exist; None when the worker has no lease."""
+        """Claim jobs inside a transaction, in rounds if limits or gates are in force.
+
+        None if the worker has no lease.
+        """
         if not plain_claim.has_lease(transaction, worker):
             return None
         queues = list(dict.fromkeys(queues))
@@ -72,7 +75,7 @@ class SqliteClaims:
         return self._begin_runs(transaction, claims)
 
     def _claim_in_rounds(self, transaction: Transaction, worker: WorkerId, request: ClaimRequest) -> Claims:
-        """Claim under limits and gates. All rounds share the transaction."""
+        """Claim jobs under limits and gates. All rounds share the transaction."""
         claim_tx = SqliteClaimTx(transaction, worker, request.queues, request.tasks, self._new_claim())
         memory = self._memories.setdefault(worker, ClaimMemory())
 
@@ -95,5 +98,5 @@ class SqliteClaims:
 
 
 def is_guarded(transaction: Transaction, queues: Sequence[str]) -> bool:
-    """Return whether a plain claim of these queues must take nothing, because of limits or gates."""
+    """Return whether limits or gates are in force for these queues, so that a plain claim must take nothing."""
     return bool(transaction.value("is_guarded", {"queues": as_json(list(queues)), "now": transaction.now}))

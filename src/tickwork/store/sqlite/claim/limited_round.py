@@ -64,7 +64,7 @@ class SqliteClaimTx:
         return self._transaction.now
 
     def snapshot(self) -> Snapshot:
-        """Read the snapshot: heads of all lanes, gates, weights, and open limit keys."""
+        """Read the snapshot of a round: first jobs of all places, gates, weights, and open limit keys."""
         transaction, now = self._transaction, self._transaction.now
         gates = transaction.column("gates_in_force", {"now": now, "queues": as_json(self._queues)})
         heads = self._plain_heads()
@@ -88,7 +88,7 @@ class SqliteClaimTx:
         )
 
     def _plain_heads(self) -> list[LaneHead]:
-        """Return the first job of each priority of the queues' own lanes."""
+        """Return the first job of each priority of the lanes of plain jobs."""
         heads = [_walk(self._transaction, queue, f"{queue}:") for queue in self._queues]
         return [head.lane_head for of_queue in heads for head in of_queue]
 
@@ -96,7 +96,7 @@ class SqliteClaimTx:
         return [claiming_worker(*row) for row in self._transaction.run("neighbours", (self._transaction.now,))]
 
     def pick(self, pick_requests: Sequence[PickRequest]) -> list[Candidate]:
-        """Pick due jobs of the requests in order, at most `of_group` for each group."""
+        """Return due jobs in the order of the requests, at most `of_group` for each group of requests."""
         picked: list[Candidate] = []
         left = {pick_request.group: pick_request.of_group for pick_request in pick_requests}
         for pick_request in pick_requests:
@@ -119,7 +119,7 @@ class SqliteClaimTx:
         return [self._lane_scan(lane_scan) for lane_scan in lane_scans]
 
     def _lane_scan(self, lane_scan: LaneScan) -> LaneScanResult:
-        """Run one scan step. The position is read by a second statement, unless enough jobs were picked."""
+        """Run one step of a scan cursor. The position is read by a second statement, unless enough jobs were picked."""
         now = self._transaction.now
         after, after_id = lane_scan.after
         values = {
@@ -142,7 +142,7 @@ class SqliteClaimTx:
     def lock(
         self, limit_keys: Iterable[LimitKey], picked: Mapping[LimitKey, int], gates: Mapping[LimitKey, Gate]
     ) -> dict[LimitKey, LimitState]:
-        """Read the states of limit keys. The write transaction is their lock."""
+        """Return the states of limit keys. The write transaction is their lock."""
         names = {limit_key_text(limit_key): limit_key for limit_key in limit_keys}
         if not names:
             return {}
@@ -210,7 +210,7 @@ class SqliteClaimTx:
             self._transaction.run("put_opening", {**named, "waits": waits, "open_at": open_at})
 
     def _park_alike(self, one: Candidate, lane: str) -> int:
-        """Park jobs of the same kind behind a job; return how many."""
+        """Park the jobs of the same kind behind a job in the same lane; return how many."""
         values = {
             "place": one.lane,
             "priority": one.priority,
@@ -228,7 +228,7 @@ class SqliteClaimTx:
         return len(self._transaction.run("park_alike", values))
 
     def _divert(self, one: Candidate, queue: str) -> None:
-        """Move a job to another queue, once."""
+        """Move a job to another queue, and mark it so that no gate diverts it again."""
         job_limits = msgspec.structs.replace(one.job_limits or JobLimits(), diverted=True)
         lane = home_lane(queue, job_limits)
         values = {
@@ -252,7 +252,7 @@ def stored_limits(
 
 
 class _HeadRow(NamedTuple):
-    """The first job of a priority of a lane."""
+    """The row of the first job of a lane and priority."""
 
     lane: str
     priority: int
@@ -261,6 +261,7 @@ class _HeadRow(NamedTuple):
 
     @property
     def lane_head(self) -> LaneHead:
+        """Return the row as limited claims use it."""
         return LaneHead(self.lane, self.priority, self.run_at_us)
 
 
@@ -280,7 +281,7 @@ def _heads(transaction: Transaction, prefix: str) -> list[_HeadRow]:
 
 
 def _hold_rows(plan: ClaimPlan) -> list[tuple[Any, ...]]:
-    """Return the holds that the started jobs take."""
+    """Return the rows of `holds` (uses of limit keys) for the jobs that start."""
     return [
         (limit_key_text(key := slot.limit_key), one.job_id, one.row.attempt, slot.weight, plan.on_retry.get(key))
         for one, slots in plan.starts

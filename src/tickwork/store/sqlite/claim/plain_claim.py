@@ -28,7 +28,10 @@ def claim(
     ahead_us: int,
     starvation_guard: StarvationGuard,
 ) -> Claims:
-    """Claim jobs: aged ones when it is their turn, then jobs that are due, then jobs due within `ahead_us`."""
+    """Make a plain claim: take the oldest jobs of priorities that waited too long, then due jobs, then those due soon.
+
+    Jobs that become due within `ahead_us` are taken if too few are due.
+    """
     now = transaction.now
     places = places_of(queues)
     asked = {"places": as_json(places), "tasks": as_json(tasks), "now": now}
@@ -46,7 +49,7 @@ def claim(
 
 
 def _take(transaction: Transaction, asked: dict[str, Any], limit: int, after: int, until: int) -> list[PickedRow]:
-    """Pick jobs and delete their queue rows."""
+    """Pick jobs, delete their queue rows, and return them."""
     rows = pick(transaction, asked, limit, after, until)
     transaction.run_many("leave_queue", list(map(queue_key, rows)))
     return rows
@@ -69,7 +72,7 @@ def has_lease(transaction: Transaction, worker: WorkerId) -> bool:
 
 
 def running_row(row: PickedRow, lane: str, worker: WorkerId, claim: ClaimId, now: int) -> tuple[Any, ...]:
-    """Return the running row of a picked job; `lane` is the lane to which it returns if it is queued again."""
+    """Return the running row of a picked job; `lane` is the lane to which the job returns if it is queued again."""
     return (
         row.job_id,
         row.attempt,
@@ -90,7 +93,7 @@ def running_row(row: PickedRow, lane: str, worker: WorkerId, claim: ClaimId, now
 
 
 def _next_s(transaction: Transaction, asked: dict[str, Any], ahead_us: int) -> tuple[float | None, float | None]:
-    """Return in how many seconds the next job is due, and the next limit key opens."""
+    """Return the seconds until the next job is due, and until the next limit key opens; None: none is known."""
     now = transaction.now
     next_us = transaction.first("next_due", {"places": asked["places"], "after": now + ahead_us, "now": now})
     due_s, opens_s = (None if at_us is None else (at_us - now) / 1e6 for at_us in next_us)

@@ -37,7 +37,7 @@ LIGHT = SQL["job_columns"].replace("j.args,", "'null' AS args,").replace("f.resu
 
 
 def page(transaction: Transaction, columns: str, which: JobFilter, way: ReadPath, **part: Any) -> list[JobView]:
-    """Return the jobs of a page on a read path."""
+    """Return the jobs of a page along a read path."""
     return [job_view(row, from_us) for row in rows_of(transaction, columns, which, way, **part)]
 
 
@@ -52,14 +52,14 @@ def rows_of(
     floor: JobId | None = None,
     among: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the rows of a page on a read path."""
+    """Return these columns of up to `limit` matching jobs of a page, along a read path, down to the id `floor`."""
     where, values = _where(transaction, which, way, bounds(which, before, floor), which.ids if among is None else among)
     sql = f"{columns} {SQL[way.begins]} WHERE {where} ORDER BY {way.id} DESC LIMIT :page"
     return transaction.connection.rows(sql, {**values, "page": limit})
 
 
 def counted(transaction: Transaction, state: JobState, which: JobFilter, most: int) -> list[StateCount]:
-    """Count the jobs of a filter in one state, on a bounded walk."""
+    """Count the matching jobs in one state, on a bounded walk."""
     walk = choose(which, lambda way: floor(transaction, way, bounds(which, None)))
     where, values = _where(transaction, which, walk.way, bounds(which, None, walk.floor), which.ids)
     word = SQL["how_it_waits"] if state is JobState.QUEUED else f"'{state.value}'"
@@ -75,7 +75,7 @@ def counted(transaction: Transaction, state: JobState, which: JobFilter, most: i
 def _where(
     transaction: Transaction, which: JobFilter, way: ReadPath, lies: IdRange, ids: Sequence[str] | None
 ) -> tuple[str, dict[str, Any]]:
-    """Return the conditions and values of a filter on a read path between bounds."""
+    """Return the conditions and the values of a filter on a read path, within a range of ids."""
     found, values = _conditions(way, lies)
     found += way.conditions
     values["now"] = transaction.now
@@ -95,7 +95,7 @@ def _where(
 
 
 def floor(transaction: Transaction, way: ReadPath, lies: IdRange) -> JobId | None:
-    """Return the job to which a page may walk; None: there are fewer jobs."""
+    """Return the id at which the walk of a page ends; None if there are fewer jobs than a walk may read."""
     found, values = _conditions(way, lies)
     where = f"WHERE {_all_of(found, values)} ORDER BY {way.id} DESC LIMIT 1 OFFSET :walk"
     sql = f"SELECT {way.id} {SQL[way.walks]} {where}"
@@ -104,7 +104,7 @@ def floor(transaction: Transaction, way: ReadPath, lies: IdRange) -> JobId | Non
 
 
 def _conditions(way: ReadPath, lies: IdRange) -> tuple[list[str], dict[str, Any]]:
-    """Return the conditions that the index of a path answers between bounds."""
+    """Return the conditions that the index of a path answers, and the values, within a range of ids."""
     found = [*way.by] if way.column is None else [f"j.{way.column} = {{{way.column}}}"]
     values = dict(way.values)
     for name, sign, value in (("below", "<", lies.below), ("floor", ">=", lies.floor)):
@@ -119,7 +119,10 @@ def _all_of(conditions: Sequence[str], values: dict[str, Any]) -> str:
 
 
 def waiting_in(transaction: Transaction, queue: str) -> list[str] | None:
-    """Return the jobs that wait in a queue, and the held jobs of all queues; None when there are too many."""
+    """Return the ids of the jobs that wait in a queue, and of the held jobs of all queues.
+
+    None if there are too many.
+    """
     low, high = lanes_of(queue)
     values = {"queue": queue, "low": low, "high": high, "walk": job_search.WALK + 1}
     ids = transaction.column("waiting_in", values)

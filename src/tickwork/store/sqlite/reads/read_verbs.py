@@ -117,7 +117,10 @@ class SqliteReads:
             )
 
     def find_jobs(self, which: JobFilter, limit: int, before: JobId | None = None) -> JobPage:
-        """Return a page. For the waiting jobs of a short queue, the queue is read first and its jobs looked up."""
+        """Return a page of jobs.
+
+        For the queued jobs of a short queue, the queue is read first and its jobs are looked up.
+        """
         with self._transactions.read() as transaction:
             if which.ids is None and which.queue is not None and state_of(which) is JobState.QUEUED:
                 waiting = job_filter_queries.waiting_in(transaction, which.queue)
@@ -192,7 +195,7 @@ class SqliteReads:
             return transaction.column("queue_names")
 
     def queues(self) -> list[QueueView]:
-        """Return queue counts from the lanes, the held jobs and the running jobs."""
+        """Count the jobs of each queue in its lanes, the held jobs and the running jobs."""
         with self._transactions.read() as transaction:
             found = QueueCounts()
             most = {"now": transaction.now, "most": COUNTED}
