@@ -278,7 +278,8 @@ class AccessVerbs(Protocol):
     def prune_access(self, limit: int) -> int:
         """Delete expired sessions, old login failures, stored answers and old audit rows, up to `limit` of each kind.
 
-        Return the largest number of rows deleted of one kind; if it is `limit`, there may be more.
+        Return the largest number of rows deleted of one kind; if it is `limit`, there may be more. Audit rows are kept
+        if the database role may not delete them.
         """
 
 

@@ -52,6 +52,7 @@ def _read(transactions: PostgresTransactions, session: Session, statement: str) 
 
 
 def _durability(facts: dict[str, Any]) -> str:
+    """Return whether a stored job survives a crash of the server, by the server's settings."""
     if facts["fsync"] == "off":
         return "fsync=off: a crash of the server's machine can lose or corrupt everything"
     if facts["synchronous_commit"] == "off":
@@ -65,6 +66,7 @@ def _describe(holder: dict[str, Any]) -> str:
 
 
 def _server_warnings(facts: dict[str, Any], ahead: timedelta) -> list[str]:
+    """Return warnings about durability, encoding and the clock of the server."""
     warnings = []
     if facts["fsync"] == "off" or facts["synchronous_commit"] == "off":
         warnings.append(f"{_durability(facts)}. Set both to on, unless that is meant.")
@@ -97,6 +99,7 @@ def _step(found_at: datetime, step: timedelta) -> str:
 
 
 def _row_warnings(facts: dict[str, Any], holders: list[dict[str, Any]], tables: list[dict[str, Any]]) -> list[str]:
+    """Return warnings about long transactions, dead rows, and attempts that no reaper reclaims."""
     warnings = [
         f"{holder['who']} has been in a transaction for {format_duration(holder['age'])}: until it ends, dead rows "
         f"stay and claims get slower. {holder['cure']}"

@@ -126,7 +126,7 @@ class JobTransitions:
     def cancel(self, ids: Sequence[JobId]) -> dict[str, str]:
         """Cancel jobs, for runs also their live steps and approvals.
 
-        Return for each job "done" or why it was not cancelled.
+        Return "done", "ended" or "unknown" for each job.
         """
         return self.advance(lambda run_tx: run_tx.cancel(dict.fromkeys(ids)))
 

@@ -295,9 +295,9 @@ class PostgresRunTx:
         return True
 
     def cancel(self, ids: Collection[str]) -> dict[str, str]:
-        """Cancel jobs, for runs also their live steps and approvals.
+        """Cancel jobs, for runs also their live steps and approvals; return "done", "ended" or "unknown" for each job.
 
-        Return for each job "done" or why it was not cancelled.
+        "done" includes running jobs whose cancellation was requested. A job that moved in every pass is "moved".
         """
         places = self.places(ids) if ids else []
         begins = [one.job_id for one in places if one.is_run]

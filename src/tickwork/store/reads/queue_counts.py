@@ -78,6 +78,7 @@ class QueueCounts:
         return [self._view(name, counts, instant) for name, counts in sorted(self._queues.items())]
 
     def _view(self, name: str, counts: _Counts, instant: Callable[[Any], datetime]) -> QueueView:
+        """Build the view of a queue; each count is limited to COUNTED, and the counts that may be too low are named."""
         walked_out = counts.flowing >= COUNTED
         short = {
             "due": counts.due >= COUNTED or walked_out,

@@ -143,6 +143,7 @@ class ConnectionPool:
                 return connection
 
     def _opened(self) -> PgConnection:
+        """Open a connection, counted as open from before the attempt, and return it."""
         self._count(1)
         try:
             return self.server.connect(ours=self._ours)
@@ -202,6 +203,7 @@ class VerbPool:
         self._begin()
 
     def _begin(self) -> None:
+        """Reset all state, on creation and in a forked child."""
         self._pid = os.getpid()
         self._tickets: SimpleQueue[None] = SimpleQueue()
         for _ in range(self._size):

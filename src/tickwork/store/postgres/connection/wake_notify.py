@@ -46,6 +46,7 @@ class WakeNotifier:
         self._begin()
 
     def _begin(self) -> None:
+        """Reset all state, on creation and in a forked child."""
         self._pid = os.getpid()
         self._lock = threading.RLock()  # Reentrant, because a store may be garbage-collected here, and flush.
         self._changed = threading.Condition(self._lock)

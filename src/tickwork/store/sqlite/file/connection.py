@@ -151,6 +151,7 @@ def open_connection(path: str, driver: str) -> Connection:
 
 
 def _open_apsw(path: str) -> apsw.Connection:
+    """Open the file through apsw, with Tickwork's busy handler."""
     # A statement run for many rows takes an entry of this cache for each row, which must not evict the others.
     raw = apsw.Connection(path, statementcachesize=512)
     raw.set_busy_handler(_busy_handler())
