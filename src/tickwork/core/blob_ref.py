@@ -1,12 +1,12 @@
-"""Blob references: how a result that is too large for a row is stored, by a reference to the blob that holds it.
+"""Blob references: how a row stores a result that is too large for it, by a reference to the blob that holds it.
 
 A reference is JSON, `{"$blob": {"key":"…","size":…}}`, in the place of the result: in a row, in the arguments of a
-step, in a list of results. A user's own dict is never taken for one, because of the space after `"$blob":`. JSON that
-Tickwork writes never has that space, and `payload.seal` removes it from JSON that is supplied encoded. References are
-therefore found by this mark alone, without decoding the JSON around them.
+step, in a list of results. A user's own dict is never mistaken for a reference, because of the space after
+`"$blob":`. JSON that Tickwork writes never has that space, and `payload.seal` removes it from JSON that is supplied
+encoded. References are therefore found by this mark alone, without decoding the JSON around them.
 
-The key consists of a digest of the content, the job, and the attempt that wrote it. No two attempts write the same key,
-so a blob that is not referenced after its attempt has ended will never be referenced.
+The key consists of a digest of the content, the job, and the attempt that wrote it. No two attempts write the same
+key, so a blob that is not referenced after its attempt has ended will never be referenced.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _KEY = re.compile(r"[0-9a-f]{64}\.([\w-]+)\.\d+(?:~[0-9a-f]+)?")
 
 
 class Unfillable(Exception):
-    """An expression that has no value: the value it refers into has no such key."""
+    """Raised for an expression that has no value, because the value to which it refers has no such key."""
 
 
 class Unreadable(Unfillable):
-    """An expression whose value is in a blob that cannot be read."""
+    """Raised for an expression whose value is in a blob that cannot be read."""
 
 
 class BlobRef(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,13 +71,13 @@ Load = Callable[[BlobRef], bytes]  # returns the content of a blob; raises BlobE
 
 
 def owner_of(key: str) -> str | None:
-    """Return the job that wrote a blob or has begun to (`key~…`); None if this is not a blob key."""
+    """Return the job that wrote, or began to write (`key~…`), a blob; None for a text that is not a blob key."""
     found = _KEY.fullmatch(key)
     return None if found is None else found[1]
 
 
 def reference_in(value: bytes | Raw) -> BlobRef | None:
-    """Return the reference that a value consists of; None if it is no reference."""
+    """Return the reference that a value consists of; None if the value is not a reference."""
     if memoryview(value)[: len(MARK)] != MARK:
         return None
     found = _REFERENCE.fullmatch(value)
@@ -92,7 +92,7 @@ def whole(value: bytes, load: Load) -> bytes:
 
 
 def opened(value: Raw, load: Load) -> Raw:
-    """Return a value that is not a reference itself, though it may contain references.
+    """Load a value if it is a reference, and return it; references inside of it are kept.
 
     Raises BlobError and Unfillable.
     """

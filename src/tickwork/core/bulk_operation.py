@@ -1,6 +1,6 @@
 """Bulk operations: one change to many jobs, stored as a value and carried out page by page.
 
-Jobs are visited from the newest to the oldest, and jobs that were made after the request are left alone.
+Jobs are visited from the newest to the oldest. Jobs that were created after the request are not changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickwork.errors import InvalidInput
 
 
 class BulkAction(StrEnum):
-    """The action of a bulk operation. A retry reruns jobs that did not succeed, a redrive only dead letters."""
+    """The action of a bulk operation. A retry queues jobs that did not succeed, a redrive only dead letters."""
 
     CANCEL = "cancel"
     RETRY = "retry"
@@ -33,9 +33,9 @@ class OperationState(StrEnum):
 
 
 class BulkChange(msgspec.Struct, frozen=True):
-    """An action and the jobs it is for.
+    """An action and the jobs to change.
 
-    Rerun jobs are spread out by `spacing`; rescheduled jobs need `at` or `delay`.
+    Jobs that run again are spread out by `spacing`; rescheduled jobs need `at` or `delay`.
     """
 
     action: BulkAction

@@ -1,17 +1,17 @@
 """Fairness of claims: turns between tenants by weight (stride scheduling), and protection from starvation.
 
-Each tenant has a *position*. The tenant with the lowest position takes the next turn and moves on by a stride, which is
-shorter for a larger weight. Over any time in which two tenants wait, their shares follow their weights, to within one
-job. The *clock* of the turns is the position of the last turn. A tenant that returns after a pause starts there, so no
-tenant saves up turns while it has nothing to do, and a tenant with 100,000 jobs is served no sooner or later than a
-tenant with one.
+Each tenant has a *position*. The tenant with the lowest position takes the next turn and advances by a stride, which
+is shorter for a larger weight. Over any time in which two tenants wait, their shares follow their weights, to within
+one job. The *clock* of the turns is the position of the last turn. A tenant that returns after a pause starts there,
+so no tenant saves up turns while it has nothing to do, and a tenant with 100,000 jobs is served no sooner or later
+than a tenant with one.
 
 Every due job starts in bounded time, and urgent jobs keep at least half of the claims. A job that has been due for
-longer than AGE is *aged*. While a worker finds aged jobs, every second claim of it takes them before all others: first
+longer than AGE is *aged*. While a worker finds aged jobs, every second claim takes aged jobs before all others: first
 those of the priority whose turn it is, then those of the next priorities, each in the order in which they were due. A
 job therefore waits for AGE, and then for the jobs of its own priority that were due before it. Each priority gets at
 least a twentieth of the claims (half of them over ten priorities), whatever load the others have. If no job is aged,
-one claim per second checks that, and nothing else changes.
+the only cost is one claim per second that checks for aged jobs.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class TenantTurns:
 class TurnPlan:
     """The number of turns of each tenant, the new positions of the tenants that took turns, and the new clock.
 
-    A position that is not beyond the clock has no effect any more, and its row can be deleted. `order` names the tenant
-    of each turn.
+    A position that is not beyond the clock has no further effect, and its row can be deleted. `order` names the
+    tenant of each turn.
     """
 
     counts: dict[str, int]
@@ -96,7 +96,7 @@ _PRIORITIES = LOWEST_PRIORITY + 1
 
 
 def aged_before_us(now_us: int) -> int:
-    """Return the limit of age: a job that was due before this instant is aged now."""
+    """Return the instant before which a job must have been due to be aged now."""
     return now_us - to_us(AGE)
 
 

@@ -126,11 +126,11 @@ class BadSignature(Exception):
 
 
 class TooOld(Exception):
-    """The message was signed with this secret, at another time."""
+    """The message was signed with this secret, but too long ago or in the future."""
 
 
 def check_signature(style: Style, secret: bytes, headers: Mapping[str, str], body: bytes, now: datetime) -> str:
-    """Return the expected signature of a message if it has it. Raises BadSignature, and TooOld.
+    """Verify a message and return its signature. Raises BadSignature, or TooOld for a wrong timestamp.
 
     The names in `headers` are lower-case.
     """
@@ -144,7 +144,7 @@ def check_signature(style: Style, secret: bytes, headers: Mapping[str, str], bod
 
 
 def brings_signature(style: Style, headers: Mapping[str, str]) -> bool:
-    """Return whether the headers contain a well-formed signature; without one, verification must fail."""
+    """Return whether the headers contain a well-formed signature. Without one, verification fails."""
     _, given = _said(style, headers)
     return any(_SIGNATURE.fullmatch(one) for one in given)
 

@@ -45,7 +45,7 @@ class IdMaker:
         return _text(self._stamp() + next(self._counter), f"{self._randbits(48):012x}")
 
     def new_ids(self, n: int) -> list[str]:
-        """Return `n` increasing ids; much cheaper than `n` calls of `new_id`."""
+        """Return `n` increasing ids; much cheaper than `n` separate ids."""
         if n == 1:
             return [self.new_id()]
         stamp = self._stamp()

@@ -111,12 +111,12 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A request to run a task, checked and ready to be stored.
 
     The job is due `delay` after the current time of the store, or at `at`, whichever is given; `expires_at` is
-    absolute, `policy.expires` counts from the moment it is due. `occurrence` is set if a schedule made it, as JSON.
+    absolute, `policy.expires` counts from the moment it is due. `occurrence` is set, as JSON, if a schedule made it.
     `job_limits` is None for a plain job. `version` makes it a run of that version of the dag named by `task`. `part`
     is the step instance of a job that a step made. `creator` is who made the job (see context.py).
 
     `if_exists` "follow", which debounce and throttle use, replaces a waiting job that holds the key; if that job has
-    started, this job is stored as well and takes over the key.
+    started, the new job is stored beside it and takes over the key.
     """
 
     id: JobId
@@ -147,7 +147,7 @@ def is_exclusive(policy: Policy, losses: int) -> bool:
 
 
 class AskingAttempt(NamedTuple):
-    """The attempt whose handler calls the store."""
+    """The attempt on whose behalf a handler calls the store."""
 
     job_id: JobId
     attempt: int
@@ -155,13 +155,13 @@ class AskingAttempt(NamedTuple):
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False):
-    """A job that this worker holds, with the number of the attempt that it may make.
+    """A job that this worker holds, with the number of its current attempt.
 
-    `claim` identifies the claim that took it; all jobs of one claim share it. Every write of the attempt names it,
-    because the number alone repeats if a store loses its last commits. Instants are the store's microseconds since the
-    epoch, because a worker handles many of these objects. `is_probe`: a breaker needs to know how the job ends. `run`
-    and `step`: the job is a step of that run. `trace`: the traceparent of the enqueuing call. `flaw`: why the job
-    cannot be called with its arguments.
+    `claim` identifies the claim that took it; all jobs of one claim share it. Every write of the attempt names the
+    claim, because the number alone repeats if a store loses its last commits. Instants are the store's microseconds
+    since the epoch, because a worker handles many of these objects. `is_probe`: a breaker needs to know how the job
+    ends. `run` and `step`: the job is a step of that run. `trace`: the traceparent of the enqueuing call. `flaw`: why
+    the job cannot be called with its arguments.
     """
 
     job_id: JobId
@@ -189,7 +189,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether the job must run alone in its worker: too many attempts in a row lost their workers."""
+        """Whether the job must run alone in its worker, because too many consecutive attempts lost their workers."""
         return is_exclusive(self.policy, self.losses)
 
 

@@ -62,7 +62,7 @@ class Options:
 
     @classmethod
     def of_task(cls, name: str, definition: TaskDefinition | None) -> Options:
-        """Return the default options of a task; without a registered definition, the defaults of a built-in task."""
+        """Return the default options of a task. Without a registered definition: the defaults of a built-in task."""
         if definition is None:
             return cls(timeout=REQUEST_TIMEOUT if name in REQUESTS else None)
         retry, policy, task_limits = (
@@ -87,7 +87,7 @@ class Options:
         )
 
     def updated(self, given: Mapping[str, Any]) -> Options:
-        """Return these options, overridden by the given ones after checking them."""
+        """Validate the given options and return these options with the given ones in place of their old values."""
         read = {name: read_option(name, value) for name, value in given.items()}
         if "delay" in read and "at" in read:
             raise InvalidOption("delay and at both say when: give one of them.")
@@ -226,7 +226,10 @@ def exception_names(name: str, value: Any) -> tuple[str, ...]:
 
 
 def type_name(one: type) -> str:
-    """Return a type's name as it is stored. Types of a script go without their module, which differs in a worker."""
+    """Return the name under which a type is stored.
+
+    Types defined in a script are stored without their module name, which differs in a worker.
+    """
     return one.__qualname__ if one.__module__ == "__main__" else f"{one.__module__}.{one.__qualname__}"
 
 

@@ -130,6 +130,6 @@ def stamp_of(
 
 
 def _reads(rule: LimitValue | Breaker | CallMerging) -> bool:
-    """Return whether a rule reads arguments."""
+    """Return whether computing the values of a rule for a job needs its arguments."""
     weight = getattr(rule, "weight", 1)
     return isinstance(weight, str) or (rule.key is not None and parameter_of(rule.key) is not None)

@@ -14,7 +14,10 @@ from tickwork.errors import KeyTaken
 
 
 class KeyOwner(NamedTuple):
-    """The job that holds a key, as needed to check a new job. An ended job can hold its key for its `key_for`."""
+    """The job that holds a key, with the facts needed to check a new job.
+
+    An ended job can hold its key for its `key_for`.
+    """
 
     job_id: JobId
     task: str
@@ -30,7 +33,7 @@ def check_holder(new: NewJob, holder: KeyOwner) -> None:
 
 
 def check_beside(new: NewJob, other: NewJob) -> None:
-    """Raise KeyTaken like `check_holder`, where the other job with the key is stored by the same call."""
+    """Raise KeyTaken as `check_holder` does, for a job with the same key that is stored by the same call."""
     check_holder(new, KeyOwner(other.id, other.task, other.version is not None, "of the same batch"))
 
 

@@ -33,7 +33,7 @@ class Succeeded(msgspec.Struct, frozen=True, gc=False):
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):
-    """The handler raised. `fatal`: no retry can help. `after`: the delay that the exception asked for."""
+    """The handler raised an exception. `fatal`: no retry can help. `after`: the delay that the exception asked for."""
 
     error: str
     fatal: bool = False
@@ -69,14 +69,17 @@ class Released(msgspec.Struct, frozen=True, gc=False):
 
 
 class Crashed(msgspec.Struct, frozen=True, gc=False):
-    """The process that ran the job died. `alone`: no other job ran there, so this job is to blame."""
+    """The process that ran the job died. `alone`: no other job ran there, so this job is the cause."""
 
     error: str
     alone: bool
 
 
 class Abandoned(msgspec.Struct, frozen=True, gc=False):
-    """The worker went silent, and its lease ran out. `begun`: the job ran alone there, and its handler had begun."""
+    """The worker stopped renewing, and its lease expired.
+
+    `begun`: the job ran alone there, and its handler had begun.
+    """
 
     error: str = "its worker went silent and the lease ran out"
     begun: bool = False
@@ -179,7 +182,7 @@ def _abandoned(job: CountedJob, error: str, begun: bool) -> Transition:
 
 
 def _failed(job: CountedJob, attempt: AttemptState, error: str, delay: timedelta | None) -> Transition:
-    """Count a failure, and retry after a delay; None ends the job as failed."""
+    """Count a failure, and retry after a delay; with a delay of None, end the job as failed."""
     counts = (job.failures + 1, job.crashes)
     if delay is None:
         return Transition(attempt, JobState.FAILED, *counts, error=clip(error))
@@ -206,7 +209,10 @@ def _lost(job: CountedJob, error: str, *, alone: bool, losses: int) -> Transitio
 
 
 def clip(error: str) -> str:
-    """Cut an error that is too long to store. Both ends stay: the cause is at the bottom, the call path at the top."""
+    """Return an error cut to the size that can be stored.
+
+    Both ends are kept: the cause is at the bottom, the calls at the top.
+    """
     if len(error) <= ERROR_LIMIT:
         return error
     half = ERROR_LIMIT // 2

@@ -133,7 +133,7 @@ def amount_of(name: str, value: Any) -> int:
 
 
 def taken_of(offer: Offer, needs: Needs) -> dict[str, int] | None:
-    """Return the amounts that a job would take of an offer; None if it does not fit."""
+    """Return the amounts that a job would take of an offer; None if the offer does not satisfy its needs."""
     taken = dict(needs.amounts)
     for thing in needs.things:
         if thing not in offer.labels:
@@ -236,9 +236,9 @@ class ClaimingWorkers:
         self._homes: dict[tuple[int, str, str], str | None] = {}
 
     def is_anothers(self, worker: str, group: int, queue: str, needs: str) -> bool:
-        """Return whether a worker leaves these jobs to their home for a while.
+        """Return whether a worker leaves these jobs to another worker, their home, for a while.
 
-        A worker that is not in the list, such as a server that claims for others, is no home and leaves no jobs.
+        A worker that is not in the list, such as a server that claims for others, is never a home and leaves no jobs.
         """
         return worker in self._workers and self.home(group, queue, needs) not in (None, worker)
 

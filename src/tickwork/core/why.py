@@ -25,7 +25,7 @@ _GIST_LIMIT = 300
 def explain(
     job: JobView, workers: Sequence[WorkerView], now: datetime, hold: Hold | None = None, gates: Sequence[Gate] = ()
 ) -> str:
-    """Return what a job does or waits for. The text starts with RUNNABLE exactly if a claim would take the job.
+    """Return what a job does or waits for. The text starts with RUNNABLE if and only if a claim would take the job.
 
     `hold` is its hold in the queue, and `gates` are the gates in force.
     """
@@ -53,7 +53,7 @@ def gist(error: str) -> str:
 
 
 def _sent_on(job: JobView, now: datetime, gates: Sequence[Gate]) -> tuple[JobView, str]:
-    """Return the job as a diverting gate would change it when it starts, and a text that says so."""
+    """Return the job as a diverting gate would change it when it starts, and a sentence that describes the move."""
     gate = gate_for(_facts(job), gates, to_us(now - EPOCH))
     if gate is None or gate.kind != "divert" or gate.to is None:
         return job, ""
@@ -79,7 +79,7 @@ def _kept(job: JobView, now: datetime, hold: Hold | None, gates: Sequence[Gate])
 
 
 def _held(job: JobView, hold: Hold, now: datetime) -> str:
-    """Return what a job waits for that a limit or a breaker holds."""
+    """Return what a job waits for when a limit or a breaker holds it."""
     limit, key = hold.held_by
     under = f" for {key!r}" if key else ""
     ahead = _ahead(hold)
@@ -180,7 +180,7 @@ def _nobody(job: JobView, live: Sequence[WorkerView], now: datetime) -> str:
 
 
 def _left_to(job: JobView, serving: Sequence[WorkerView], now: datetime) -> str | None:
-    """Return the worker to which other workers leave a sticky job at present; None: none."""
+    """Return the worker to which other workers leave a sticky job now; None if there is none."""
     job_limits = job.job_limits
     if job_limits is None or job_limits.spot is None or job_limits.sequence or to_us(now - job.run_at) >= GRACE_US:
         return None

@@ -1,7 +1,7 @@
 """Login backoff: growing delays after failed logins, by user name and by address.
 
-An attempt counts as failed before its password is checked, and is cleared if the password is right. So no number of
-concurrent guesses exceeds the bound.
+An attempt is counted as failed before its password is checked; a correct password clears the count. So concurrent
+guesses cannot exceed the limit.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def pause_s(failures: int, free: int) -> float:
 
 
 def admit(known: Sequence[FailedLogins], free: Mapping[str, int]) -> tuple[float, list[BackoffUpdate]]:
-    """Return the remaining delay of a login, and the failures to store if there is none.
+    """Return the remaining delay of a login, and the failures to store if the login may proceed.
 
-    `free` is the number of failures without delay of each name and address.
+    `free` maps each name and address to its number of failures without delay.
     """
     wait_s = max((one.wait_s for one in known), default=0.0)
     if wait_s > 0:

@@ -61,7 +61,7 @@ class Token(NamedTuple):
 
 
 def read_token(text: str) -> Token | None:
-    """Parse a token; None for a text that cannot be one."""
+    """Parse a token. Return None for a text that cannot be a token."""
     prefix, _, rest = text.partition("_")
     id, _, secret = rest.partition("_")
     return (
@@ -72,7 +72,7 @@ def read_token(text: str) -> Token | None:
 
 
 def digest_of(data: bytes) -> str:
-    """Return the SHA-256 to store for a long random value. For a password it would be far too fast."""
+    """Return the SHA-256 digest to store for a long random value. It is too fast to compute to protect a password."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -87,14 +87,15 @@ def read_scopes(given: Sequence[str]) -> tuple[Scope, ...]:
 
 
 def granted(stored: Collection[str]) -> frozenset[Scope]:
-    """Return the scopes that stored names grant. `admin` grants all; a name of a later version grants none."""
+    """Return the scopes that stored names grant. `admin` grants all scopes; a name from a later version grants none."""
     return frozenset(Scope) if Scope.ADMIN in stored else frozenset(scope for scope in Scope if scope.value in stored)
 
 
 def scopes_of_work(task: str, arguments: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes needed to define work of this task, with arguments of these names.
+    """Return the scopes needed to define a job of this task with arguments of these names.
 
-    Only built-in tasks run commands and decrypt secrets by name: there the author of the work decides what happens.
+    Only built-in tasks run commands and decrypt secrets by name: for these, the author of the job decides what
+    happens.
     """
     shell = {Scope.SHELL} if task == RUNS_COMMANDS else set()
     secrets = {Scope.USE_SECRETS} if task in BUILT_IN and "secrets" in arguments else set()
@@ -109,12 +110,12 @@ def read_role(given: str) -> str:
 
 
 def is_name(given: str) -> bool:
-    """Return whether a key or a user could have this name."""
+    """Return whether a text is a valid name of a key or a user."""
     return _NAME.fullmatch(given) is not None
 
 
 def is_secret_name(given: str) -> bool:
-    """Return whether a secret could have this name."""
+    """Return whether a text is a valid name of a secret."""
     return _SECRET_NAME.fullmatch(given) is not None
 
 
@@ -141,7 +142,7 @@ def read_secret_name(given: str) -> str:
 def is_sensitive(job: NewJob) -> bool:
     """Return whether a job runs a command, gets secrets by its arguments, replaces another job, or is a run.
 
-    For all other jobs the creator is stored only with the job.
+    The audit log records such jobs. For all others, the creator is stored only with the job.
     """
     if job.task == RUNS_COMMANDS or job.if_exists == "replace" or job.version is not None:
         return True
@@ -149,15 +150,15 @@ def is_sensitive(job: NewJob) -> bool:
 
 
 def told_name(job: NewJob, id: str) -> str:
-    """Return the target name in the audit log of an enqueued job.
+    """Return the name under which the audit log records an enqueued job.
 
-    `id` is the stored job, which may be an existing one.
+    `id` is the stored job's id; it may belong to a job that already existed.
     """
     return f"job:{id}" if job.version is None else f"run {id}"
 
 
 def told_job(view: JobView | None) -> dict[str, Any] | None:
-    """Return the facts of a job in the audit log: what it runs, with which arguments, and who created it."""
+    """Return the facts that the audit log records of a job: what it runs, with which arguments, and who created it."""
     if view is None:
         return None
     said = {"task": view.task, "args": msgspec.json.decode(view.args), "queue": view.queue, "key": view.key}

@@ -22,7 +22,7 @@ _OURS = "TICKWORK_"  # settings may hold the password of the store, and the key 
 
 
 class SecretUse(NamedTuple):
-    """The job that asks for a secret. `run` is the run that it is a step of."""
+    """The job that asks for a secret. `run` is the run to which it belongs as a step."""
 
     task: str
     queue: str
@@ -61,7 +61,7 @@ def read_variables(text: str | None) -> tuple[str, ...]:
 
 
 def secret_variables(environ: Mapping[str, str], allowed: str | None) -> dict[str, str]:
-    """Return the variables that count as secrets: those in the list, and never a setting of Tickwork."""
+    """Return the variables that count as secrets: the variables in the list, but never a setting of Tickwork."""
     variables = read_variables(allowed)
     return {
         name: value
@@ -88,7 +88,7 @@ def is_passed(name: str) -> bool:
 
 
 def command_environment(environ: Mapping[str, str], more: Collection[str]) -> dict[str, str]:
-    """Return the variables of a worker that its commands see: the default ones, and those named in `more`."""
+    """Return the variables of a worker that its commands see: the default ones, and the ones named in `more`."""
     return {name: value for name, value in environ.items() if is_passed(name) or name in more}
 
 

@@ -1,4 +1,4 @@
-"""Encode arguments of a task that this program does not import, by the schema that a worker stored for it.
+"""Encode arguments of a task that this program does not import, by the schema that a worker stored for the task.
 
 Arguments are written as the JSON that the task's hints expect: a datetime as text, a model as an object. They are
 tagged only if a worker has stored that a parameter has no hint. Names and JSON types are checked against the stored
@@ -79,7 +79,7 @@ def fits(value: Any, schema: Schema, root: Schema) -> bool:
 
 
 def told(schema: Schema, root: Schema) -> str:
-    """Return the type of a schema in words: "string", "integer or null", "array of integer"."""
+    """Return a description of the type of a schema: "string", "integer or null", "array of integer"."""
     schema = _followed(schema, root)
     if "anyOf" in schema:
         return " or ".join(told(one, root) for one in schema["anyOf"])
@@ -129,14 +129,17 @@ class StoredSignature:
         return data
 
     def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
-        """Encode JSON values by name, as REST has them, in the form in which they are shown. Raises like `encode`.
+        """Encode arguments given by name as JSON values, as REST requests contain them. Raises like `encode`.
 
-        Without a hint, `{"$uuid": "…"}` is a UUID, and `{"$dict": {"$uuid": "…"}}` the dict that looks like it.
+        Without a hint, `{"$uuid": "…"}` is a UUID, and `{"$dict": {"$uuid": "…"}}` is the dict `{"$uuid": "…"}`.
         """
         return self.encode((), {name: self._meant(name, value, task) for name, value in arguments.items()}, task)
 
     def _meant(self, name: str, value: Any, task: str) -> Any:
-        """Return the value that JSON without a hint means. Raises InvalidPayload for an unknown tag."""
+        """Return the value that JSON for a parameter without a hint represents.
+
+        Raises InvalidPayload for an unknown tag.
+        """
         if not self._is_untyped(name):
             return value
         try:
@@ -145,7 +148,7 @@ class StoredSignature:
             raise InvalidPayload(f"argument {name!r} of task {task!r}: {error}. Nothing was stored.") from None
 
     def _check(self, given: Mapping[str, Any], task: str, unchecked: Collection[str]) -> None:
-        """Refuse arguments that the worker would refuse."""
+        """Raise InvalidArguments for arguments that the worker would refuse."""
         known = self._schema["properties"]
         for name, value in given.items():
             if name not in known:

@@ -1,4 +1,4 @@
-"""The JSON types that a type hint allows, roughly: enough to tell that a result never fits a parameter.
+"""The JSON types that a type hint allows, roughly: enough to detect results that never fit a parameter.
 
 The types are compared before anything runs, so a doubtful case counts as a fit; the worker checks every value against
 its hint anyway.
@@ -36,7 +36,7 @@ class JsonTypes(NamedTuple):
         return JsonTypes(f"list[{self.text}]", frozenset({"array"}), self)
 
     def fits(self, wanted: JsonTypes) -> bool:
-        """Return whether some value of these types could be a value of `wanted`."""
+        """Return whether a value of these types can also be a value of `wanted`."""
         if self.kinds is None or wanted.kinds is None:
             return True
         both = self.kinds & wanted.kinds
@@ -76,7 +76,7 @@ def _members(schema: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[M
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str] | None:
-    """Return the JSON types of a schema without unions; None: any."""
+    """Return the JSON types of a schema without unions; None means any type."""
     if "type" in schema:
         return {schema["type"]}
     values = schema["enum"] if "enum" in schema else [schema["const"]] if "const" in schema else None

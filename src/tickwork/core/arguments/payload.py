@@ -1,16 +1,16 @@
-"""Payload encoding: what may be stored, as one strict JSON for both stores.
+"""Payload encoding: what may be stored, as strict JSON that is the same for both stores.
 
 A value is refused before it is queued, never when a worker reads it: PostgreSQL refuses NUL characters that SQLite
-accepts, SQLite rounds integers that PostgreSQL keeps, and msgspec writes null for NaN. The rules here are therefore the
-narrowest of all: finite numbers, integers within 64 bits, no NUL characters, no lone surrogates, at most 64 levels, a
-cap on the bytes.
+accepts, SQLite rounds integers that PostgreSQL keeps, and msgspec writes null for NaN. The rules here are therefore
+the strictest of all: finite numbers, integers within 64 bits, no NUL characters, no lone surrogates, at most 64
+levels, a maximum number of bytes.
 
 If a type hint describes a value, its JSON is plain and the hint restores it. Without a hint, JSON's own types are
-written as they are, and other types as an object with one key, the tag: `{"$uuid": "…"}`. A dict that looks like a tag
+written unchanged, and other types as an object with one key, the tag: `{"$uuid": "…"}`. A dict that looks like a tag
 is wrapped as `{"$dict": {…}}`, so every dict is restored, too. One loss is accepted: a tuple becomes a list.
 
-JSON that looks like a reference to a blob (see `blob_ref`) is never written here: references are only for results that
-are too large for a row.
+JSON that looks like a reference to a blob (see `blob_ref`) is never written here: references are only for results
+that are too large for a row.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def storable(text: str) -> str:
 
 
 def too_large(data: bytes, *, what: str, limit_bytes: int) -> InvalidPayload:
-    """Return the error for data that is over the cap."""
+    """Return the error for data that is larger than the limit."""
     return InvalidPayload(
         f"{what} is {len(data):,} bytes; the cap is {limit_bytes:,}: store it elsewhere and pass a reference."
     )
@@ -93,9 +93,9 @@ def tagged(value: Any) -> Any:
 
 
 def pack(value: Any) -> Any:
-    """Return `value` in JSON's own types, other types as tags.
+    """Return `value` in JSON's own types, with other types as tags.
 
-    Raises UnstorablePart for a value without either form.
+    Raises UnstorablePart for a value that neither JSON nor a tag can represent.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None:
@@ -203,7 +203,7 @@ class _AnyValue(type):
 
 
 class Tagged(metaclass=_AnyValue):
-    """The stand-in for Any in a hint: a value that is written with tags."""
+    """A type that replaces Any in a hint, for values that are written with tags."""
 
 
 def _to_wire(value: Any) -> Any:
@@ -246,7 +246,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_to_wire)
 
 
 def seal(wire: Any) -> bytes:
-    """Return the bytes of values that are JSON, or that their hints make so.
+    """Return the bytes of values that are JSON, or that their hints convert to JSON.
 
     Raises Flaw for a value that no store may hold. Numbers and time zones are not checked here: `pack` has checked
     them, or `difference` will; both visit every value anyway.
@@ -260,9 +260,9 @@ def seal(wire: Any) -> bytes:
 
 
 def _check_depth_and_nul(wire: Any, data: bytes) -> None:
-    """Raise Flaw for values that are too deep or contain NUL.
+    """Raise Flaw for values that are nested too deeply or contain NUL.
 
-    The encoded bytes show quickly that a value is neither.
+    The encoded bytes are checked first, because they quickly show that most values have neither flaw.
     """
     if b"\\u0000" in data or _may_be_deep(data):
         # the second call sees into enums, paths and URLs

@@ -89,7 +89,7 @@ PLAIN = (int, str, bool)
 
 
 class FastEncoder:
-    """Encode calls of a function whose positional parameters have these types, each one of PLAIN."""
+    """Encodes calls of a function whose positional parameters all have types in PLAIN."""
 
     def __init__(self, kinds: Mapping[str, type]) -> None:
         names = {f"p{index}": name for index, name in enumerate(kinds)}  # a field of a Struct cannot have every name
@@ -98,7 +98,7 @@ class FastEncoder:
         self._encode = msgspec.json.Encoder().encode
 
     def written(self, args: tuple[Any, ...]) -> bytes | None:
-        """Return the arguments as JSON; None if they need the full check."""
+        """Return the arguments as JSON, or None if they need the full check."""
         if tuple(map(type, args)) != self._kinds:
             return None
         for value in args:

@@ -113,10 +113,10 @@ class Signature:
         return self._written(bound, bound, self._decoder, task)
 
     def encode_some(self, bound: dict[str, Any], task: str, unchecked: Collection[str] = ()) -> bytes:
-        """Encode arguments by parameter as `bind` returns them; some may be missing.
+        """Encode arguments that are given by parameter, as `bind` returns them; some may be missing.
 
-        Arguments in `unchecked` are encoded by their hints but not checked against them: they have placeholders, which
-        the run fills later, and the worker checks them then.
+        Arguments in `unchecked` are encoded by their hints but not checked against them: they have placeholders,
+        which the run fills later, and the worker checks them then.
         """
         whole = {name: value for name, value in bound.items() if name not in unchecked} if unchecked else bound
         return self._written(bound, whole, self._some, task)
@@ -203,7 +203,7 @@ class Signature:
 
     @cached_property
     def gives(self) -> JsonTypes:
-        """The JSON types of the result."""
+        """The JSON types that the result can have."""
         return JsonTypes.of(self._result)
 
     @property

@@ -72,7 +72,7 @@ class Hint:
             raise explain(error, value) from None
 
     def objection(self, given: Any, back: Any) -> str | None:
-        """Return how the decoded value differs from the given one, or None if it does not."""
+        """Return how the decoded value differs from the given value, or None if they are equal."""
         if self.lower is pack:
             return self.told(given) if self.kinds and not isinstance(given, self.kinds) else None
         found = difference(given, back)
@@ -81,7 +81,7 @@ class Hint:
         return f"expected {type(found.back).__name__}, was given {_given(found.given)} at ${found.path}"
 
     def told(self, given: Any, said: str = "", path: str = "$") -> str:
-        """Return the message for a value that does not fit the hint."""
+        """Return the error message for a value that does not fit the hint."""
         if path != "$":
             return f"expected {self.text}, but at {path}: {said}"
         more = "" if not said or "`, got `" in said else f" ({said})"
@@ -154,7 +154,7 @@ def globals_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def resolved(annotation: Any, names: dict[str, Any]) -> Any:
-    """Return what an annotation evaluates to. Raises what its names and expressions raise."""
+    """Return the value of an annotation. Raises any exception that its names and expressions raise."""
 
     def holder() -> None: ...
 
@@ -175,7 +175,7 @@ def reads_null(decoder: msgspec.json.Decoder[Any]) -> bool:
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:
-    """Return the classes of a union, to check values by if msgspec cannot; empty if a member is not a class."""
+    """Return the classes of a union, to check values that msgspec cannot check; empty if a member is not a class."""
     members = [get_origin(member) or member for member in get_args(hint)] if is_union(hint) else []
     if not all(isinstance(member, type) and not getattr(member, "_is_protocol", False) for member in members):
         return ()
@@ -267,7 +267,7 @@ def _lower_in_turn(lowers: list[_Lower], value: Any) -> Any:
 
 
 def check_batch_handler(function: Callable[..., Any]) -> None:
-    """Raise InvalidOption for a function that does not take one list. Its hints are not checked here."""
+    """Raise InvalidOption for a function that does not accept one list. Its hints are not checked here."""
     parameters = list(inspect_signature(function).parameters.values())
     if len(parameters) != 1 or parameters[0].kind not in BY_POSITION or parameters[0].default is not Parameter.empty:
         name = name_of(function).rpartition(".")[2]
@@ -314,7 +314,7 @@ def result_of_one(function: Callable[..., Any], annotation: Any, names: dict[str
 
 
 def _readable(annotation: Any, names: dict[str, Any]) -> Any:
-    """Return what an annotation evaluates to; None if there is none, or it cannot be evaluated."""
+    """Return the value of an annotation; None if there is none, or it cannot be evaluated."""
     if annotation is Parameter.empty:
         return None
     try:

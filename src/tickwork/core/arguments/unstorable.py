@@ -1,6 +1,6 @@
 """Find values that no store can hold, and their place inside a larger value.
 
-The rules are the narrowest of both stores and of JSON: finite numbers, integers within 64 bits, no NUL characters, no
+The rules are the strictest of both stores and of JSON: finite numbers, integers within 64 bits, no NUL characters, no
 lone surrogates, aware datetimes, at most 64 levels. The search starts only after encoding has failed, so valid values
 cost nothing.
 """
@@ -23,7 +23,10 @@ INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
 class Flaw(Exception):
-    """Why a value cannot be stored, and where inside it. Becomes an InvalidPayload once its owner is known."""
+    """Why a value cannot be stored, and which part of it.
+
+    Raised as InvalidPayload once the owner of the value is known.
+    """
 
     def __init__(self, reason: str, path: str = "$") -> None:
         super().__init__(reason)
@@ -37,7 +40,7 @@ class Flaw(Exception):
 
 
 class UnstorablePart(ValueError):
-    """The part of a value that cannot be stored.
+    """Raised for the part of a value that cannot be stored.
 
     Its path is found later, by `explain`, so that valid values cost nothing.
     """
@@ -48,7 +51,7 @@ class UnstorablePart(ValueError):
 
 
 def explain(error: Exception, root: Any) -> Flaw:
-    """Return the Flaw of `root` that made packing or encoding raise `error`."""
+    """Return the Flaw in `root` for the exception `error` that packing or encoding raised."""
     if isinstance(error, UnstorablePart):
         places = (path for path, _, node in _walk(root) if node is error.culprit)
         return Flaw(str(error), next(places, "$"))
@@ -67,7 +70,7 @@ def find_flaw(root: Any) -> Flaw | None:
 
 
 def flaw_of(value: Any) -> str | None:
-    """Return why this value itself, apart from its parts, cannot be stored, and what to do; None if it can be."""
+    """Return why a value itself, apart from its parts, cannot be stored, and what to do; None if it can be stored."""
     match value:
         case int() if not INT_MIN <= value <= INT_MAX:
             return "an integer does not fit into 64 bits; pass it as a string"
@@ -102,7 +105,7 @@ def _flaw_of_text(text: str) -> str | None:
 
 
 def sound(value: Any) -> Any:
-    """Return this value if it can be stored, apart from its parts. Raises UnstorablePart."""
+    """Return a value if it can be stored, apart from its parts. Raises UnstorablePart."""
     if reason := flaw_of(value):
         raise UnstorablePart(reason, value)
     return value

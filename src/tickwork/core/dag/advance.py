@@ -47,7 +47,7 @@ class StepEnd(StrEnum):
 
 
 def judge(run_if: RunIf, succeeded: int, failed: int, skipped: int) -> StepEnd | None:
-    """Return None if a step may run, else how its skip counts for its children.
+    """Return None if a step may run, otherwise how its skip counts for its children.
 
     `succeeded`, `failed` and `skipped` are the numbers of its parents that ended in that way.
     """
@@ -150,7 +150,7 @@ class RunState(msgspec.Struct):
 
 
 class Advance:
-    """One advance of a run.
+    """One advance of a run: the changes that follow from the end of steps.
 
     `touched` are the step states that changed, `jobs` the jobs to release, `approvals` the approval steps that were
     opened, and `produced` the assets that its steps have produced.
@@ -180,7 +180,7 @@ class Advance:
         self._release()
 
     def _fresh(self, name: str, pending: int, ends: Sequence[StepEnd] = ()) -> StepState:
-        """Return a waiting step state whose parents that are not `pending` ended as in `ends`."""
+        """Return the state of a waiting step: `pending` parents have not ended, the others ended as in `ends`."""
         counts = (ends.count(StepEnd.SUCCEEDED), ends.count(StepEnd.FAILED), ends.count(StepEnd.SKIPPED))
         return StepState(name, WAITING, pending, *counts, mapped=self.graph.by_name[name].map is not None)
 
@@ -250,7 +250,7 @@ class Advance:
         return JobState.CANCELLED if self.run.is_cancelled else JobState.FAILED
 
     def _settle(self, over: Sequence[StepState]) -> None:
-        """Count ended steps for the run and for their children; judge children that have no pending parents left."""
+        """Count ended steps for the run and for their children; decide about children without pending parents."""
         while over:
             told: dict[str, list[StepEnd]] = {}
             for one in over:
@@ -263,7 +263,7 @@ class Advance:
             over = self._judge(self._told(told))
 
     def _fails_run(self, one: StepState) -> bool:
-        """Return whether the end of a step makes its run fail. Its children see a failure either way."""
+        """Return whether the end of a step makes its run fail. For its children it is a failure in any case."""
         return one.ending is StepEnd.FAILED and one.state != SKIPPED and not self.graph.by_name[one.step].may_fail
 
     def _told(self, told: Mapping[str, Sequence[StepEnd]]) -> list[StepState]:
@@ -306,8 +306,8 @@ class Advance:
     def _release(self) -> None:
         """Open the steps that are ready.
 
-        Opening a step may end it at once (an empty map, a condition that does not hold), which may make other steps
-        ready.
+        A step may end as soon as it is opened (an empty map, a condition that does not hold), which may make other
+        steps ready.
         """
         while self._ready:
             ready = [self._ready.popleft() for _ in range(len(self._ready))]
@@ -316,7 +316,7 @@ class Advance:
             self._settle([one for one in ready if not self._open(one, self.graph.by_name[one.step], results)])
 
     def _open(self, one: StepState, step: Step, results: StepResults) -> bool:
-        """Open a step. Return False if it has ended at once."""
+        """Open a step. Return False if it ended at once."""
         kept = self._kept.get(step.name, {})
         try:
             if not all(holds(condition, self.run.params, results) for condition in step.when):
@@ -341,7 +341,7 @@ class Advance:
         return True
 
     def _asked(self, step: Step, results: StepResults) -> str | None:
-        """Return the text to approve if it depends on values of the run, else None. Raises Unfillable."""
+        """Return the text of an approval if it depends on values of the run, otherwise None. Raises Unfillable."""
         if not step.args.holes:
             return None
         args = read(Raw(filled(step.args, self.run.params, results)), self._look.load)
@@ -364,7 +364,7 @@ class Advance:
 
 
 def _wanted_at_once(step: Step) -> set[str]:
-    """Return the steps whose results are needed to decide whether a step runs, and with how many instances."""
+    """Return the steps whose results decide whether a step runs, and with how many instances."""
     names = {name for condition in step.when for name in steps_in(condition.value)}
     if step.approval is not None:
         names |= wanted_by(step.args.holes)

@@ -23,7 +23,7 @@ Facts = dict[str, Any]  # JSON's own types
 class DagChange(NamedTuple):
     """A difference between two versions of a dag.
 
-    `what` is "added" or "removed" (a step), or "changed" (a field). `step` None: the field belongs to the dag itself.
+    `what` is "added" or "removed" (a step), or "changed" (a field). `step` is None for a field of the dag itself.
     """
 
     what: str
@@ -106,7 +106,7 @@ def template_facts(job: Template) -> Facts:
 
 
 def shown(template: JsonTemplate) -> Any:
-    """Return the value of a template with its expressions written in their places, as in a YAML file."""
+    """Return the value of a template with its expressions in their places, as in a YAML file."""
     value = msgspec.json.decode(template.json)
     for hole in template.holes:
         value = _put(value, hole.where, hole)

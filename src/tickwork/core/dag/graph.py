@@ -1,10 +1,10 @@
-"""The declared form of a dag: its steps, the parents of each, and the arguments they are called with.
+"""The declared form of a dag: its steps, the parents of each, and the arguments of each.
 
-A Graph is plain data. Python functions are traced into one, YAML is read into one, and it is stored as JSON under a
-version number. A step is a job; a mapped step has as many jobs as its input has elements, its *instances*.
+A Graph is plain data. Python functions are traced into a Graph, YAML is read into a Graph, and it is stored as JSON
+under a version number. A step is a job; a mapped step has as many jobs as its input has elements, its *instances*.
 
-A value that is not known before the run is an *expression*: it refers to a parameter of the run, to its occurrence, to
-the result of a step, or to the element of an instance. Arguments are JSON with *placeholders*, each of which an
+A value that is not known before the run is an *expression*: it refers to a parameter of the run, to its occurrence,
+to the result of a step, or to the element of an instance. Arguments are JSON with *placeholders*, each of which an
 expression fills.
 """
 
@@ -47,7 +47,7 @@ class Result(msgspec.Struct, frozen=True, tag="result", tag_field="is", omit_def
 
 
 class Item(msgspec.Struct, frozen=True, tag="item", tag_field="is", omit_defaults=True):
-    """The element of a mapped parameter that this instance is called with."""
+    """The element of a mapped parameter that an instance gets."""
 
     name: str
     path: Path = ()
@@ -89,7 +89,8 @@ class JsonTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
 class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
     """A test of a value: whether it is true in Python's sense, or how it compares with `other`.
 
-    The value of a step that did not succeed is missing, and no condition on it holds. "succeeded" tests only for that.
+    The value of a step that did not succeed is missing, and no condition on it holds. The test "succeeded" is only
+    whether there is a value.
     """
 
     value: Expression
@@ -100,8 +101,8 @@ class Condition(msgspec.Struct, frozen=True, omit_defaults=True):
 class Map(msgspec.Struct, frozen=True, omit_defaults=True):
     """The parameters of a step that take one element each. Several are combined in parallel (zip), or as a `product`.
 
-    Each parameter maps over an expression, or over a list that is known already. At most `max_parallel` instances of
-    one run are running at once.
+    Each parameter is mapped over an expression, or over a list that is already known. At most `max_parallel`
+    instances of one run are running at once.
     """
 
     over: dict[str, Expression | list[Any]]
@@ -112,7 +113,7 @@ class Map(msgspec.Struct, frozen=True, omit_defaults=True):
 class ApprovalStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step that a person approves or rejects.
 
-    `who` lists the users that may answer; empty: any user. After `timeout` the answer is `default`.
+    `who` lists the users that may answer; if it is empty, any user may. After `timeout` the answer is `default`.
 
     If the text contains expressions, `text` shows their places, and the step's argument `text` is the complete text.
     """
@@ -162,7 +163,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Graph(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, dict=True):
     """A dag. `run` has the options of its runs, `params` the JSON Schema of its parameters, `result` a run's result.
 
-    `on` lists the assets that start a run: any group of them does, once all assets of that group are there.
+    `on` lists groups of assets: a run starts when all assets of one group are there.
     """
 
     name: str
@@ -208,7 +209,7 @@ _GRAPHS = msgspec.json.Decoder(Graph)
 
 
 def definition_of(graph: Graph, version: int) -> TaskDefinition:
-    """Return the stored task definition by which a dag can be started by name, like a task."""
+    """Return the task definition to store for a dag, by which it can be started by name, like a task."""
     run = graph.run
     priority = PRIORITIES["normal"] if run.priority is None else run.priority
     schema = msgspec.json.encode(graph.params)

@@ -97,7 +97,7 @@ def _colours(ids: Mapping[str, str], states: Mapping[str, str]) -> Iterator[str]
 def graph_json(graph: Graph) -> dict[str, Any]:
     """Return the nodes and edges of a graph. `level` is the length of the longest path that leads to a node.
 
-    An edge is "data" if the child uses the result of its parent, otherwise "order".
+    The kind of an edge is "data" if the child uses the result of its parent, otherwise "order".
     """
     levels = _levels(graph)
     edges = []

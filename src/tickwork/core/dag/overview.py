@@ -1,4 +1,4 @@
-"""Summarize the steps of a run, a line for each, from the stored step states and the times of their jobs.
+"""Summarize the steps of a run, one line per step, from the stored step states and the times of their jobs.
 
 The timeline has the times at which jobs ran, and the critical path that determined when the run ended.
 """
@@ -16,7 +16,7 @@ from tickwork.core.job import JobState
 
 
 class LastAttempt(NamedTuple):
-    """The last attempt of an instance of a step. `ended_at` None: it is running."""
+    """The last attempt of a step instance. `ended_at` is None while it runs."""
 
     step: str
     idx: int
@@ -191,7 +191,7 @@ class StepLine:
 
     @property
     def is_asking(self) -> bool:
-        """Whether this is an approval that waits for nothing but its answer."""
+        """Whether this is an approval that now waits only for its answer."""
         return self.is_approval and self.state == WAITING and self.total > 0
 
     def took(self, now: datetime) -> timedelta | None:

@@ -76,7 +76,7 @@ _ARRAY = msgspec.json.Decoder(list[Raw])
 
 
 def no_blobs(reference: BlobRef) -> bytes:
-    """Refuse to load a blob. This is the loader for values that contain no references."""
+    """Raise an exception instead of loading a blob. For values that contain no references."""
     raise BlobError(f"blob {reference.key} cannot be read here.")
 
 
@@ -170,8 +170,9 @@ def filled(template: JsonTemplate, params: Values, results: StepResults) -> byte
 def holds(condition: Condition, params: Values, results: StepResults) -> bool:
     """Return whether a condition holds.
 
-    No condition on a step that did not succeed holds. A value that cannot be compared is not less than, equal to or
-    contained in the other. Raises Unreadable if a blob cannot be read, because the answer is not known then.
+    No condition holds on a step that did not succeed. A value that cannot be compared with the other is not less
+    than, equal to or contained in it. Raises Unreadable if a blob cannot be read, because the answer is not known
+    then.
     """
     steps = () if isinstance(condition.value, Text) else tuple(steps_in(condition.value))
     if steps and results.succeeded.isdisjoint(steps):
@@ -228,7 +229,7 @@ def read(value: Raw, load: Load) -> Raw:
 
 @contextmanager
 def _telling_what_is_lost() -> Iterator[None]:
-    """Turn a BlobError into Unreadable."""
+    """Convert a BlobError of the block into Unreadable."""
     try:
         yield
     except BlobError as error:
@@ -250,7 +251,7 @@ def _put(json: Raw, where: Path, value: Raw) -> Raw:
 
 
 def _shown(value: Raw, load: Load) -> str:
-    """Return a value for insertion into a text: a string as it is, any other value as JSON."""
+    """Return a value for insertion into a text: a string unchanged, any other value as JSON."""
     found = read(value, load)
     decoded = _decode(found)
     return decoded if isinstance(decoded, str) else bytes(found).decode()

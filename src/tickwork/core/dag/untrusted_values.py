@@ -1,7 +1,8 @@
 """Check where untrusted values may be used in arguments: results of steps, parameters of runs, data of messages.
 
-Any caller with permission to start a run or send a message can choose these values. In the arguments of a built-in task
-they may be data. They may not decide which program runs, which secret a task gets, or where a secret is sent.
+Any caller with permission to start a run or send a message can choose these values. In the arguments of a built-in
+task they may be data, but they may not decide which program runs, which secret a task gets, or where a secret is
+sent.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def misplaced_in(step: Step) -> str | None:
 
 
 def pinned(task: str, args: JsonTemplate) -> JsonTemplate:
-    """Return arguments to which a request with credentials adds the origin written in its definition.
+    """Return arguments to which, for a request with credentials, the origin written in the definition is added.
 
     The http task checks that origin again before it sends the request.
     """
@@ -114,6 +115,6 @@ def _is_loading(name: str) -> bool:
 
 
 def _origin(hole: Placeholder) -> str | None:
-    """Return the origin that a definition spells out in a URL; None if a value may change any part of it."""
+    """Return the origin that a definition gives literally in a URL; None if a value may change any part of it."""
     first = hole.value.parts[0] if isinstance(hole.value, Text) else None
     return literal_origin(first) if isinstance(first, str) else None

@@ -19,7 +19,7 @@ from tickwork.core.limits.limits import Bound, Concurrency, Rate
 
 
 class AdmitRequest(NamedTuple):
-    """A candidate: a job that is next in the order of its queue."""
+    """A candidate of a claim: a job that is next in the order of its queue."""
 
     id: JobId
     uses: tuple[LimitUse, ...]
@@ -41,7 +41,7 @@ class LimitSnapshot(NamedTuple):
     head: JobId | None = None
 
     def room(self, now_us: int) -> int:
-        """Return how much weight may start now; that much parked weight is worth returning to the queue."""
+        """Return how much weight may start now, which is also how much parked weight to return to the queue."""
         if isinstance(self.bound, Concurrency):
             return max(0, self.bound.capacity - self.live)
         return rate_counters.room(self.arrival_us, self.bound.interval_us, self.bound.burst, now_us)
@@ -51,8 +51,8 @@ class LimitSnapshot(NamedTuple):
 class Refusal:
     """The limit key that holds a candidate.
 
-    `opens_at_us` None: it opens when a lease ends. `never`: the candidate is too heavy and can start only after the
-    limit is raised.
+    If `opens_at_us` is None, it opens when a lease ends. `never`: the candidate is too heavy and can start only after
+    the limit is raised.
     """
 
     id: JobId
@@ -63,7 +63,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The jobs that may start, in order, the refused ones, and the arrivals of rates to store."""
+    """The jobs that may start, in order, the refused jobs, and the arrivals of rates to store."""
 
     admitted: tuple[JobId, ...]
     refused: tuple[Refusal, ...]
@@ -195,7 +195,7 @@ def _line_up(wants: Iterable[tuple[AdmitRequest, _Wanted]]) -> None:
 
 
 def _lasts(refusal: Refusal) -> tuple[int, int]:
-    """Order refusals by how long they may last: until the limit is raised, until a lease ends, until an instant."""
+    """Return a sort key of a refusal by how long it may last: until the limit is raised, a lease ends, an instant."""
     if refusal.never:
         return 2, 0
     return (1, 0) if refusal.opens_at_us is None else (0, refusal.opens_at_us)

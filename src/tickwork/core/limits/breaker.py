@@ -27,9 +27,10 @@ _LONGEST = timedelta(days=1)
 def breaker(
     failures: int = 50, window: str | timedelta = "1m", pause: str | timedelta = "5m", *, key: str | None = None
 ) -> Breaker:
-    """Pause a task (or one key of it) after `failures` failed attempts in a window: `breaker(50, window="1m")`.
+    """Return a breaker for a task, or for one key of it: `breaker(50, window="1m")`.
 
-    After `pause`, one job tests whether the task works again. Raises InvalidOption.
+    It pauses the task after `failures` failed attempts in a window. After `pause`, one job tests whether the task
+    works again. Raises InvalidOption.
     """
     return Breaker(
         failures=failures,
@@ -62,7 +63,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class BreakerState(msgspec.Struct, frozen=True, array_like=True):
-    """The state of a breaker. `open_until_us` None: it is closed."""
+    """The state of a breaker. `open_until_us` is None while the breaker is closed."""
 
     failed: SlidingCounter = SlidingCounter()
     open_until_us: int | None = None
@@ -75,7 +76,7 @@ class BreakerState(msgspec.Struct, frozen=True, array_like=True):
         return "open" if now_us < self.open_until_us else "half-open"
 
     def opens_at_us(self, now_us: int) -> int | None:
-        """Return when the next job may start or become the probe; None: now."""
+        """Return when the next job may start or become the probe; None means now."""
         if self.open_until_us is None:
             return None
         until_us = self.open_until_us if self.probe is None else self.probe_until_us

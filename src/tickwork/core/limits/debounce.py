@@ -1,12 +1,13 @@
 """Debounce and throttle, translated into the job options and limits that implement them.
 
 *Debounce*: a burst of calls becomes one job, which starts when no call has come for `wait`, with the arguments of the
-last call. *Throttle*: the first call runs at once; calls while its job is alive, and for `period` after it ended, make
-no job of their own. With `trailing`, the last of those calls runs when the period is over.
+last call. *Throttle*: the first call runs at once; calls while its job is alive, and for `period` after it ended,
+make no job of their own. With `trailing`, the last of those calls runs when the period is over.
 
-A call must not be lost because the job of an earlier call has just started. Its job therefore follows the running one:
-it is stored beside it, takes over the key, and starts after the running job has ended for good, held by a sequence on
-its key. Calls that come before it starts replace its arguments. Keys and limits are separate for each task.
+A call must not be lost because the job of an earlier call has just started. Its job therefore follows the running
+job: it is stored beside it, takes over the key, and starts after the running job has ended for good, held by a
+sequence on its key. Calls that come before it starts replace its arguments. Keys and limits are separate for each
+task.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ _LONGEST_TRAILING = timedelta(days=31)  # the longest period of any rate
 
 
 def debounce(wait: str | timedelta, *, key: str | None = None) -> Debounce:
-    """Make one job of a burst of calls, after no call has come for `wait`: `debounce("5s", key="account")`."""
+    """Return a debounce, which makes one job of a burst of calls: `debounce("5s", key="account")`.
+
+    The job starts when no call has come for `wait`. Raises InvalidOption.
+    """
     return Debounce(wait=read_span("debounce", wait, _SHORTEST, _LONGEST), key=key)
 
 
 def throttle(period: str | timedelta, *, key: str | None = None, trailing: bool = False) -> Throttle:
-    """Make no second job until `period` after the first one ended: `throttle("1m", key="account")`.
+    """Return a throttle, which makes no second job until `period` after the first ended: `throttle("1m",
+    key="account")`.
 
-    With `trailing=True`, at most one job starts in any `period`, counted from start to start, and the last call always
-    runs: calls that come before the period is over become one more job, with the arguments of the last call. Raises
-    InvalidOption.
+    With `trailing=True`, at most one job starts in any `period`, counted from start to start, and the last call
+    always runs: calls that come before the period is over become one more job, with the arguments of the last call.
+    Raises InvalidOption.
     """
     longest = _LONGEST_TRAILING if trailing else _LONGEST
     return Throttle(period=read_span("throttle", period, _SHORTEST, longest), key=key, trailing=trailing)
@@ -55,7 +60,7 @@ class Debounce(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 class Throttle(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="throttle", forbid_unknown_fields=True):
     """Settings of a throttle: no second job until `period` after the first ended.
 
-    `trailing`: the last call runs, too.
+    With `trailing`, the last call runs, too.
     """
 
     period: timedelta

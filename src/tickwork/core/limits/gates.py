@@ -44,9 +44,9 @@ class JobFacts:
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A gate.
+    """A gate. `by` and `reason` are shown to users whose job it holds.
 
-    `by` and `reason` are shown to users whose job is held. Only "slow" has a `pace`, only "divert" has `to`.
+    Only "slow" has a `pace`, only "divert" has `to`.
     """
 
     kind: Kind
@@ -73,7 +73,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def selects(self) -> dict[str, str]:
-        """The values that the gate selects jobs by, by selector."""
+        """The selectors of the gate, with their values."""
         return {name: value for name in SELECTORS if (value := getattr(self, name)) is not None}
 
     @property
@@ -83,7 +83,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def until(self) -> datetime | None:
-        """When the gate ends by itself; None: never."""
+        """When the gate ends by itself; None means never."""
         return None if self.until_us is None else EPOCH + timedelta(microseconds=self.until_us)
 
     def is_live(self, now_us: int) -> bool:
@@ -103,7 +103,8 @@ GATES = VersionedJson("gate", msgspec.json.Decoder(Gate))
 
 
 def read_gate(kind: str, given: Mapping[str, Any], now_us: int) -> Gate:
-    """Return the gate that is described: `read_gate("pause", {"task": mail, "until": "2h", "reason": "..."}, now)`.
+    """Return the gate for the given options: `read_gate("pause", {"task": mail, "until": "2h", "reason": "..."},
+    now)`.
 
     `until` is an instant, or a duration from now. Raises InvalidOption, which says what to give instead.
     """
@@ -119,7 +120,10 @@ def read_gate(kind: str, given: Mapping[str, Any], now_us: int) -> Gate:
 
 
 def read_selectors(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the selectors given to `resume(...)`, which lifts the gates with exactly these. Raises InvalidOption."""
+    """Return the selectors given to `resume(...)`, which removes the gates that have exactly these.
+
+    Raises InvalidOption.
+    """
     if wrong := next((name for name in given if name not in SELECTORS), None):
         raise InvalidOption(f"resume has no {wrong!r}; {nearest(wrong, SELECTORS)}")
     found = {name: _named(name, value, 0) for name, value in given.items() if value is not None}
@@ -129,9 +133,9 @@ def read_selectors(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_until(text: str | None) -> str | datetime | None:
-    """Return the end of a gate as a user typed it: a datetime for an instant, or the text of a duration unchanged.
+    """Return the end of a gate that a user typed: a datetime for an instant, or the text of a duration unchanged.
 
-    Raises InvalidOption for a text that looks like an instant and is none.
+    Raises InvalidOption for a text that looks like an instant but is not a valid one.
     """
     if text is None or not text[:4].isdecimal() or "-" not in text:
         return text

@@ -34,7 +34,7 @@ class LimitUse(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def _limit_key(limit: str, key: str) -> LimitKey:
-    """Cached, because claims call it very often."""
+    """Return a limit key; cached, because claims call it very often."""
     return LimitKey(limit, key)
 
 

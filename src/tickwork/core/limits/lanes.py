@@ -40,8 +40,8 @@ class Lane(NamedTuple):
     def is_strict(self) -> bool:
         """Whether claims always read the lane from its first job, without a scan cursor.
 
-        That is so if the lane is in order, or if it holds parked jobs, since a job may enter it ahead of the jobs in
-        it.
+        That is so if the lane is in order, or if it holds parked jobs, since a job may enter the lane before the jobs
+        in it.
         """
         return self.in_order or self.held_by is not None
 
@@ -59,7 +59,7 @@ def home_lane(queue: str, job_limits: JobLimits | None) -> str:
 
 
 def row_priority(priority: int, job_limits: JobLimits | None) -> int:
-    """Return the priority of a job within its lane; in a sequence all jobs have the same."""
+    """Return the priority of a job within its lane; all jobs of a sequence have the same priority."""
     return SEQUENCE_PRIORITY if job_limits is not None and job_limits.sequence else priority
 
 

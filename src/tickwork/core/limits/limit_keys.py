@@ -37,8 +37,8 @@ def parameter_of(key: str) -> str | None:
 def bound_key(owner: str, said: str, parameters: Collection[str]) -> str:
     """Return a key or weight in the form that reads the arguments of a task with these parameters.
 
-    `"tenant"` is a parameter if the task has one of that name, otherwise the job's tenant. Raises InvalidOption, which
-    names `owner`, for a parameter that the task does not have.
+    `"tenant"` is a parameter if the task has a parameter of that name, otherwise the job's tenant. Raises
+    InvalidOption, which names `owner`, for a parameter that the task does not have.
     """
     if said == "tenant" and "tenant" in parameters:
         return "arg:tenant"
@@ -59,7 +59,7 @@ def key_text(key: str | None, arguments: Mapping[str, Any], tenant: str | None, 
 
 
 def shortened(text: str) -> str:
-    """Return a text as a key. A text that is long or not printable is cut and gets a hash of the whole text."""
+    """Return a text as a key: a long or unprintable text is cut and gets a hash of the whole text."""
     if len(text) <= _TEXT_LIMIT and text.isprintable():
         return text
     kept = "".join(letter for letter in text[:_KEPT] if letter.isprintable())
@@ -67,7 +67,7 @@ def shortened(text: str) -> str:
 
 
 def weight_of(weight: int | str, arguments: Mapping[str, Any]) -> int:
-    """Return the weight of a job. Raises InvalidArguments if its arguments have no valid weight."""
+    """Return the weight of a job. Raises InvalidArguments if its arguments contain no valid weight."""
     if isinstance(weight, int):
         return weight
     value = _at(_parsed(weight)[1], arguments)
@@ -101,7 +101,7 @@ def _found(key: str, arguments: Mapping[str, Any], tenant: str | None, labels: S
 
 
 def _at(path: Sequence[str], value: Any) -> Any:
-    """Follow a path into a JSON value. Return None if it leads nowhere."""
+    """Return the value at a path in a JSON value; None if there is none."""
     for step in path:
         if isinstance(value, Mapping):
             value = value.get(step)

@@ -31,9 +31,10 @@ OnRetry = Literal["wait", "pass"]
 
 
 def concurrency(n: int, *, key: str | None = None, name: str | None = None, weight: int | str = 1) -> Concurrency:
-    """Run at most `n` jobs at once for each key: `concurrency(2, key="tenant")`. `weight=3`: a job counts as three.
+    """Return a concurrency limit: at most `n` jobs run at once for each key: `concurrency(2, key="tenant")`.
 
-    `key` and a `weight` given as text are read from the arguments (`"order.customer.id"`). Raises InvalidOption.
+    With `weight=3`, a job counts as three. `key` and a `weight` given as text are read from the arguments
+    (`"order.customer.id"`). Raises InvalidOption.
     """
     return Concurrency(capacity=n, key=key, name=name, weight=weight)
 
@@ -41,11 +42,11 @@ def concurrency(n: int, *, key: str | None = None, name: str | None = None, weig
 def rate(
     pace: str, *, key: str | None = None, burst: int | None = None, name: str | None = None, weight: int | str = 1
 ) -> Rate:
-    """Limit the starts per period for each key: `rate("10/s")`, `rate("100/15m", key="tenant", burst=20)`.
+    """Return a rate limit on starts for each key: `rate("10/s")`, `rate("100/15m", key="tenant", burst=20)`.
 
-    Starts come evenly, and after a pause up to `burst` of them come early: in any 15 minutes there are at most 100 +
-    burst. The default of `burst` is the number of starts in 100 ms, so that workers that claim a moment late lose no
-    capacity. Raises InvalidOption.
+    Starts are spread evenly, but after a pause up to `burst` jobs start early: in any 15 minutes there are at most
+    100 + burst starts. The default of `burst` is the number of starts in 100 ms, so that workers that claim slightly
+    late lose no capacity. Raises InvalidOption.
     """
     count, period = _read_pace(pace)
     return Rate(
@@ -54,10 +55,11 @@ def rate(
 
 
 def sequence(key: str, *, on_retry: OnRetry = "wait") -> Concurrency:
-    """Run one job at a time for each key, in the order of (run_at, id) whatever the priority: `sequence("account")`.
+    """Return a limit that runs one job at a time for each key, in order: `sequence("account")`.
 
-    A job that has started keeps its place until it has ended for good: later jobs also wait while it waits for a retry.
-    With `on_retry="pass"`, later jobs may start until the retry is due. Raises InvalidOption.
+    The order is (run_at, id) whatever the priority. A job that has started keeps its place until it has ended for
+    good: later jobs also wait while it waits for a retry. With `on_retry="pass"`, later jobs may start until the
+    retry is due. Raises InvalidOption.
     """
     return Concurrency(capacity=1, key=key, in_order=True, on_retry=on_retry)
 
@@ -191,7 +193,7 @@ def _limit_use(limit: AnyLimit, arguments: Mapping[str, Any], tenant: str | None
 
 
 def _owned(owner: str, number: int, given: Any, parameters: Collection[str] | None) -> AnyLimit:
-    """Return a limit as its owner stores it: with its key checked against the parameters, and with a name."""
+    """Return a limit as it is stored: with its key checked against the parameters, and with a name."""
     limit: AnyLimit = Shared(name=given) if isinstance(given, str) else given
     if not isinstance(limit, Concurrency | Rate | Shared):
         raise InvalidOption(

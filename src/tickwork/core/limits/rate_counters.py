@@ -15,9 +15,9 @@ import msgspec
 
 
 def settled(arrival_us: int, interval_us: int, burst: int, now_us: int) -> int:
-    """Return the arrival, but no further ahead than it is right after a full burst.
+    """Return the arrival, reduced to the latest value that it can have right after a full burst.
 
-    It is further ahead only after the rate was raised or the clock was set back, and jobs must not wait for the old
+    It exceeds that value only after the rate was raised or the clock was set back, and jobs must not wait for the old
     rate then.
     """
     return min(arrival_us, now_us + (burst + 1) * interval_us)
@@ -43,7 +43,7 @@ STRETCHES = 10
 
 
 class SlidingCounter(msgspec.Struct, frozen=True, array_like=True):
-    """Counts of the last ten sections of time; `counts[0]` belongs to section `newest`, the next to the one before.
+    """Counts of events in the last ten sections of time; `counts[0]` is section `newest`, `counts[1]` the one before.
 
     A total covers the section that has just begun and the nine before it: more than nine tenths of the window, and
     never more than all of it.

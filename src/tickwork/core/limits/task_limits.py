@@ -28,7 +28,7 @@ class TaskLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     `queues` are the limits that its app declares for queues, by queue name: they apply to jobs of the task in that
     queue. `defaults` are the defaults, in JSON types, of the parameters that keys and weights read. `tenant` and
-    `needs` apply to jobs that set no others. `sticky` is the key by which jobs are placed on one worker.
+    `needs` apply to jobs that do not set them. `sticky` is the key by which jobs are placed on one worker.
     """
 
     limits: tuple[AnyLimit, ...] = ()
@@ -98,7 +98,7 @@ def read_task_limits(task: str, parameters: Collection[str], given: Mapping[str,
 
 
 def bare(limit: Bound) -> Bound:
-    """Return a limit without its key and weight. Limits of one name must be equal in this form."""
+    """Return a limit without its key and weight. Limits of the same name must be equal in this form."""
     return msgspec.structs.replace(limit, key=None, weight=1)
 
 

@@ -182,7 +182,7 @@ def _one_line(text: str) -> str:
 
 
 def _post(url: str, body: Mapping[str, Any], secrets: dict[str, str]) -> dict[str, Any]:
-    """Return the arguments of the task `http` for a POST. A URL with a secret in it is passed as a secret."""
+    """Return the arguments of the task `http` for a POST. A URL that contains a secret is passed as a secret."""
     given: dict[str, Any] = {"method": "POST", "json": body}
     if _SECRET.search(url):
         secrets = {**secrets, "url": url}

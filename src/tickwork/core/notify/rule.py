@@ -173,7 +173,7 @@ class AlertCase(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def concerns(notification: Notification, seen: JobEvent) -> bool:
-    """Return whether a notification is about this job. Steps are left out, unless it names their task."""
+    """Return whether a notification applies to this job. It applies to a step only if it names the step's task."""
     if seen.collection == OWN:
         return False
     if notification.dag is not None and not (seen.is_run and seen.task == notification.dag):

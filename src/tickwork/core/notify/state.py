@@ -1,7 +1,7 @@
-"""The state of a notification: how far it has looked, and which cases it has still to report.
+"""The state of a notification: up to where it has read events, and which cases it has not reported yet.
 
-The whole result of a look is in the new state. The process that stores it first reports the cases; a concurrent look
-stores nothing.
+The whole result of a look is in the new state. The process that stores the state first reports the cases; a
+concurrent look stores nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class EndedMark(msgspec.Struct, frozen=True):
 class AlertState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of a notification between two looks.
 
-    `mark` is how far it has looked. `known` are lasting cases that were reported. `count` and `examples` are cases
-    still to report. `alive_at` is the last success that was seen, for the kind "silent".
+    `mark` is the position up to which it has read. `known` are lasting cases that were reported. `count` and
+    `examples` are cases still to report. `alive_at` is the last success that was seen, for the kind "silent".
     """
 
     mark: EndedMark
@@ -51,12 +51,12 @@ class AlertDigest(msgspec.Struct, frozen=True):
 
 
 def new_watch(now: datetime) -> AlertState:
-    """Return the state of a new notification, which looks at events from now on."""
+    """Return the state of a new notification, which reads events from now on."""
     return AlertState(EndedMark(now), alive_at=now)
 
 
 def not_ahead(watch: AlertState, now: datetime) -> AlertState:
-    """Return a state that looks from now on if it looked further: the store's clock was ahead then."""
+    """Return the state; if its position is in the future, because the store's clock was ahead, reset it to now."""
     if watch.mark.at <= now:
         return watch
     told_at, alive_at = (None if at is None else min(at, now) for at in (watch.told_at, watch.alive_at))

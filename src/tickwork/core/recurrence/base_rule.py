@@ -1,8 +1,8 @@
 """The base class of schedule rules: next and last occurrences, previews, and a description in words.
 
 A rule is a value: immutable, comparable, and stored as JSON. It never reads a clock; callers pass an instant. Named
-calendars are in the store, so that editing a calendar moves the occurrences of every schedule that uses it; they are
-passed in too. Spreading is deterministic: by a hash, the same key gives the same number on every machine.
+calendars are in the store, so that editing a calendar moves the occurrences of every schedule that uses it; callers
+pass them in, too. Spreading is deterministic: by a hash, the same key gives the same number on every machine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RuleValue(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fi
 
     @property
     def idle_dst(self) -> str | None:
-        """Why a `dst` other than the default has no effect; None if it has, or `dst` is the default."""
+        """Why a `dst` other than the default has no effect; None if it has an effect, or `dst` is the default."""
         return None
 
     def of_schedule(self, name: str, start: datetime | None) -> RuleValue:

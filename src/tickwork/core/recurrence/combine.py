@@ -25,19 +25,19 @@ _LEAPS_LIMIT = 1000
 
 
 def any_of(*rules: RuleValue) -> AnyOf:
-    """Return a rule that is due when any of the rules is due; once at an instant that several rules share."""
+    """Return a rule that is due when any of the rules is due. An instant that several rules share occurs once."""
     return AnyOf(rules=cast("tuple[AnyRule, ...]", rules))
 
 
 def all_of(*parts: RuleValue | ExceptOn) -> AllOf:
-    """Return a rule that is due when all of them are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
+    """Return a rule that is due when all of the rules are: `all_of(cron("0 9 * * *"), except_on("holidays"))`."""
     rules = tuple(part for part in parts if not isinstance(part, ExceptOn))
     calendars = tuple(given for part in parts if isinstance(part, ExceptOn) for given in part.calendars)
     return AllOf(rules=cast("tuple[AnyRule, ...]", rules), calendars=calendars)
 
 
 def except_on(*calendars: str | Calendar) -> ExceptOn:
-    """Exclude the days of these calendars: a part of `all_of`."""
+    """Return a part of `all_of` that excludes the days of these calendars."""
     return ExceptOn(calendars)
 
 
@@ -178,7 +178,7 @@ def named(given: Iterable[str | Calendar]) -> frozenset[str]:
 
 
 def _heeded(given: Iterable[str | Calendar], calendars: Calendars) -> list[Calendar]:
-    """Return the calendars themselves. Raises InvalidOption for an unknown name."""
+    """Return the calendars, given by name or as values. Raises InvalidOption for an unknown name."""
     for one in given:
         if isinstance(one, str) and one not in calendars:
             raise InvalidOption(f"there is no calendar {one!r}; a rule heeds it. Store it under that name first.")

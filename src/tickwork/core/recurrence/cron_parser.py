@@ -160,7 +160,7 @@ class _CronReader:
         return found[2]
 
     def _check_no_foreign_day(self, parts: list[str]) -> None:
-        """Refuse `?` where Quartz or AWS has a day: there it means any day, here a hash."""
+        """Raise InvalidOption for `?` in a place where Quartz or AWS has a day: there it means any day, here a hash."""
         days = {_DAY, _WEEKDAY}
         if len(self._text.split()) == 6:  # in AWS syntax the days are at the positions of hour and month
             days |= {_HOUR, _MONTH}

@@ -265,7 +265,7 @@ def _last_of_gap(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: dat
 
 
 def idle_dst(zone: str, dst: Dst, follows_real_time: bool) -> str | None:
-    """Return why a `dst` other than the default has no effect; None if it has, or `dst` is the default."""
+    """Return why a `dst` other than the default has no effect; None if it has an effect, or `dst` is the default."""
     if dst == "once":
         return None
     if not has_changes(zone):

@@ -114,7 +114,7 @@ def next_due(
 
 
 def _if_allowed(due: datetime | None, policies: SchedulePolicies, standing: ScheduleState) -> datetime | None:
-    """Return `due` unless it is after the end of the schedule, or the schedule has had all its runs."""
+    """Return `due`; None if it is after the end of the schedule, or the schedule has started all its runs."""
     if due is None or (policies.end is not None and due > policies.end):
         return None
     return None if _has_all_runs(policies, standing.run_count + len(standing.waiting)) else due
@@ -189,7 +189,7 @@ class _OccurrenceJudge:
         )
 
     def start_waiting(self) -> None:
-        """Start waiting occurrences, one after another unless runs may overlap."""
+        """Start waiting occurrences; only one at a time unless runs may overlap."""
         while self._waiting and not self._standing.is_blocked and self._may_start:
             one = self._waiting.pop(0)
             if _has_all_runs(self._policies, self._run_count):
@@ -257,7 +257,7 @@ class _OccurrenceJudge:
         self.fires.append(FireDecision(due, action, is_catchup, run_at, expires_at, interval, reason))
 
     def _give_way(self) -> None:
-        """Cancel the starts of this decision, and skip waiting occurrences, for a later occurrence that replaces them.
+        """Cancel the starts of this decision and skip waiting occurrences, because a later occurrence replaces them.
 
         An occurrence has one fire in a decision, the last. Missed occurrences that all run are queued instead.
         """

@@ -133,7 +133,7 @@ class Counter:
         return Tally({place: count * often for place, count in self._placed(dues).items()})
 
     def _walked(self, rule: RuleValue, since: datetime, until: datetime) -> list[datetime]:
-        """Return the occurrences of a rule from `since` until `until`, as far as the work limit allows."""
+        """Return the occurrences of a rule from `since` to `until`, as far as the work limit allows."""
         found: list[datetime] = []
         due = rule.first_after(since - TICK, self._calendars)
         while due is not None and due < until and self._left >= 0:

@@ -174,7 +174,7 @@ _decoder = msgspec.json.Decoder(_StoredSpec)
 
 
 def spec_json(spec: ScheduleSpec) -> dict[str, Any]:
-    """Return a spec as JSON types for display, with all policies and the rule in words."""
+    """Return a spec in JSON types for display, with all policies and the rule in words."""
     said = msgspec.to_builtins(spec)
     return {
         "name": spec.name,
@@ -213,7 +213,8 @@ _NESTED = ("policies", "options")  # structs, whose fields are merged one by one
 def merge(base: ScheduleSpec | None, current: ScheduleSpec, declared: ScheduleSpec) -> ScheduleSpec:
     """Return a stored schedule merged with its new declaration. Without a base, it is the first declaration.
 
-    If an edit and the declaration are not valid together, such as a jitter and a window, the declaration wins.
+    If an edit and the declaration are not valid together, such as a jitter and a window, the declaration takes
+    precedence.
     """
     if base is None:
         return declared

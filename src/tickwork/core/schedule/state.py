@@ -90,7 +90,7 @@ def due_now(
 
 
 def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) -> tuple[datetime, datetime] | None:
-    """Return the period of an occurrence: from the one before it to it. None for the first occurrence."""
+    """Return the period of an occurrence: from the previous occurrence to this one. None for the first occurrence."""
     if isinstance(rule, After):
         return None
     before = rule.last_before(due, calendars)
@@ -98,7 +98,7 @@ def period(rule: RuleValue, due: datetime, calendars: Calendars = NO_CALENDARS) 
 
 
 def look_from(policies: SchedulePolicies, standing: ScheduleState) -> datetime:
-    """Return the instant after which the next occurrence is: the last handled one, or the start of the schedule."""
+    """Return the instant after which to look for the next occurrence: the last handled one, or the start."""
     return standing.handled_at if policies.start is None else max(standing.handled_at, policies.start - TICK)
 
 

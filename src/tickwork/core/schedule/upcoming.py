@@ -39,7 +39,7 @@ def upcoming(
 
 
 def state_of(spec: ScheduleSpec, standing: ScheduleState, now: datetime, calendars: Calendars = NO_CALENDARS) -> str:
-    """Return "active", "paused", "troubled" while a calendar is missing, or "ended" if nothing is due any more."""
+    """Return "active", "paused", "troubled" while a calendar is missing, or "ended" if nothing is due later."""
     if standing.paused:
         return "paused"
     if missing_calendars(spec, calendars):

@@ -131,7 +131,10 @@ def _no_worker(scene: StoreFacts) -> Iterator[Finding]:
 
 
 def _queues(scene: StoreFacts) -> Iterator[Finding]:
-    """Report queues that no worker serves, or whose jobs wait long. Without any worker, `_no_worker` reports."""
+    """Report queues that no worker serves, or whose jobs wait long.
+
+    Without any worker, report nothing: `_no_worker` does.
+    """
     if not any(worker.serves for worker in scene.workers):
         return
     for view, workers, is_paused in scene.queues:

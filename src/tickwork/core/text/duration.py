@@ -1,6 +1,7 @@
 """Parse and format durations and rates: "250ms", "1h30m", "50/s".
 
-A bare number is refused: whether 30 means seconds or minutes is a guess, and a wrong guess shows only in production.
+A bare number is refused: it is not clear whether 30 means seconds or minutes, and a wrong guess would show only in
+production.
 """
 
 from __future__ import annotations

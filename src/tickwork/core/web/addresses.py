@@ -78,7 +78,7 @@ def read_address(text: str) -> Address:
 
 
 def disguised(host: str) -> bool:
-    """Return whether a host is a number that is not written as an address: 2130706433, 0x7f.1, 0177.0.0.1."""
+    """Return whether a host is an address in an unusual number format: 2130706433, 0x7f.1, 0177.0.0.1."""
     if not _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         return False
     try:
@@ -110,9 +110,9 @@ class AllowedAddresses:
 
 
 def plain_address(host: str) -> str:
-    """Return the address of a client, with ::ffff:192.0.2.7, as dual-stack sockets report it, as IPv4.
+    """Return a client address; an IPv4 address in IPv6 form, ::ffff:192.0.2.7, as IPv4.
 
-    Text that is no address is returned unchanged.
+    Text that is not an address is returned unchanged.
     """
     try:
         mapped = IPv6Address(host.partition("%")[0]).ipv4_mapped if ":" in host else None

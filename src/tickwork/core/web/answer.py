@@ -85,7 +85,7 @@ def for_another_origin(headers: dict[str, str]) -> dict[str, str]:
 
 
 def kept_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the response headers that are worth keeping and hold no credentials."""
+    """Return the response headers to keep: useful ones without credentials."""
     found = ((name.lower(), value[:HEADER_LIMIT]) for name, value in headers)
     return {name: value for name, value in found if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
 

@@ -47,7 +47,7 @@ class Url:
 
 
 def read_url(text: str) -> Url:
-    """Parse a URL. Raises InvalidArguments, whose message does not contain it: it may hold a secret."""
+    """Parse a URL. Raises InvalidArguments, whose message does not contain the URL, since it may hold a secret."""
     if len(text) > URL_LIMIT or _UNSAFE.search(text):
         raise InvalidArguments("the url is too long, or has a space, a backslash or a control character in it.")
     try:
@@ -66,9 +66,9 @@ def read_url(text: str) -> Url:
 
 
 def literal_origin(text: str) -> str | None:
-    """Return the origin at the beginning of a text if more text cannot change it; None otherwise.
+    """Return the origin at the beginning of a text if further text cannot change it, otherwise None.
 
-    `http://host` alone has none: `.example`, `:81` or `@other` may follow.
+    `http://host` alone has no such origin: `.example`, `:81` or `@other` may follow.
     """
     start = text.find("://") + 3
     ends = [at for end in "/?#" if (at := text.find(end, start)) >= 0]

@@ -102,7 +102,7 @@ def resize(rule: AutoscaleRange, size: PoolSize, load: PoolLoad, slots: int, now
 
 
 def wanted_workers(load: PoolLoad, slots: int, target: timedelta = timedelta(seconds=30)) -> int:
-    """Return how many workers of `slots` each a queue needs; 0 without work. For external autoscalers."""
+    """Return how many workers of `slots` each a queue needs, for external autoscalers; 0 without work."""
     return -(-wanted_slots(load, target) // slots)
 
 

@@ -18,7 +18,7 @@ _LARGEST = 10_000
 
 
 def batch(max: int = 100, wait: str | timedelta = "500ms") -> Batch:
-    """Call the handler with up to `max` jobs at once; no job waits longer than `wait` for others."""
+    """Return a batch rule: the handler is called with up to `max` jobs; no job waits longer than `wait`."""
     return Batch(size=max, wait=read_span("wait", wait, timedelta(0), _LONGEST))
 
 
@@ -35,7 +35,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @dataclass(frozen=True, slots=True)
 class FormedBatch:
-    """How many jobs to take now, in how many calls, and when to check again; None: when another job arrives."""
+    """How many jobs to take now, in how many calls, and when to check again; None means when another job arrives."""
 
     sizes: tuple[int, ...]
     look_at_us: int | None
