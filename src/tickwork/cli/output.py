@@ -267,7 +267,7 @@ def ago(instant: datetime | None, now: datetime) -> str:
 
 
 def about(duration: timedelta) -> str:
-    """Return a duration as text, rounded down: whole seconds from ten seconds on."""
+    """Return a duration as text, rounded down: in whole seconds if it is at least ten seconds."""
     if duration >= timedelta(seconds=10):
         return format_duration(timedelta(seconds=duration // timedelta(seconds=1)))
     if duration >= timedelta(seconds=1):

@@ -55,7 +55,7 @@ class If:
 
     @property
     def otherwise(self) -> If:
-        """The block for the opposite: `with if_(count > 10) as many: ...` and `with many.otherwise: ...`."""
+        """The block for the opposite condition: `with if_(count > 10) as many: ...` and `with many.otherwise: ...`."""
         return If(self._trace, self._fails, self._holds)
 
     def __enter__(self) -> If:

@@ -1,7 +1,7 @@
 """Tracing of a dag's function: each call of a task inside of it records a step.
 
-The active trace is in a context variable, so a task called outside of a trace only pays for reading it. Blocks (`if_`,
-`group`, a nested dag) apply their conditions, group and prefix to the steps recorded until they end.
+The active trace is in a context variable, so outside of a trace a call of a task only costs reading that variable.
+Blocks (`if_`, `group`, a nested dag) apply their conditions, group and prefix to the steps recorded until they end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Trace:
 
     @contextmanager
     def going_on(self) -> Iterator[Trace]:
-        """Make this trace active while the block runs: calls of tasks record steps in it."""
+        """Make this trace active while the block runs, so that calls of tasks record steps in it."""
         token = _TRACE.set(self)
         try:
             yield self

@@ -101,8 +101,9 @@ _arithmetic = _refused('cannot be reckoned with here: do it in a task, or write 
 class Reference:
     """A reference to a value of a run: a parameter, the result of a step, or a part of either.
 
-    `ref["key"]`, `ref[0]` and `ref.field` are parts of it, f"{ref}/x" is a text that includes it, and `ref > 10` is a
-    condition for `if_`. It can be anywhere in the arguments of a task, also inside of lists and dicts.
+    `ref["key"]`, `ref[0]` and `ref.field` are parts of the value, f"{ref}/x" is a text that includes it, and `ref >
+    10` is a condition for `if_`. A reference can be anywhere in the arguments of a task, also inside of lists and
+    dicts.
     """
 
     __slots__ = ("_origin", "_value")

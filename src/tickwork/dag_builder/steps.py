@@ -54,7 +54,7 @@ class StepOptions:
 
     @property
     def said(self) -> str | None:
-        """The first option set that only makes sense in a dag; None if there is none."""
+        """The name of the first option set that is only valid in a dag; None if there is none."""
         names = ("name", "run_if", "max_parallel")
         alone = next((name for name in names if getattr(self, name) is not None), "may_fail" if self.may_fail else None)
         return alone if self.again_every is None else "until"
@@ -157,8 +157,8 @@ _READERS = {
 class StepDraft:
     """A recorded step that can still change. `run_if` is None until the author sets it.
 
-    `tolerant`: it waits for steps of which some may be skipped in normal operation, such as the later rounds of a loop.
-    Unless its `run_if` is set, it runs when none of them failed.
+    `tolerant`: the step waits for steps of which some may be skipped in normal operation, such as the later rounds of
+    a loop. Unless its `run_if` is set, it runs when none of them failed.
     """
 
     name: str
@@ -186,7 +186,7 @@ class StepDraft:
         self.wait_for(steps_in(value), tolerant=any(isinstance(part, Last) for part in parts))
 
     def demand(self, condition: Condition) -> None:
-        """Add a condition: the step runs only if it holds."""
+        """Add a condition: the step runs only if the condition holds."""
         if condition not in self.when:
             self.when.append(condition)
         self.wait_for_value(condition.value)

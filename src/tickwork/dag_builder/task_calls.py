@@ -68,7 +68,7 @@ class PlaceholderExtractor:
         return value
 
     def _text(self, value: str, where: Path) -> str | None:
-        """Return a text; None, and record a placeholder, if it contains references."""
+        """Return a text; if it contains references, record a placeholder and return None."""
         text = self._origin.read(value)
         if isinstance(text, str):
             return text
@@ -99,7 +99,9 @@ class PlaceholderExtractor:
         return left
 
     def _refuse_inside(self, value: Any, where: Path) -> None:
-        """Raise InvalidDag for references inside of a set, dataclass or model: it has no JSON before it is complete."""
+        """Raise InvalidDag for references inside of a set, dataclass or model: it has no JSON while a value is
+        missing.
+        """
         if isinstance(value, set | frozenset):
             parts = list(value)
         else:
@@ -254,7 +256,7 @@ def _refuse_of_maps(origin: TraceOrigin, called: TaskCallInfo, *, maps: bool) ->
 
 
 def _elements(trace: Trace, called: TaskCallInfo, name: str, over: Any) -> Expression | list[Any]:
-    """Return what a parameter is mapped over: an expression, or the JSON of known elements that fit its hint."""
+    """Return the expression that a parameter is mapped over, or the JSON of known elements after checking them."""
     signature, task = called.signature, called.template.task
     if isinstance(over, DagRef):
         over = over._whole

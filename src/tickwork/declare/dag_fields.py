@@ -22,7 +22,7 @@ Instant = Annotated[str, Meta(examples=["2026-12-24T18:00:00+01:00"])]
 
 
 class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base class of the Structs of a file: unknown fields are an error, and fields with a default are optional."""
+    """Base class of the Structs of a file. Unknown fields are an error, and fields with a default are optional."""
 
 
 class ParamFields(_Fields):
@@ -35,7 +35,7 @@ class ParamFields(_Fields):
 
 
 class HmacFields(_Fields):
-    """Sign the body; the signature is sent in a header."""
+    """How to sign the body; the signature is sent in a header."""
 
     secret: Annotated[str, Meta(description="What signs it, mostly a secret: ${secret.NAME}.")]
     header: Annotated[str, Meta(description="Default: X-Tickwork-Signature.")] | UnsetType = UNSET

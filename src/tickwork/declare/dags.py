@@ -149,7 +149,7 @@ class _StepReader:
         return place.names() if isinstance(place.value, dict) else [ONE_ITEM]
 
     def _map(self) -> Map | None:
-        """Return the map of the step, or None if it has none; report errors in it."""
+        """Return the map of the step, or None if it has none; report errors in the map."""
         said = self._said
         if not self._place.has("map"):
             for name in _WITH_MAP:
@@ -215,7 +215,7 @@ class DeclaredDag(NamedTuple):
 
 
 def read_dag(place: Node, reading: ReadContext) -> DeclaredDag | None:
-    """Read a dag; report its errors and return None if it has any. Raises UnusableNode."""
+    """Read a dag; report its errors and return None if there are any. Raises UnusableNode."""
     before = len(reading.problems)
     name = made(place, lambda: task_name(place.path[-1]))
     said = read_struct(place, DagFields, reading.problems)

@@ -40,7 +40,7 @@ class UnusableNode(InvalidInput):
 
 @dataclass(slots=True, eq=False)  # not frozen: a file of ten thousand steps makes a hundred thousand of them
 class Node:
-    """A value in a document. A missing field is a node, too; `text`, `number` and `flag` then return their default."""
+    """A value in a document, or a missing field, for which `text`, `number` and `flag` return their default."""
 
     document: YamlDocument
     path: Path
@@ -148,7 +148,10 @@ class Problems:
         return len(self._found)
 
     def add(self, place: Node, text: str, *, line: int | None = None) -> None:
-        """Add an error. Raises BadFile, and reading stops, if there are too many: servers read texts of callers."""
+        """Add an error.
+
+        Raises BadFile after too many errors, to stop reading: servers read files of untrusted callers.
+        """
         line = place.line if line is None else line
         if (count := len(self._found)) >= PROBLEM_LIMIT or self._length > TEXT_LIMIT:
             self._found.append(FileProblem(self.file, line, "", f"reading stopped here, after {count} problems."))
@@ -301,5 +304,5 @@ class ReadContext:
     secrets: dict[str, str]
 
     def ask_for(self, secret: str, place: Node) -> None:
-        """Record the use of a secret."""
+        """Record where a secret is used."""
         self.secrets.setdefault(secret, f"{self.file}:{place.line}: {place.name}")

@@ -1,4 +1,4 @@
-"""Export schedules, calendars and hooks in the form in which files declare them; reading them back gives equal ones.
+"""Export schedules, calendars and hooks in the form in which files declare them; reading the result gives equal ones.
 
 Schedules are also exported as a YAML file for `tickwork apply`.
 """
@@ -72,7 +72,7 @@ def duration_text(value: timedelta) -> str:
 
 
 def _started(spec: ScheduleSpec) -> Said:
-    """Return the target of a schedule: the short form for a command if that is enough, otherwise a task or a dag."""
+    """Return the target of a schedule: in the short form for a command if possible, otherwise as a task or a dag."""
     arguments: Said = json.loads(spec.args)
     if spec.target == SHELL and "command" in arguments and not set(arguments) - {"command", *SHELL_ARGUMENTS}:
         return {SHELL: arguments.pop("command"), **arguments}

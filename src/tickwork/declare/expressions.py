@@ -216,8 +216,8 @@ class PlaceholderWriter:
     def fill(self, place: Node, *where: str | int, as_text: bool = False, secret: bool = False) -> Any:
         """Return a value with null for each placeholder.
 
-        `as_text`: convert all values to text. `secret`: texts may contain secrets; those that do are left out and kept
-        in `secrets`.
+        With `as_text`, all values are converted to text. With `secret`, texts may contain secrets; such texts are
+        left out and kept in `secrets`.
         """
         value = place.value
         if isinstance(value, str):

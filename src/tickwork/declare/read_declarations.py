@@ -174,7 +174,11 @@ class _DocumentReader:
                         self._of_dags.starts.append(start)
 
     def _read_schedule(self, place: Node) -> ScheduleSpec | None:
-        """Read a schedule; report fields of wrong types and return None if there are any. Raises UnusableNode."""
+        """Read a schedule.
+
+        If fields are unknown or have wrong types, report all of them and return None. Raises UnusableNode for the
+        first other error.
+        """
         if not self._has_fields_of(place, TaskScheduleFields):
             return None
         request = partial(request_of, reading=self._reading)

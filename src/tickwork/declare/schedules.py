@@ -83,7 +83,7 @@ def stored_params(dag: str, known: Known) -> Mapping[str, Any] | None:
 
 
 def _unknown(dag: str) -> None:
-    """Return None, as the definition of a dag that may be declared in the same file as its schedule."""
+    """Return None as the definition of a dag, which may be declared in the same file as its schedule."""
 
 
 def encode(known: Known, task: str, arguments: dict[str, Any], unchecked: Collection[str] = ()) -> bytes:

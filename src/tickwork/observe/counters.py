@@ -1,4 +1,4 @@
-"""In-process counters and histograms, a fraction of a microsecond per update; a scrape exports them as metrics.
+"""In-process counters and histograms. An update takes a fraction of a microsecond; a scrape exports the metrics.
 
 A scrape on another thread sees slightly old values: dicts are copied in one step, and each number only grows.
 """

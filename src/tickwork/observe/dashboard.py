@@ -23,15 +23,15 @@ class Panel(NamedTuple):
 
 
 def _rate(metric: Metric, by: str) -> str:
-    """Return the rate of a counter of the whole store.
+    """Return the query for the rate of a counter of the whole store.
 
-    The counter is equal on every server; the largest is from the server that started first.
+    The counter is equal on every server; the largest value is from the server that started first.
     """
     return f"sum by ({by}) (max without (instance, pod) (rate({metric.full}[$__rate_interval])))"
 
 
 def _own_rate(metric: Metric, by: str) -> str:
-    """Return the rate of a counter that each process has of its own: take the sum."""
+    """Return the query for the rate of a counter that each process has of its own, summed over the processes."""
     return f"sum by ({by}) (rate({metric.full}[$__rate_interval]))"
 
 

@@ -65,7 +65,7 @@ def _head(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _encoded(line: Mapping[str, Any]) -> str:
-    """Return an object as one line of printable characters: some readers end lines at more than a line feed."""
+    """Return an object as one line of printable characters, because some readers end lines at other characters, too."""
     try:
         text = msgspec.json.encode(line, enc_hook=str).decode()
     except UnicodeEncodeError:  # lone surrogates, which JSON cannot hold
@@ -79,7 +79,7 @@ def _plain(text: str) -> str:
 
 
 def _escape(character: str) -> str:
-    """Return a character as JSON escapes it. Characters that do not print occur in strings only."""
+    """Return a character as JSON escapes it. Unprintable characters occur in strings only."""
     data = character.encode("utf-16-be")
     return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 

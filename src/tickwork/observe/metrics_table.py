@@ -18,7 +18,7 @@ class Metric(NamedTuple):
 
     @property
     def full(self) -> str:
-        """The name as it is scraped."""
+        """The name of the metric as it is scraped."""
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 

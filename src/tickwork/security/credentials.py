@@ -34,7 +34,7 @@ def new_token() -> str:
 
 
 def read_lasts(text: str) -> timedelta | None:
-    """Return the lifetime of a key; None for `never`. Raises InvalidInput."""
+    """Return the lifetime of a key, or None for `never`. Raises InvalidInput."""
     return None if text == NEVER else parse_duration(text, what="expires")
 
 
@@ -56,7 +56,7 @@ def create_key(store: Store, name: str, scopes: list[str], lasts: timedelta | No
 
 
 def find_key(store: Store, which: str) -> ApiKeyView | None:
-    """Return the key with this id, or else the key of this name that is not revoked."""
+    """Return the key with this id, or else the key of this name that is not revoked; None if there is none."""
     keys = store.access.list_api_keys()
     named = (key for key in keys if key.name == which and key.revoked_at is None)
     return next((key for key in keys if key.id == which), None) or next(named, None)
@@ -69,7 +69,7 @@ def add_user(store: Store, name: str, role: str, password: str) -> None:
 
 
 def check_user(store: Store, name: str, password: str) -> UserView | None:
-    """Return the user if the password is right. An unknown user takes as long as a wrong password.
+    """Return the user if the password is right, otherwise None. An unknown user takes as long as a wrong password.
 
     For an unknown user the password is compared with an all-zero hash, which no known password has.
     """

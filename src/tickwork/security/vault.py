@@ -1,10 +1,10 @@
-"""The vault: secrets encrypted with AES-256-GCM before the store sees them, and decrypted when a job asks for them.
+"""The vault: secrets encrypted with AES-256-GCM before they are stored, and decrypted when a job asks for them.
 
-An encrypted value is bound to its name, its store, its namespace and its allowed users: moved to another place, or with
-another list of users stored beside it, it does not decrypt.
+An encrypted value is bound to its name, its store, its namespace and its list of allowed users: if it is moved to
+another place, or another list is stored with it, it does not decrypt.
 
-The key is TICKWORK_SECRET_KEY (or the file that TICKWORK_SECRET_KEY_FILE names). A SQLite store without it has a key
-file beside the database, created with the first secret and readable by its owner only.
+The key is TICKWORK_SECRET_KEY (or the file that TICKWORK_SECRET_KEY_FILE names). A SQLite store without this setting
+has a key file beside the database, created with the first secret and readable by its owner only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _HOW = "32 random bytes, in hexadecimal or Base64: openssl rand -hex 32"
 class Vault:
     """Encrypts and decrypts the secrets of a store.
 
-    `is_closed` is set in child processes, which run code of tasks: it asks its worker, which masks what it returns.
+    `is_closed` is set in child processes, which run code of tasks: the vault then asks the worker, which masks what
+    it returns.
     """
 
     is_closed: ClassVar[bool] = False
@@ -75,7 +76,10 @@ class Vault:
         self._store().access.put_secret(name, SealedSecret(_sealed(key, data, self._bound_to(name, uses)), uses), by)
 
     def _uses(self, name: str) -> tuple[str, ...]:
-        """Return what an existing secret may be used by. Raises SecretError if that list was changed in the store."""
+        """Return the list of what may use an existing secret.
+
+        Raises SecretError if that list was changed in the store.
+        """
         sealed = self._store().access.get_secret(name)
         if sealed is None or not sealed.uses:
             return ()
@@ -111,7 +115,7 @@ class Vault:
         return json.dumps(["tickwork secret", name, self._store().access.store_id(), self._namespace, *uses]).encode()
 
     def get_evenly(self, name: str) -> str | None:
-        """Return what `get` returns, with the same work for a missing secret: then a dummy value is encrypted."""
+        """Return what `get` returns, with the same work for a missing secret, for which a dummy value is encrypted."""
         value = self.get(name)
         if value is None:
             with suppress(SecretError):  # `get` raises SecretError only if the secret exists
@@ -119,7 +123,7 @@ class Vault:
         return value
 
     def exposed_file(self) -> Path | None:
-        """Return the key file beside the store if group or others have rights to it."""
+        """Return the key file beside the store if group or others have permissions on it; None otherwise."""
         return next(iter(exposed([] if self._file is None else [self._file])), None)
 
     def _key(self, *, make: bool) -> bytes:

@@ -1,1 +1,1 @@
-"""Background services: loops of one shape, `tick(now) -> seconds until the next tick`, safe to run concurrently."""
+"""Background services: loops with a method `tick(now) -> seconds until the next tick`, safe to run concurrently."""

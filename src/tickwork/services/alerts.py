@@ -1,8 +1,7 @@
 """The alert service: looks for cases of notification rules, and enqueues messages as jobs of built-in tasks.
 
-Every worker and server runs it, without a leader: a look moves a notification from one version to the next, and the
-messages are stored in the same transaction. So each case is reported once. Delivery is an ordinary job, with its own
-retries.
+Every worker and server runs it, without a leader: each look stores the notification under its next version, and the
+messages in the same transaction. So each case is reported once. Delivery is an ordinary job, with its own retries.
 
 Events of the last seconds are left to the next look: a transaction that has not committed yet may still add to them.
 """
@@ -36,7 +35,7 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class AlertUpdate:
-    """The result of a look: new cases, the new state of the notification, and whether there is more to read at once."""
+    """The result of a look: new cases, the new state of the notification, and whether there is more to read now."""
 
     fresh: list[AlertCase]
     watch: AlertState
@@ -44,7 +43,7 @@ class AlertUpdate:
 
 
 class Alerts:
-    """Looks at due notifications. Safe to run many times at once, on many machines."""
+    """Looks for cases of due notifications. Safe to run several times at once, on several machines."""
 
     def __init__(self, store: Store, ids: IdMaker, clock: Clock, public_url: str | None = None) -> None:
         self._store = store
@@ -112,7 +111,7 @@ class Alerts:
 
 
 def _ended_badly(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """Find jobs that ended without success; for dead letters, those that remained for the notification's `after`."""
+    """Find jobs that ended without success, or dead letters that have remained for the notification's `after`."""
     until = now - (notification.after if notification.on == "dead" else LAG)
     sightings = store.notifications.ended_jobs(watch.mark, until, PAGE, badly=True)
     is_full = len(sightings) == PAGE
@@ -130,7 +129,7 @@ def _never_started(store: Store, notification: Notification, watch: AlertState, 
 
 
 def _took_too_long(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """Find running jobs that started too late or take too long, and jobs that did and ended since the last look."""
+    """Find jobs that started too late or take too long, also if they have ended since the last look."""
     until = now - LAG
     task = notification.task or notification.dag
     ended = store.notifications.ended_jobs(watch.mark, until, PAGE, badly=False, task=task)
@@ -175,7 +174,7 @@ def _worker_lost(store: Store, notification: Notification, watch: AlertState, no
 
 
 def _queue_older_than(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """Find queues whose oldest due job waits for longer than `after`."""
+    """Find queues whose oldest due job has waited for longer than `after`."""
     cases = [
         AlertCase(
             queue.name,
@@ -191,7 +190,7 @@ def _queue_older_than(store: Store, notification: Notification, watch: AlertStat
 
 
 def _silent(store: Store, notification: Notification, watch: AlertState, now: datetime) -> AlertUpdate:
-    """Find the absence of a success that is expected at least once per `after`."""
+    """Find out whether no success occurred for `after`."""
     until = now - LAG
     sightings = store.notifications.ended_jobs(
         watch.mark, until, PAGE, badly=False, task=notification.task or notification.dag
@@ -208,7 +207,7 @@ def _silent(store: Store, notification: Notification, watch: AlertState, now: da
 
 
 def _later(mark: EndedMark, until: datetime) -> EndedMark:
-    """Return the later mark, so that it never moves back.
+    """Return the mark up to which events are read: `until`, or the old mark if it is later.
 
     A new notification starts at its creation, and looks end LAG earlier than now.
     """

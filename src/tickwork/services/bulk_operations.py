@@ -1,7 +1,7 @@
 """Bulk operations: apply one change to many jobs, a page at a time.
 
-A page is applied first and recorded afterwards. If the process dies in between, another process applies the page again
-and finds nothing left to change in it.
+A page is applied first and recorded afterwards. If the process dies in between, another process applies the page
+again and finds nothing left to change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEASE = timedelta(seconds=30)
 
 
 class BulkOperations:
-    """Leases bulk operations that no process carries out, and applies their pages. Safe to run on many machines."""
+    """Leases bulk operations that no process carries out, and applies their pages. Safe to run on several machines."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class BulkOperations:
     def _page(self, operation: BulkOperation) -> BulkOperation | None:
         """Apply one page; return the operation for the next page.
 
-        None: it was the last, or another process has the lease.
+        Returns None if it was the last page, or another process has the lease.
         """
         lists = phases(operation.change)
         before = None if operation.place is None else JobId(operation.place)
@@ -60,7 +60,7 @@ class BulkOperations:
         return self._store.operations.get_operation(operation.id)
 
     def _apply(self, operation: BulkOperation, page: JobPage) -> Sequence[JobId]:
-        """Apply the change to the jobs of a page that it concerns; return the jobs that changed."""
+        """Apply the change to the jobs of a page that match it; return the jobs that changed."""
         change = operation.change
         ids = [view.id for view in page.jobs if concerns(change, view)]
         return apply(self._store, change, ids, operation.changed) if ids else []
@@ -69,7 +69,7 @@ class BulkOperations:
 def apply(store: Store, change: BulkChange, ids: Sequence[JobId], done: int) -> Sequence[JobId]:
     """Apply a change to jobs, after `done` others; return the jobs that changed.
 
-    `done` sets where a change with spacing continues.
+    `done` determines where the spacing of due times continues.
     """
     match change.action:
         case BulkAction.CANCEL:

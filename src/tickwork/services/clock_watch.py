@@ -1,8 +1,8 @@
 """Clock step detection: notices when the store's clock steps, so that nothing waits for a time that was taken back.
 
-The store itself repairs a step back, in the check that finds it. A step forward needs no repair: what became due is
-caught up with. It is recorded at once, so that every process notices when the clock is set back again, and `tickwork
-doctor` can name the step.
+The store itself repairs a step back, in the check that finds it. A step forward needs no repair: occurrences and jobs
+that became due are handled late. The step is recorded at once, so that every process notices when the clock is set
+back again, and `tickwork doctor` can report it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClockWatch:
         self._check_us = 0
 
     def asking(self) -> int:
-        """Return the steady time just before the store's clock is read."""
+        """Return the monotonic time just before the store's clock is read, to pass to `saw`."""
         return self._clock.steady_us()
 
     def saw(self, now: datetime, asked_us: int) -> bool:
@@ -48,7 +48,7 @@ class ClockWatch:
         return False
 
     def _ahead(self, now: datetime) -> timedelta:
-        """Return how much further the store's clock moved since the last reading than the time elapsed here."""
+        """Return how much further the store's clock moved since the last reading than this process's clock."""
         if self._last is None:
             return timedelta(0)
         last, asked_us = self._last

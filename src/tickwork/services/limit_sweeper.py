@@ -1,7 +1,7 @@
 """The limit sweeper: reopens limits whose wake-up was lost.
 
-The end of an attempt admits the next held job, and claims see what opens by time. The sweeper finds what both missed: a
-worker that died in between, a gate that ended by its `until`.
+The end of an attempt admits the next held job, and claims notice limits that open by time. The sweeper finds what
+both missed: a worker that died in between, a gate that ended by its `until`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ class LimitSweeper:
         self._clock = clock
 
     def tick(self, now: float) -> float:
-        """Reopen such limits; return the seconds until the next sweep."""
+        """Reopen limits that hold jobs which may start; return the seconds until the next sweep."""
         self._store.limits.open_limit_keys()
         return max(INTERVAL_S, min((self._clock.monotonic() - now) * SHARE, LONGEST_S))

@@ -22,9 +22,9 @@ class Pruner:
     """Deletes expired jobs, blobs and access records in small batches, so that other transactions need not wait.
 
     It scans the jobs older than the shortest retention by their index, a batch per tick, and starts again a minute
-    after the end of the scan. Where many of these jobs are kept for longer, scanning takes at most a hundredth of the
-    time. The blobs of deleted jobs are deleted with them. Every six hours it also looks for orphaned blobs: blobs that
-    no result refers to, of attempts that died or finished too late.
+    after the end of the scan. If many of these jobs are kept for longer, scanning takes at most a hundredth of the
+    time. The blobs of deleted jobs are deleted with them. Every six hours it also looks for orphaned blobs: blobs
+    that no result refers to, of attempts that died or finished too late.
     """
 
     def __init__(self, store: Store, retention: Retention, clock: Clock) -> None:

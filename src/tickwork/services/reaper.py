@@ -19,7 +19,7 @@ LONGEST_S = 30.0
 
 
 class Reaper:
-    """Reclaims attempts whose lease ran out. Safe to run twice at once, on two machines."""
+    """Reclaims attempts whose lease has expired. Safe to run twice at once, on two machines."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Reaper:
         tally: Counters | None = None,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """`own` is the worker of this process.
+        """Create a reaper; `own` is the worker of this process.
 
-        After a pause it renews its lease itself, so its attempts are skipped.
+        After a pause the worker renews its lease itself, so its attempts are skipped.
         """
         self._interval_s = interval_s
         self._store = store
@@ -41,7 +41,7 @@ class Reaper:
         self.reclaimed = 0
 
     def _outcome(self, one: OpenAttempt) -> Transition:
-        """Return what becomes of a job whose attempt was abandoned."""
+        """Return the transition of a job whose attempt was abandoned."""
         ending = Abandoned(begun=one.begun)
         return decide(one, ending, self._rng)
 
@@ -69,10 +69,10 @@ class Reaper:
 
 
 class Expirer:
-    """Ends queued jobs whose deadline has passed, which no claim takes, and answers approvals that timed out.
+    """Ends queued jobs whose deadline has passed, and answers approvals that have timed out.
 
-    While a transaction holds a snapshot open on PostgreSQL, a scan walks over everything that was claimed since. It
-    then scans less often, so that this takes at most a fiftieth of the time.
+    No claim takes a job past its deadline. While a transaction holds a snapshot open on PostgreSQL, a scan reads over
+    all rows that were claimed since. It then scans less often, so that this takes at most a fiftieth of the time.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:

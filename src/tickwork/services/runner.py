@@ -54,7 +54,7 @@ class Backoff:
 
 
 class LastTick(NamedTuple):
-    """The monotonic time of a service's last tick, and its last error with the time of it."""
+    """The monotonic time of a service's last tick, its last error, and the time of that error."""
 
     at: float
     error: str | None
@@ -86,7 +86,10 @@ class Runner:
         self._threads: list[tuple[threading.Thread, threading.Event]] = []
 
     def start(self, service: Service) -> Callable[[], None]:
-        """Run a service from now on; return a function, callable from any thread, that makes it tick at once."""
+        """Run a service from now on; return a function that makes it tick at once.
+
+        The function may be called from any thread.
+        """
         name, nudged = _name_of(service), threading.Event()
         thread = threading.Thread(target=self._run, args=(service, name, nudged), name=f"tickwork-{name}", daemon=True)
         self._threads.append((thread, nudged))

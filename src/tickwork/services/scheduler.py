@@ -1,8 +1,8 @@
 """The scheduler: turns due occurrences of schedules into jobs. Every worker and server runs one, without a leader.
 
-It reads the schedules that are due, calls `decide` of the core for each, and moves them from the version that it read
-to the next, with their jobs, one transaction per batch. If another scheduler moved a schedule first, its version
-differs and nothing is stored for it.
+It reads the schedules that are due, calls `decide` of the core for each, and stores the decisions with their jobs, in
+one transaction per batch; each raises the version of its schedule. If another scheduler has stored a decision first,
+the version differs and nothing is stored for that schedule.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Scheduler:
         self.moved = 0
 
     def tick(self, now: float) -> float:
-        """Move the due schedules; return the seconds until the next one is due, at most POLL_S."""
+        """Decide about the due schedules; return the seconds until the next one is due, at most POLL_S."""
         if not self._may_fire():
             return POLL_S
         asked_us = self._watch.asking()
@@ -70,10 +70,10 @@ class Scheduler:
         return max(0.0, soonest - (self._clock.monotonic() - looked))
 
     def _carry_out(self, look: DueSchedules, moves: Sequence[ScheduleMove]) -> None:
-        """Store moves. A schedule that another scheduler moved first is skipped.
+        """Store decisions. A schedule that another scheduler handled first is skipped.
 
-        A schedule whose stored records contradict its move must not delay the others: the moves are then stored one by
-        one, and the broken schedule is put off.
+        A schedule whose stored records contradict its decision must not delay the others: the decisions are then
+        stored one by one, and the broken schedule is postponed.
         """
         try:
             self.moved += len(self._store.schedules.move_schedules(moves))
@@ -87,9 +87,9 @@ class Scheduler:
             self._store.schedules.move_schedules([_put_off(look, seen)])
 
     def _move(self, look: DueSchedules, seen: DueSchedule) -> ScheduleMove:
-        """Decide about one schedule.
+        """Decide about one schedule; return what to store.
 
-        A schedule that raises an error is put off, so that it does not delay the others.
+        A schedule that raises an error is postponed, so that it does not delay the others.
         """
         try:
             spec = decode_spec(seen.spec)
@@ -105,7 +105,7 @@ class Scheduler:
     def _carry(
         self, look: DueSchedules, seen: DueSchedule, spec: ScheduleSpec, decision: ScheduleDecision
     ) -> ScheduleMove:
-        """Return the move that carries out a decision."""
+        """Return what to store for a decision."""
         made = template(spec, look.definitions.get(spec.target))
         fires, jobs, cancels, live = [], [], [], list(seen.live)
         if decision.passed_over is not None:
@@ -157,7 +157,7 @@ def _run(made: NewJob, id: JobId, schedule: str, fire: FireDecision, now: dateti
 
 
 def _wake_at(spec: ScheduleSpec, decision: ScheduleDecision, now: datetime) -> datetime | None:
-    """Return when to look again.
+    """Return when to look at a schedule again; None if nothing will be due.
 
     For a rule in a time zone, within an hour: an update of the time zone database may move its occurrences.
     """
@@ -167,7 +167,7 @@ def _wake_at(spec: ScheduleSpec, decision: ScheduleDecision, now: datetime) -> d
 
 
 def _put_off(look: DueSchedules, seen: DueSchedule) -> ScheduleMove:
-    """Return a move that only looks at the schedule again after TROUBLE."""
+    """Return a move that changes nothing and looks at the schedule again after TROUBLE."""
     wake_at = None if seen.standing.paused else look.now + TROUBLE
     return ScheduleMove(name=seen.name, version=seen.version, standing=seen.standing, wake_at=wake_at)
 

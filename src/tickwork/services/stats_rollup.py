@@ -22,7 +22,7 @@ REST = 4  # times as long as the page took
 
 
 class StatsRollup:
-    """Adds up what happened since the last count. Safe to run many times at once, on many machines."""
+    """Counts the job events since the last count. Safe to run several times at once, on several machines."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store

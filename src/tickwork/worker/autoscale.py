@@ -29,7 +29,7 @@ class ResizablePool(Protocol):
 
 
 class Autoscaler:
-    """The autoscaler of a worker: reports the usable slots and resizes the pool of children when the load changes."""
+    """The autoscaler of a worker: it reports the usable slots and resizes the pool when the load changes."""
 
     def __init__(
         self,

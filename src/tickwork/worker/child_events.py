@@ -78,7 +78,7 @@ class ChildEvents:
                 assert_never(message)
 
     def _note(self, message: protocol.Wrote | protocol.Progressed) -> None:
-        """Buffer log text or progress of an attempt, unless its job is not held by that claim any more."""
+        """Buffer log text or progress of an attempt, unless that claim no longer holds the job."""
         job_id, claim = JobId(message.job_id), ClaimId(message.claim)
         if self._held.attempt(job_id, claim) is None:
             return
@@ -118,7 +118,7 @@ class ChildEvents:
         self._finisher.release(beside)
 
     def _hear_end(self, end: AttemptEnd) -> None:
-        """Pass the end of an attempt to the finisher, unless its job is not held by that claim any more."""
+        """Pass the end of an attempt to the finisher, unless that claim no longer holds the job."""
         held = self._held.attempt(end.job_id, end.claim)
         if held is None:
             return
@@ -132,7 +132,7 @@ class ChildEvents:
             self._finisher.end(held, end.ending(), waited, end.took)
 
     def _hear_death(self, job_ids: Sequence[str], error: str, alone: bool) -> None:
-        """End the attempts of a process that died as crashed; release those that may begin only once and have not."""
+        """End the attempts of a dead process as crashed; release those that may begin only once and have not."""
         for job_id in job_ids:
             company = self._held.company(job_id)
             for held in company:
@@ -153,7 +153,7 @@ class ChildEvents:
             source.send(answer)
 
     def _answer(self, ask: protocol.Ask, job_id: JobId) -> AskReply:
-        """Return the reply to one request; not accepted if the job is not held by that claim any more."""
+        """Return the reply to one request. It is not accepted if that claim no longer holds the job."""
         held = self._held.attempt(job_id, ask.claim)
         if held is None:
             return AskReply(ask.request, False, None)

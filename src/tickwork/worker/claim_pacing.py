@@ -55,7 +55,7 @@ class ClaimBackoff:
         self.again_at = 0.0  # the earliest time of the next full scan
 
     def rests(self, now: float) -> bool:
-        """Return whether to skip the claim at this time."""
+        """Return whether the worker should skip the claim now."""
         return self._scarce and now < self.again_at
 
     def search(self, now: float) -> Literal["all", "ends"] | None:
@@ -67,8 +67,9 @@ class ClaimBackoff:
     def claimed(self, began: float, ended: float, found: int, moved: int, *, is_near: bool, least_s: float) -> None:
         """Record the times and the result of a claim.
 
-        `moved` is the number of jobs found plus the ends that the same transaction stored. `is_near`: a sparse scan
-        found no other jobs in front. `least_s` is the shortest duration of a claim, which includes the network.
+        `moved` is the number of jobs found plus the attempt ends that the same transaction stored. `is_near`: a
+        sparse scan found no other jobs in front. `least_s` is the shortest duration of a claim, which includes the
+        network.
         """
         took_s, search = round(ended - began, 6), self.search(began)
         if search == "ends":
@@ -89,7 +90,7 @@ class ClaimBackoff:
         return max(min(took_s * SHARE, REST_S), min(looking_s * SHARE, LONG_REST_S))
 
     def _long_s(self, now: float) -> float:
-        """Return the duration above which a plain claim counts as slow."""
+        """Return the duration in seconds above which a plain claim counts as slow."""
         learnt_s, at = self._learnt
         return max(LONG_S, learnt_s * exp2((at - now) / FORGETS_S))
 
@@ -105,7 +106,10 @@ class Prefetch:
         self._exchanged_at = 0.0
 
     def took(self, seconds: float) -> None:
-        """Record the duration of a job. An increase above `SHORT_S` takes effect at once, a decrease gradually."""
+        """Record the duration of a job.
+
+        A duration above `SHORT_S` and above the typical one takes effect at once, any other gradually.
+        """
         self.mean_s += (_WEIGHT if self.mean_s else 1.0) * (seconds - self.mean_s)
         before = max(SHORT_S, seconds) if self._typical_s is None else self._typical_s
         weight = 1.0 if seconds > max(SHORT_S, before) else _WEIGHT
@@ -117,13 +121,13 @@ class Prefetch:
         self._exchange_s += _EXCHANGE_WEIGHT * (min(seconds, MOMENT_S) - self._exchange_s)
 
     def ahead(self) -> int:
-        """Return how many jobs may be held beyond the slots."""
+        """Return how many jobs the worker may hold beyond its slots."""
         if self._typical_s is None or self._typical_s >= SHORT_S:
             return self.prefetch()
         return min(MOST, int(MOMENT_S * self.slots / max(self._typical_s, 1e-5)))
 
     def gather_until(self) -> float:
-        """Return until when ends may be delayed, so that one exchange stores them together.
+        """Return the time until which attempt ends may be delayed, so that one exchange stores several of them.
 
         The more workers share the store, the longer an exchange takes, and the more ends each exchange stores.
         """
@@ -139,11 +143,11 @@ class Prefetch:
 
 @dataclass(slots=True)
 class NextClaim:
-    """When to claim again, on the monotonic clock, as far as the last claims can tell; None if they cannot."""
+    """The time of the next claim on the monotonic clock, or None if the last claims do not determine it."""
 
     due_at: float | None = None  # the next job is due
     again_at: float | None = None  # a claim backoff ends, or a limit may open
 
     def again_by(self, time: float) -> None:
-        """Claim again at this time, unless an earlier time is set."""
+        """Claim again at this time, unless an earlier time is already set."""
         self.again_at = min(time, self.again_at or inf)

@@ -76,7 +76,7 @@ class Claimer:
         return self._prefetch.slots - self._held.load
 
     def gathers(self, now: float) -> bool:
-        """Return whether to delay storing ends, so that one transaction stores more of them.
+        """Return whether to delay storing attempt ends, so that one transaction stores more of them.
 
         Ends are delayed only while a prefetched job is ready for the next free slot.
         """
@@ -84,13 +84,13 @@ class Claimer:
         return prefetched and len(self._finisher) > 0 and round(self._prefetch.gather_until() - now, 6) > 0
 
     def clear(self) -> None:
-        """Stop looking for unknown attempts of an earlier lease, which this worker may not give back any more."""
+        """Stop looking for unknown attempts of an earlier lease: this worker may no longer release them."""
         self._recovery.is_unsure = False
 
     def times(self, now: float) -> list[float]:
-        """Return the times at which to claim again, as far as the last claims can tell.
+        """Return the times at which to claim again, as far as the last claims determine them.
 
-        While ends are delayed for a common transaction, the end of that delay is the only one.
+        While attempt ends are delayed for a common transaction, the end of that delay is the only such time.
         """
         if self.gathers(now):
             return [self._prefetch.gather_until()]
@@ -103,11 +103,11 @@ class Claimer:
     # -- claiming
 
     def claim(self, now: float) -> int:
-        """Claim jobs for the free slots, and prefetch where jobs are short; return how many jobs were claimed.
+        """Claim jobs for the free slots, and prefetch if jobs are short; return how many jobs were claimed.
 
-        Pending ends are stored in the same transaction, so a busy worker commits once instead of twice. Single calls
-        and batches compete for the slots, and the first to claim may take all of them. Batches go first after each
-        round in which single calls went first and claimed jobs, so that neither starves.
+        Pending attempt ends are stored in the same transaction, so a busy worker commits once instead of twice.
+        Single calls and batches compete for the slots, and the first to claim may take all of them. Batches go first
+        after each round in which single calls went first and claimed jobs, so that both get slots.
         """
         self._next.again_at = None
         ahead = 0 if self._pools.stalled() else self._prefetch.ahead()
@@ -127,7 +127,7 @@ class Claimer:
         return calls[0] + batched[0]
 
     def _may_prefetch(self) -> bool:
-        """Return whether a claim may prefetch: only if it also stores ends or fills free slots.
+        """Return whether a claim may prefetch: only if it also stores finished attempts or fills free slots.
 
         A worker with solo tasks never prefetches: a prefetched job would take the free slot that a solo job needs.
         """
@@ -254,7 +254,7 @@ class Claimer:
         return done.claims
 
     def _renew(self, worker: WorkerId) -> None:
-        """Renew the lease; records whether it had only expired, as after a pause, or was reclaimed by a reaper."""
+        """Renew the lease; record whether it had only expired, as after a pause, or was reclaimed by a reaper."""
         sent = self._clock.monotonic()
         self._lease.renewed(worker, sent, self._store.renew_lease(worker, self._lease.duration))
 
@@ -266,12 +266,12 @@ class Claimer:
         return [queue for queue, _ in drawn]
 
     def start_due(self, now: float, *, hurry: bool) -> None:
-        """Start the jobs that are due, and the batches that are full or have waited long enough; with `hurry`, all."""
+        """Start the jobs that are due, and the batches that are full or have waited; with `hurry`, all batches."""
         self._start_calls(now)
         self._start_batches(now, hurry=hurry)
 
     def _start_calls(self, now: float) -> None:
-        """Start the jobs that are due, unless the lease ran out: the reply of a claim may come after that."""
+        """Start the jobs that are due, unless the lease has expired: a claim may be answered after that."""
         due = self._held.start_due(now) if self._lease.left(now) > 0 else []
         self._count_starts([held.job.queue for held in due], now)
         for alone in (False, True):
@@ -318,10 +318,10 @@ class Claimer:
     def give_back_unknown(self, now: float) -> None:
         """Release attempts that the store assigns to this worker but that the worker does not hold.
 
-        No reaper reclaims them while the worker renews its lease. They have two causes. The reply of their claim was
-        lost: a server that was stopped may still commit the claim when it resumes, so the checks, one in
-        `UNSURE_LOOK_S` seconds, continue for a while after its next answer. Or their end was stored and the store has
-        lost it (a restored backup, a failover): the worker checks for these every `OWN_LOOK_LEASES` leases.
+        No reaper reclaims them while the worker renews its lease. They have two causes. First, the reply of their
+        claim was lost: a server that was stopped may still commit the claim when it resumes, so the checks, one in
+        `UNSURE_LOOK_S` seconds, continue for a while after its next answer. Second, their end was stored but the
+        store has lost it (a restored backup, a failover): the worker checks for these every `OWN_LOOK_LEASES` leases.
         """
         lease_s = self._lease.duration.total_seconds()
         if self._lease.worker is None or not self._recovery.is_due(now, lease_s):
@@ -345,18 +345,18 @@ class RecoveryTimes:
     own_at: float | None = None  # the next look even if every claim was answered
 
     def unanswered(self, now: float) -> None:
-        """Look from now on, because a claim was not answered."""
+        """Schedule checks from now on, because a claim was not answered."""
         self.is_unsure, self.unsure_at, self.unsure_until = True, now, None
 
     def is_due(self, now: float, lease_s: float) -> bool:
-        """Return whether to look now; the first regular look is `OWN_LOOK_LEASES` leases after the first call."""
+        """Return whether a check is due; the first regular check is `OWN_LOOK_LEASES` leases after the first call."""
         self.own_at = now + OWN_LOOK_LEASES * lease_s if self.own_at is None else self.own_at
         due = (self.is_unsure and now >= self.unsure_at) or now >= self.own_at
         self.own_at = now + OWN_LOOK_LEASES * lease_s if due else self.own_at
         return due
 
     def looked(self, now: float, lease_s: float) -> None:
-        """Set the time of the next look, after the store has answered."""
+        """Set the time of the next check, after the store has answered."""
         self.unsure_at = now + UNSURE_LOOK_S
         if self.is_unsure:
             self.unsure_until = self.unsure_until or now + max(lease_s, UNSURE_S)
@@ -373,7 +373,7 @@ class UnknownTasks:
         self._look_at = 0.0
 
     def look(self, now: float) -> None:
-        """Look for such jobs, at most once in `UNKNOWN_LOOK_S` seconds and for 1/`UNKNOWN_SHARE` of the time."""
+        """Check for such jobs, at most once in `UNKNOWN_LOOK_S` seconds and for 1/`UNKNOWN_SHARE` of the time."""
         if now < self._look_at:
             return
         clock = self._parts.clock

@@ -2,9 +2,9 @@
 
 An end is kept until the store has confirmed it. Storing an end twice is harmless, because an attempt is closed once.
 
-When the store finishes an attempt, it admits the next jobs of the limit itself. It does not know which endings count
-as failures for a breaker, and it does not admit jobs when a handler's own transaction stored the ending. So the worker
-reports both (`BreakerReports`).
+When the store finishes an attempt, it also admits the next jobs of the limit. The store does not know which endings
+count as failures for a breaker, and it does not admit jobs when a handler's own transaction stored the ending. So the
+worker reports both (`BreakerReports`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Finisher:
         self._unstored.append(Finish(job.job_id, job.attempt, job.claim, transition, *about, progress))
 
     def ended_elsewhere(self, held: HeldJob, waited: float, took: float) -> None:
-        """Stop holding a job whose success was already stored by its handler's own transaction."""
+        """Stop holding a job whose success its handler's own transaction has already stored."""
         if self._tally is not None:
             self._count(self._tally, held.job, AttemptState.SUCCEEDED, waited, took)
         self._held.forget(held.job.job_id)
@@ -116,7 +116,7 @@ class Finisher:
             tally.spread(metrics_table.RUN, (job.queue, job.task), took)
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Release jobs, and the other jobs of their calls, that had to stop for no fault of their own."""
+        """Release jobs, and the other jobs of their calls, that were stopped through no fault of their own."""
         for job_id in job_ids:
             for held in self._held.company(job_id):
                 self.end(held, Released(begun=held.begun), 0.0)
@@ -131,7 +131,7 @@ class Finisher:
         return Finish(one.job_id, one.attempt, one.claim, transition, 0, one.run, one.step)
 
     def clear(self) -> None:
-        """Discard everything that is not stored: the lease was lost, and with it the right to store it."""
+        """Discard everything that is not stored: without its lease, the worker may not store it."""
         self._unstored.clear()
         self._runs.clear()
         self.breaker_reports.clear()
@@ -167,7 +167,7 @@ class Finisher:
         self._report(batch, accepted)
 
     def _tell_scheduler(self, batch: Sequence[Finish]) -> None:
-        """Wake the scheduler if a stored end belongs to a schedule, whose next occurrence may wait for it."""
+        """Wake the scheduler if a stored end belongs to a schedule, whose next occurrence may wait for that run."""
         stored = self._runs.intersection(finish.job_id for finish in batch)
         if stored:
             self._runs -= stored
@@ -221,7 +221,10 @@ def breaker_ends(
 
 
 class BreakerReports:
-    """Buffer of reports to breakers and of freed limit keys. Reports that could not be stored are kept for a retry."""
+    """A buffer of reports to breakers and of freed limit keys.
+
+    Reports that could not be stored are kept and retried.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

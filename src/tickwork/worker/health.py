@@ -43,7 +43,7 @@ class WorkerHealth:
         self._refused = 0  # refused connections of this process that the metric already includes
 
     def answer(self, path: str) -> tuple[int, bytes]:
-        """Return the HTTP status and body for a path."""
+        """Return the HTTP status and the body for a path."""
         match path:
             case "/healthz":
                 return 200, b"ok\n"
@@ -70,7 +70,7 @@ class WorkerHealth:
 
 
 class _HealthServer(ThreadingHTTPServer):
-    """An HTTP server that closes the oldest of more than `MOST` connections, and does not log disconnected clients."""
+    """An HTTP server that closes the oldest connection above `MOST`, and does not log disconnected clients."""
 
     daemon_threads = True
     request_queue_size = 64

@@ -85,7 +85,7 @@ class HeldJobs:
 
     @property
     def load(self) -> int:
-        """Return how many slots the held jobs take or will take."""
+        """Return how many slots the held jobs take now or will take."""
         return len(self._held) - self.batches.slotless
 
     def left(self) -> Offer:
@@ -93,12 +93,12 @@ class HeldJobs:
         return free(self.offer, self._needing.values()) if self._needing else self.offer
 
     def company(self, job_id: str) -> list[HeldJob]:
-        """Return the jobs of a job's call: usually only the job itself; an empty list if it is not held."""
+        """Return the jobs of a job's call, usually only the job itself; an empty list if the job is not held."""
         held = self._held.get(job_id)
         return [] if held is None else self.batches.company(held)
 
     def timeout(self, held: HeldJob) -> timedelta | None:
-        """Return the timeout of the call that runs a job: the shortest of its jobs; None if none has one."""
+        """Return the timeout of the call that runs a job: the shortest one of its jobs; None if none has one."""
         return smallest_timeout(self.batches.company(held))
 
     def attempt(self, job_id: str, claim: int) -> HeldJob | None:
@@ -146,7 +146,7 @@ class HeldJobs:
     # -- jobs that wait to start
 
     def starts(self, held: HeldJob) -> bool:
-        """Return whether a held job has not been started yet."""
+        """Return whether a held job still waits to be started."""
         job_id = held.job.job_id
         return job_id in self._waiting or job_id in self._exclusive or self.batches.waits(held)
 
@@ -154,7 +154,7 @@ class HeldJobs:
         return [held.start_at for held in (*self._waiting.values(), *self._next_exclusive())]
 
     def reckon(self, store_us: int, now: float) -> None:
-        """Recompute the start times from a reading of the store's clock, `store_us`, whose reply came at `now`.
+        """Recompute the start times from a reading of the store's clock, `store_us`, whose reply arrived at `now`.
 
         The reply of a claim comes after its commit, which may be slow. The reply of a clock reading comes at once, so
         it gives a better estimate.
@@ -178,7 +178,7 @@ class HeldJobs:
         return bool(self._apart)
 
     def _next_exclusive(self) -> list[HeldJob]:
-        """Return the first job that must run alone, once all held jobs are such jobs; otherwise an empty list."""
+        """Return the first job that must run alone, if all held jobs must run alone; otherwise an empty list."""
         alone = self._exclusive and len(self._exclusive) == len(self._held)
         return [next(iter(self._exclusive.values()))] if alone else []
 
@@ -193,14 +193,14 @@ class HeldJobs:
     # -- jobs with a timeout
 
     def kill_at(self, time: float, job_id: str, claim: int) -> None:
-        """Set the time after which `overdue` returns an attempt, unless it has ended."""
+        """Set the time after which `overdue` returns an attempt, unless the attempt has ended by then."""
         if len(self._kills) > 2 * len(self._held) + 100:  # short jobs with long timeouts would fill the heap
             self._kills = [one for one in self._kills if self.attempt(*one[1:]) is not None]
             heapify(self._kills)
         heappush(self._kills, (time, job_id, claim))
 
     def next_kill(self) -> float | None:
-        """Return when to check for overdue attempts next: possibly too early, never too late. None: never."""
+        """Return when to check for overdue attempts next, possibly too early, never too late; None if there are none."""
         return self._kills[0][0] if self._kills else None
 
     def overdue(self, now: float) -> list[HeldJob]:
@@ -242,11 +242,11 @@ class Batches:
 
     @property
     def slotless(self) -> int:
-        """Return how many held jobs take no slot: they wait for a batch, follow a leader, or run in their own child."""
+        """Return how many held jobs take no slot: they wait for a batch, share a call, or run in their own child."""
         return len(self._slotless)
 
     def in_turn(self) -> list[str]:
-        """Return the batch tasks, rotated by one on each call, so that each task is first in turn."""
+        """Return the batch tasks, rotated by one on each call, so that each task comes first at times."""
         self._turn = self._turn[1:] + self._turn[:1]
         return self._turn
 

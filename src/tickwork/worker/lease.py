@@ -28,7 +28,7 @@ KILL_SHARE = 20  # handlers that did not stop are killed 1/20 of the lease durat
 
 
 class Lease:
-    """The lease of a worker, on its monotonic clock. Its attempts are its own only until the lease ends."""
+    """The lease of a worker, on its monotonic clock. The worker owns its attempts only until the lease ends."""
 
     def __init__(self, duration: timedelta, heartbeat: timedelta | None = None) -> None:
         self.duration = duration
@@ -42,7 +42,7 @@ class Lease:
         self.worker, self.until, self.lost = worker, sent + self.duration.total_seconds(), False
 
     def renewed(self, worker: WorkerId, sent: float, granted: bool) -> None:
-        """Record the store's reply to a renewal that was sent at `sent`; ignore it for an earlier registration.
+        """Record the store's reply to a renewal that was sent at `sent`; ignore a reply for an earlier registration.
 
         The heartbeat and the claims renew from different threads, so the reply to an older renewal may arrive last.
         """
@@ -54,7 +54,7 @@ class Lease:
             self.lost = True
 
     def left(self, now: float) -> float:
-        """Return the seconds until the lease ends, less a safety margin of a tenth of its duration."""
+        """Return the seconds until the lease ends, minus a safety margin of a tenth of its duration."""
         return self.until - self.duration.total_seconds() / 10 - now
 
 

@@ -51,7 +51,7 @@ class WorkerLoop:
         os.set_blocking(self._writable, False)
 
     def stop(self, *, now: bool = False) -> None:
-        """Claim no more jobs, let running jobs finish within the grace period, release the rest, and end.
+        """Stop claiming, let running jobs finish within the grace period, release the others, and end the loop.
 
         With `now`, the grace period is zero.
         """
@@ -68,7 +68,7 @@ class WorkerLoop:
         self.call()
 
     def call(self) -> None:
-        """Wake the loop, so that it ticks at once."""
+        """Wake the loop, so that it ticks at once. May be called from any thread."""
         with suppress(BlockingIOError):
             os.write(self._writable, b"!")
 
@@ -104,7 +104,7 @@ class WorkerLoop:
                 self._wait(min(wait, self._left()))
 
     def _over(self) -> bool:
-        """Return whether the loop ends: the worker was stopped and is idle, or the grace period is over."""
+        """Return whether the loop ends: the worker was stopped and holds nothing, or the grace period is over."""
         if self._give_up_at is None:
             return False
         return self._clock.monotonic() >= self._give_up_at or (self._draining and not self._worker.busy)
@@ -161,7 +161,7 @@ class WorkerLoop:
 
 
 def _polled(poll: select.poll, seconds: float, clock: Clock) -> list[tuple[int, int]]:
-    """Poll for some seconds. `poll` takes whole milliseconds, so a remainder below one is slept with `select`."""
+    """Poll for some seconds. `poll` accepts whole milliseconds, so the rest of the time is slept with `select`."""
     until = clock.monotonic() + seconds
     ready = poll.poll(int(seconds * 1000))
     left = until - clock.monotonic()

@@ -60,7 +60,7 @@ _FAILURES = frozenset({AttemptState.FAILED, AttemptState.TIMED_OUT})
 
 
 class QueueRetryBudgets:
-    """The retry budgets of all queues that a worker serves, on its monotonic clock."""
+    """The retry budgets of all queues that a worker serves, on the worker's monotonic clock."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -72,7 +72,7 @@ class QueueRetryBudgets:
         line.starts = BUDGET.started(line.starts, count, round(now * 1e6))
 
     def postponed(self, queue: str, transition: Transition, now: float) -> Transition:
-        """Return the transition of an attempt, with the retry of a failed one delayed by the budget of its queue."""
+        """Return the transition of an attempt; if it is a retry after a failure, delayed by the budget of its queue."""
         if transition.delay is None or transition.attempt not in _FAILURES:
             return transition
         return msgspec.structs.replace(transition, delay=self.delay(queue, transition.delay, now))
@@ -120,7 +120,7 @@ class _QueueBudget:
         return due_us if second == wanted else second * _SECOND_US + taken * _SECOND_US // places
 
     def _first_with_room(self, second: int, places: int) -> int:
-        """Return the first second with capacity, from `second` on; remembers the result for the full seconds before."""
+        """Return the first second with capacity, from `second` on; remember the result for full seconds before."""
         full = []
         while second in self._onward or self._taken.get(second, 0) >= places:
             full.append(second)

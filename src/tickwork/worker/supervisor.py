@@ -49,8 +49,8 @@ OpenStore = Callable[[dict[str, str | None]], Store]
 class SupervisorOptions:
     """The options of `tickwork worker`.
 
-    Empty `queues` mean the queues that the tasks name. `slots` is the total over all child processes when the pool has
-    its maximum size.
+    If `queues` is empty, the worker serves the queues that the tasks name. `slots` is the total over all child
+    processes when the pool has its maximum size.
     """
 
     target: str

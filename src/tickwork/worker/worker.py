@@ -1,8 +1,8 @@
 """The worker: claim jobs, submit them to the pools, and store their ends. `tick(now)` returns how long to wait.
 
 All store calls and all decisions about jobs happen in `tick`, on one thread. Handlers run elsewhere (see
-`HandlerPools`) and report by messages. A tick that fails half-way is repeated: ends that were not stored are kept, and
-storing an end twice is harmless, because an attempt is closed only once.
+`HandlerPools`) and report by messages. A tick that fails half-way is repeated: ends that were not stored are kept,
+and storing an end twice is harmless, because an attempt is closed only once.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Worker:
         return bool(self._held or self._finisher)
 
     def patience(self, now: float) -> float:
-        """Return the seconds until a handler must be stopped or killed, which bounds every wait; infinity if none."""
+        """Return the seconds until a handler must be stopped or killed, which limits every wait; else infinity."""
         kill_at = self._held.next_kill()
         times = [] if kill_at is None else [kill_at - now]
         left = self._lease.left(now)
@@ -124,7 +124,7 @@ class Worker:
             self._lease.worker = None
 
     def _resize(self) -> None:
-        """Let the autoscaler resize the pool of children, and adopt the resulting number of slots."""
+        """Let the autoscaler resize the pool of children, and use the resulting number of slots."""
         autoscaler = self._parts.autoscaler
         if autoscaler is not None:
             autoscaler.look(self._held.load, self._held.left(), self._prefetch.mean_s, self._clock)
@@ -174,7 +174,10 @@ class Worker:
         self._parts.nudge_scheduler()
 
     def _declare(self) -> None:
-        """Store the limits, dags and schedules of the code. If schedules are invalid, log that and run tasks anyway."""
+        """Store the limits, dags and schedules of the code.
+
+        If schedules are invalid, log the error and run tasks anyway.
+        """
         code = self._parts.code
         if rules := declared_rules(code.tasks):
             self._store.limits.declare_limits(rules)
@@ -196,7 +199,7 @@ class Worker:
                 self._pools.interrupt(held.job.job_id, held.job.claim, "stop")
 
     def _goes_on(self, held: HeldJob) -> bool:
-        """Return whether the handler of a held job was started and was not told to stop."""
+        """Return whether the handler of a held job has started and was not told to stop."""
         return not held.cancelled and not self._held.starts(held)
 
     def _drop_all(self) -> None:

@@ -64,7 +64,7 @@ class HandlerPools(Protocol):
         """Return the descriptors that are readable when `poll` has messages."""
 
     def unsent(self) -> list[int]:
-        """Return those of these descriptors that have unsent data, which `poll` writes when they are writable."""
+        """Return the descriptors that have unsent data, which `poll` writes when they are writable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class WorkerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerCode:
-    """The declarations of a worker's code. `solo_tasks`: the CPU-bound tasks. `batches`: the rules of batch tasks."""
+    """The declarations of a worker's code. `solo_tasks` are the CPU-bound tasks, `batches` the rules of batch tasks."""
 
     tasks: Sequence[TaskDefinition]
     solo_tasks: frozenset[str] = frozenset()
@@ -95,7 +95,7 @@ class WorkerCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
-    """The parts of a worker, which its claimer, its finisher and its handling of messages share.
+    """The parts of a worker, shared by its claimer, its finisher and its handling of messages.
 
     `new_id` returns the id of a registration. `nudge_scheduler` wakes the scheduler of this process. `secret` opens a
     secret of the store. `poll_s`: the poll intervals if `waiter` can notify the worker, and if it cannot.

@@ -81,7 +81,7 @@ def run(
 
 
 def _schema(app: Tickwork, name: str, target: str | None) -> Schema:
-    """Return the parameters of a dag, declared in code or stored. Raises DagNotFound, and InvalidDag."""
+    """Return the parameters of a dag, declared in code or stored. Raises DagNotFound and InvalidDag."""
     if name in app.dags:
         return app.dags[name].graph.params
     if target is not None:
@@ -99,7 +99,7 @@ def _schema(app: Tickwork, name: str, target: str | None) -> Schema:
 
 
 def _as_meant(named: dict[str, Any], texts: tuple[str, ...], schema: Schema) -> dict[str, Any]:
-    """Return parameters, using the typed text where only that fits: 20261115 may be a text, and 2026 a number."""
+    """Return parameters; if only the typed text of a value fits its type, use the text: 20261115 may be a text."""
     from tickwork.core.arguments.encode_by_schema import fits
 
     known = schema.get("properties", {})

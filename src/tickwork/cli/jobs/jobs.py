@@ -89,7 +89,7 @@ def list_jobs(session: Invocation, /, limit: int, cursor: str | None, as_json: b
 
 
 def dag_names(app: Tickwork, views: list[JobView]) -> dict[str, str]:
-    """Return the names of the dags of these jobs that are steps, by run."""
+    """Return the dag names of the steps among these jobs, by run id."""
     runs = {JobId(view.run) for view in views if view.run is not None}
     return {view.id: view.task for view in app.store.reads.get_jobs(sorted(runs)).values()} if runs else {}
 

@@ -29,9 +29,9 @@ Asked = Literal["state", "place", "secret"]
 
 
 class Assignment(msgspec.Struct, frozen=True, array_like=True):
-    """An attempt to run. `claimed_mono` is when the reply of its claim came, on the monotonic clock of the machine.
+    """A message: an attempt to run. `claimed_mono` is when the reply of its claim arrived, on the monotonic clock.
 
-    `company`: the other attempts of the same call of a batch task; the timeout then applies to the call. `spot`
+    `company` are the other attempts of the same call of a batch task; the timeout then applies to the call. `spot`
     assigns the job to a process if the job has a sticky key. `tells_start`: send `Started` even without a timeout.
     """
 
@@ -77,7 +77,10 @@ def runs_of(jobs: Iterable[Assignment]) -> Iterator[RunAttempts]:
 
 
 class Interrupt(msgspec.Struct, frozen=True, array_like=True, tag="interrupt"):
-    """End an attempt. `cancel` lets a plain handler stop by itself first; `stop` interrupts it at once."""
+    """End an attempt.
+
+    With `cancel`, a plain handler first gets time to stop by itself; `stop` interrupts it at once.
+    """
 
     job_id: str
     claim: int
@@ -152,7 +155,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
 
     @property
     def solo_tasks(self) -> frozenset[str]:
-        """Return the CPU-bound tasks, each job of which runs in a child process of its own."""
+        """Return the CPU-bound tasks, whose jobs each run in a child process of their own."""
         return frozenset(name for name, pool in self.pools.items() if pool == "process")
 
 
@@ -169,7 +172,8 @@ class AttemptsEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
 class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
     """Sent before a handler is called, for attempts that have a timeout or may begin only once.
 
-    The supervisor enforces the timeout if the child cannot, and never reruns an attempt of the second kind that began.
+    The supervisor enforces the timeout if the child cannot, and never reruns an attempt that may begin only once and
+    has begun.
     """
 
     job_id: str
@@ -178,7 +182,7 @@ class Started(msgspec.Struct, frozen=True, array_like=True, tag="started"):
 
 
 class Stuck(msgspec.Struct, frozen=True, array_like=True, tag="stuck"):
-    """An attempt was interrupted and did not end; the supervisor must kill the process."""
+    """An attempt was interrupted but did not end; the supervisor must kill the process."""
 
     job_id: str
     claim: int
@@ -194,7 +198,10 @@ class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
 
 
 class Wrote(msgspec.Struct, frozen=True, array_like=True, tag="wrote"):
-    """Output of an attempt. `shared`: it was read from a descriptor while other attempts ran, so it may be theirs."""
+    """Output of an attempt.
+
+    `shared`: it was read from a descriptor while several attempts ran, so it may belong to others.
+    """
 
     job_id: str
     claim: int
@@ -255,7 +262,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class ChildDied(msgspec.Struct, frozen=True):
-    """A child process died while it held these attempts. Created by the pool, never sent."""
+    """A child process died while it held these attempts. The pool creates this message; it is never sent."""
 
     job_ids: list[str]
     error: str

@@ -40,7 +40,7 @@ SIZE = _TEXTS_AT + ENTRIES * TEXT_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class RunningAttempt:
-    """An attempt that runs in a child. Output that is read from the descriptors now follows its chunk `chunk`."""
+    """An attempt that runs in a child. Output read from the descriptors now follows its chunk number `chunk`."""
 
     job_id: str
     claim: int
@@ -54,7 +54,7 @@ class RunningAttempt:
 
 @dataclass(frozen=True, slots=True)
 class UnsentText:
-    """The text of an attempt's open chunk, which its child did not send."""
+    """The text of an attempt's open chunk that its dead child did not send."""
 
     job_id: str
     claim: int
@@ -125,7 +125,7 @@ class Board:
         os.register_at_fork(after_in_child=self._be_forked)
 
     def _be_forked(self) -> None:
-        """Stop using the entries, in a process that a handler forked: they belong to its parent."""
+        """Stop using the entries, in a process that a handler forked: the entries belong to its parent."""
         self._forked = True
 
     def enter(self, job_id: str, claim: int) -> AttemptEntry | None:
@@ -143,7 +143,7 @@ class Board:
         return entry
 
     def leave(self, entry: AttemptEntry | None) -> None:
-        """Free the entry of an attempt that has ended and whose output was sent; None if it had no entry."""
+        """Free the entry of an attempt that has ended and whose output was sent; None means that it had no entry."""
         if self._forked:
             return
         if entry is None:
@@ -212,7 +212,7 @@ class AttemptEntry:
         self._write()
 
     def sent(self, chunk: int) -> None:
-        """Record that the open chunk was sent; the next chunk has number `chunk` and is empty."""
+        """Record that the open chunk was sent; the next chunk, number `chunk`, is empty."""
         if self._length or chunk != self._chunk:
             self._chunk, self._length = chunk, 0
             self._write()
@@ -225,7 +225,7 @@ class AttemptEntry:
 
 
 def _watch(pipes: Sequence[int]) -> Callable[[], object]:
-    """Return a function that tells whether some pipes have data. Each attempt calls it at its end, on any thread."""
+    """Return a function that reports whether some pipes have data. Each attempt calls it at its end, on any thread."""
     if sys.platform != "linux":
         return lambda: any(map(waiting_bytes, pipes))
     watched = select.epoll()

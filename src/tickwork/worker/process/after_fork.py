@@ -67,7 +67,7 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def put_back(handlers: Handlers) -> None:
-    """Set signal handlers as in a new process: ignored if they were ignored before, otherwise the default."""
+    """Reset signal handlers as in a new process: ignored if they were ignored before, otherwise the default."""
     signal.set_wakeup_fd(-1)
     for number, handler in handlers.items():
         if handler == signal.SIG_IGN:
@@ -77,7 +77,7 @@ def put_back(handlers: Handlers) -> None:
 
 
 def take_no_signals(numbers: Sequence[signal.Signals]) -> None:
-    """Make signals have no effect in this process, but their usual effect in processes that it starts or forks.
+    """Make signals have no effect in this process, but the usual effect in processes that it starts or forks.
 
     `multiprocessing.Pool` ends its forks with SIGTERM and waits for them. A signal that arrives during a fork is
     blocked until the forked process has its usual handlers.
@@ -106,7 +106,7 @@ def take_no_signals(numbers: Sequence[signal.Signals]) -> None:
 
 
 def be_called(name: str, arguments: list[str]) -> None:
-    """Set the name of this process: in sys.argv, and on Linux in the lists of `ps` and `top`.
+    """Set the name of this process: in sys.argv, and on Linux in the output of `ps` and `top`.
 
     There is no script, so `__main__` becomes an empty module.
     """

@@ -92,7 +92,7 @@ class Child:
         yield from self._of_held(self.credit.recovered(self.output.board.unsent()))
 
     def received(self) -> Iterator[FromExecutor]:
-        """Yield its messages and the output from its descriptors, in the order in which logs store them.
+        """Yield the child's messages and the output from its descriptors, in the order in which logs store them.
 
         The output is taken between two reads of the socket. The first read returns no end of an attempt whose output
         is missing here; the second returns every secret that an attempt received before it wrote the output.
@@ -117,14 +117,14 @@ class Child:
         yield from self._of_held(self.credit.credit(pieces))
 
     def _of_held(self, chunks: Iterable[Wrote]) -> Iterator[Wrote]:
-        """Yield the chunks that belong to attempts which it holds."""
+        """Yield the chunks that belong to attempts which this child holds."""
         for chunk in chunks:
             held = self.held.get(chunk.job_id)
             if held is not None and held.claim == chunk.claim:
                 yield chunk
 
     def _messages(self) -> Iterator[FromExecutor]:
-        """Yield the messages that can be read from its socket without blocking."""
+        """Yield the messages that can be read from the child's socket without blocking."""
         while True:
             try:
                 data = self.connection.recv(1 << 18)
@@ -139,7 +139,7 @@ class Child:
                 yield from_executor.decode(frame)
 
     def _note(self, message: FromExecutor) -> None:
-        """Update the state of the child by a message of it."""
+        """Update the state of the child from one of its messages."""
         match message:
             case Hello():
                 self.hello = message

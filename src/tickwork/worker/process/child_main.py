@@ -70,7 +70,7 @@ class Outbox:
             self._transmit(message)
 
     def ended(self, ends: Sequence[AttemptEnd], idle: bool) -> None:
-        """Batch some ends; send the batch if the executor is idle or the batch is full."""
+        """Batch attempt ends; send the batch if the executor is idle or the batch is full."""
         with self._lock:
             first = not self._ends
             self._ends += ends
@@ -84,7 +84,10 @@ class Outbox:
         self._stirred.set()
 
     def keep_flushing(self, executor: Executor) -> None:
-        """Send output and batched ends, `MOMENT_S` after the first of them. Runs for ever, on a thread of its own."""
+        """Send output and batched ends `MOMENT_S` after the first of them was added.
+
+        Never returns; runs on its own thread.
+        """
         while True:
             self._stirred.wait()
             self._stirred.clear()

@@ -40,7 +40,10 @@ SECRETS = 256  # the number of most recent secrets of a child's attempts that ar
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """Bytes from a descriptor, and the attempts that ran when they were read; `others`: some more, without an entry."""
+    """Bytes from a descriptor, and the attempts that ran when they were read.
+
+    `others`: attempts without an entry ran, too.
+    """
 
     stream: int
     data: bytes
@@ -266,7 +269,7 @@ class _StreamState:
 
     @property
     def sole_owner(self) -> str | None:
-        """Return the only job that can have written the last output; None if there are several, or none."""
+        """Return the job if only one job can have written the last output; None if there are several or none."""
         return self.owners[0].job_id if len(self.owners) == 1 and not self.shared else None
 
     def decode(self, data: bytes, final: bool = False) -> str:
@@ -317,7 +320,7 @@ class OutputAttribution:
         self._logs.pop((job_id, claim), None)
 
     def credit(self, pieces: Iterable[OutputPiece]) -> Iterator[Wrote]:
-        """Yield the text of some pieces as chunks of the attempts that they belong to."""
+        """Yield the text of output pieces as chunks of the attempts that wrote them."""
         for piece in pieces:
             stream = self._streams[piece.stream]
             text = stream.decode(piece.data)
@@ -333,16 +336,16 @@ class OutputAttribution:
             yield from self._chunks(stream.owners, stream.shared, text)
 
     def _goes_on(self, stream: _StreamState, owners: tuple[RunningAttempt, ...], text: str) -> bool:
-        """Return whether `text` seems to continue a secret that began in the held text of another set of attempts."""
+        """Return whether `text` may continue a secret that began in text held back for another set of attempts."""
         if self._mask is None or {one.key for one in stream.owners}.isdisjoint(one.key for one in owners):
             return False
         whole = stream.held + text
         return not self._mask.text(whole).startswith(stream.held) or self._mask.begun(whole) > len(text)
 
     def flush(self, ended: Iterable[tuple[str, int]] | None = None) -> Iterator[Wrote]:
-        """Yield the text that was held back for attempts that have ended; None means all attempts.
+        """Yield the text that was held back for attempts that have ended; `ended` None means all attempts.
 
-        If the text also belongs to attempts that still run, it stays held back for these.
+        Text that also belongs to attempts that still run stays held back for these.
         """
         gone = None if ended is None else set(ended)
         for number, stream in self._streams.items():

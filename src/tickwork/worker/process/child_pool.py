@@ -131,7 +131,7 @@ class ChildPool(ChildStarter):
         self._last_words.clear()
 
     def _end(self, child: Child) -> None:
-        """Kill a child; keep the messages that it sent before, for the next `poll`."""
+        """Kill a child; keep the messages that it sent before its death for the next `poll`."""
         child.kill()
         child.process.wait()
         self._last_words += self._heard(child, child.remaining())
@@ -153,7 +153,7 @@ class ChildPool(ChildStarter):
     # -- work
 
     def submit(self, assignments: Iterable[Assignment], alone: bool = False) -> None:
-        """Assign attempts to children: to a solo child where they need one, otherwise to the least busy child.
+        """Assign attempts to children: to a solo child if required, otherwise to the least busy child.
 
         Attempts with a sticky key go to the same child as before, unless another child is much less busy.
         """
@@ -329,7 +329,9 @@ class ChildPool(ChildStarter):
             self._retire_if_due(child, look, now)
 
     def _retire_if_due(self, child: Child, look: bool, now: float) -> None:
-        """Replace a child that reached a limit; tell a retiring child to exit when it is idle, and kill it if late."""
+        """Replace a child that reached a limit; tell a retiring child to exit when it is idle, or kill it if it takes
+        too long.
+        """
         if not child.retiring and self._used_up(child, look):
             child.name = ""  # the replacement takes the name
             self._replace(child)
@@ -348,7 +350,7 @@ class ChildPool(ChildStarter):
         return look and megabytes is not None and _memory_mb(child.process.pid) > megabytes
 
     def stalled(self) -> bool:
-        """Return whether a child was asked to return attempts and has ended none since."""
+        """Return whether a child was asked to return attempts and no attempt of it has ended since."""
         return any(child.recalled for child in self._children)
 
 

@@ -38,7 +38,7 @@ class ChildSetup:
     """How a pool starts its children.
 
     `general` is the target of each general child, and `slots` the total of their slots. `run_as` is the system user
-    that the commands of jobs run as. Without `fork_server`, a fork server is started for the first child.
+    that runs the commands of jobs. Without `fork_server`, a fork server is started for the first child.
     """
 
     general: Sequence[str]
@@ -50,7 +50,7 @@ class ChildSetup:
 
 
 class ChildStarter:
-    """The child processes of a pool, and those that are still to be started."""
+    """The child processes of a pool, and the children that are still to be started."""
 
     def __init__(self, setup: ChildSetup, clock: Clock) -> None:
         self._setup = setup
@@ -96,7 +96,7 @@ class ChildStarter:
         return child
 
     def _free_name(self) -> str:
-        """Return the lowest number that no child has as a name.
+        """Return the lowest number that is not the name of a child.
 
         The replacement of a child gets its name, and with it the jobs that are sticky to that name.
         """
@@ -126,7 +126,7 @@ class ChildStarter:
     def _replace(self, child: Child) -> None:
         """Start the replacement of a general child: at once, or after a delay if the child failed to load.
 
-        A retiring child is not replaced: its replacement was started when it began to retire, or none is wanted.
+        A retiring child is not replaced: its replacement was started when it began to retire, or none is needed.
         """
         if child.retiring:
             return

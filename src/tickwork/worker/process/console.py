@@ -78,7 +78,7 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 class _Writer:
-    """The state of one writer to a console: of an attempt, or of code that runs for no attempt (`sink` is None)."""
+    """The state of one writer to a console: an attempt, or code that runs for no attempt (then `sink` is None)."""
 
     __slots__ = ("about", "begun", "buffer", "size")
 
@@ -196,7 +196,7 @@ class Consoles:
     """The two `Console` objects of a child process, which replace sys.stdout and sys.stderr."""
 
     def __init__(self, out: TextIO, err: TextIO, *, as_json: bool) -> None:
-        """`out` and `err` are the streams of the descriptors."""
+        """Create the consoles; `out` and `err` are the streams of the descriptors."""
         self._out = Console(sys.stdout, out, 1, as_json=as_json)
         self._err = Console(sys.stderr, err, 2, as_json=as_json)
         self.records = JsonRecords(self._err)
@@ -241,7 +241,7 @@ class PassedOnOutput:
         self._tell_left_out()
 
     def _tell_left_out(self) -> None:
-        """Show how many characters were omitted."""
+        """Write how many characters were omitted."""
         left_out, self._left_out = self._left_out, 0
         if left_out:
             made = self._makers[2].made(f"... {left_out:,} characters are in the logs of attempts alone", {})
@@ -263,7 +263,7 @@ class PassedOnOutput:
         self._put(stream, self._buffers[stream].add(shown, _never))
 
     def end(self) -> None:
-        """Show incomplete lines, and how many characters were omitted."""
+        """Write incomplete lines, and how many characters were omitted."""
         for stream in STREAMS:
             self._end(stream)
         self._tell_left_out()

@@ -178,7 +178,7 @@ class ForkServer:
         return self._connection.fileno()
 
     def hear(self, within_s: float = 0.0) -> bool:
-        """Process the messages of the fork server, waiting up to `within_s` for one; return False if there was none."""
+        """Process messages of the fork server, waiting up to `within_s` for one; return False if there was none."""
         if self.lost or (within_s > 0 and not self._says_within(within_s)):
             return self.lost
         with self._hearing:

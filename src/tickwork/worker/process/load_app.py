@@ -26,7 +26,7 @@ def refuse_while_loading() -> None:
 def load_app(target: str) -> AppRegistry:
     """Import `shop.tasks`, `shop.tasks:app` or `shop.py` and return the app in it.
 
-    Raises WorkerError with one sentence, or the user's own traceback, when there is none.
+    If there is no app, or the import fails, raises WorkerError with one sentence or the user's own traceback.
     """
     where, _, attribute = target.partition(":")
     _loading.append(where)

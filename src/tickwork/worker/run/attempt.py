@@ -43,7 +43,7 @@ EndKind = Literal["timed_out", "cancelled", "released"]
 
 
 class AttemptHost(Protocol):
-    """The interface of the executor that an attempt uses."""
+    """The part of the executor that an attempt uses."""
 
     clock: Clock
     emit: Callable[[FromExecutor], None]
@@ -140,7 +140,7 @@ class Attempt:
         return attempt
 
     def each(self, end: Callable[[Attempt], AttemptEnd]) -> list[AttemptEnd]:
-        """Return the ends of all attempts of the call. The leader's end is last: after it, all have been reported."""
+        """Return the ends of all attempts of the call. The leader's end is last, so that it completes the call."""
         return [end(one) for one in reversed(self.everyone())]
 
     def interrupted(self) -> list[AttemptEnd]:
@@ -161,7 +161,10 @@ class Attempt:
     # -- the interface for handlers
 
     def stored_secret(self, name: str) -> str | None:
-        """Return a secret of the store, or None if there is none of this name. Raises SecretError and LeaseLost."""
+        """Return the value of a secret of the store, or None if it has none of this name.
+
+        Raises SecretError and LeaseLost.
+        """
         answer = self.executor.ask(self, name.encode(), "secret")
         if answer.accepted:
             return None if answer.state is None else answer.state.decode("utf-8", "surrogatepass")

@@ -154,7 +154,7 @@ def _encoded(attempt: Attempt, task: Task[Any, Any], result: Any) -> bytes:
 
 
 class _FixedRandom:
-    """A placeholder for the random generator of `decide`, which a success never uses."""
+    """A substitute for the random generator that `decide` requires but never uses for a success."""
 
     def random(self) -> float:
         raise errors.InvariantBroken("a success was about to be retried.")
@@ -221,7 +221,7 @@ def _failure(attempt: Attempt, error: BaseException) -> AttemptEnd:
 
 
 def _meaning(attempt: Attempt, error: BaseException) -> AttemptEnd:
-    """Return the end of an attempt by the type of its exception and the task's retry options."""
+    """Return the end of an attempt, decided by the type of its exception and the task's retry options."""
     given = attempt.given
     match error:
         case errors.Snooze(after=after):
@@ -243,7 +243,7 @@ def _seconds(after: str | timedelta) -> float:
 
 
 def _told(attempt: Attempt, error: BaseException) -> str:
-    """Return the traceback without the worker's own frames at its start, with secrets masked, cut to its limit."""
+    """Return the traceback of an error, without the worker's first frames, with secrets masked, cut to its limit."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("tickwork.worker."):
         trace = trace.tb_next

@@ -83,7 +83,7 @@ class OutputSink:
         return 0 if self._mask is None else self._mask.begun(text)
 
     def masked_beginning(self, text: str) -> str:
-        """Return a text whose end was cut off, with secrets masked and without a partial secret at its end."""
+        """Return a truncated text with secrets masked, and without a partial secret at its end."""
         text = self.masked(text)
         return text[: len(text) - self.begun(text)]
 
@@ -92,7 +92,7 @@ class OutputSink:
         return data if self._mask is None else self._mask.json(data)
 
     def keep_on(self, entry: AttemptEntry | None) -> None:
-        """Copy unsent text to an entry in shared memory, where it survives this process; None stops that."""
+        """Copy unsent text to an entry in shared memory, where it survives this process; with None, stop copying."""
         self.entry = entry
 
     def write(self, text: str) -> None:
@@ -194,7 +194,7 @@ def current_sink() -> OutputSink | None:
 
 
 class _Tee(io.TextIOBase):
-    """Replacement of sys.stdout or sys.stderr that copies writes to the current sink.
+    """A replacement of sys.stdout or sys.stderr that copies writes to the current sink.
 
     `descriptor` is the stream of descriptor 1 or 2 if it differs from `original`.
     """
@@ -237,7 +237,7 @@ class _Tee(io.TextIOBase):
 
 
 class _LogHandler(logging.Handler):
-    """Log handler that writes records to the current sink, or in a process that a handler forked, to `descriptor`."""
+    """A log handler that writes records to the current sink, or in a process that a handler forked, to `descriptor`."""
 
     def __init__(self, console: TextIO | None, descriptor: TextIO | None) -> None:
         super().__init__()

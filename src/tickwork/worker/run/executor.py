@@ -113,7 +113,7 @@ class Executor:
             return back
 
     def _take_back(self, attempt: Attempt) -> bool:
-        """Remove a queued attempt; return False if it was already ended."""
+        """Remove a queued attempt; return False if it had already ended."""
         self._attempts.pop(attempt.key, None)
         with self._lock:
             self._plain -= 1
@@ -249,7 +249,7 @@ class Executor:
             self._gather(ends)
 
     def _gather(self, ends: list[AttemptEnd]) -> None:
-        """Collect ends, so that all ends of one iteration of the event loop are reported together."""
+        """Collect attempt ends, so that all ends of one iteration of the event loop are reported together."""
         loop = asyncio.get_running_loop()
         with self._lock:
             turn = self._turns.setdefault(loop, [])

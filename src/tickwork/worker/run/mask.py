@@ -31,7 +31,7 @@ class SecretReader(Protocol):
     """The attempt for which secrets are resolved."""
 
     def stored_secret(self, name: str) -> str | None:
-        """Return a secret of the store, which the worker decrypts; None if there is none of this name.
+        """Return the value of a secret of the store, which the worker decrypts; None if there is none of this name.
 
         Raises SecretError if it cannot be decrypted or this job may not use it.
         """
@@ -44,7 +44,10 @@ class SecretReader(Protocol):
 
 
 class SecretMask:
-    """Replaces secret values by ***, also encoded or in other letter case, and each line of multi-line values."""
+    """Replaces secret values with ***, including encoded and differently cased forms.
+
+    Each line of a multi-line value is replaced, too.
+    """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._forms: list[str] = []
@@ -52,7 +55,7 @@ class SecretMask:
         self.hide(*values)
 
     def hide(self, *values: str) -> None:
-        """Mask some values from now on."""
+        """Mask these values from now on."""
         forms = {_folded(form) for value in values for form in _forms(value)}
         # Longest first: masking a part of a value first would leave the rest of it unmasked.
         self._forms = sorted({*self._forms, *forms}, key=len, reverse=True)
@@ -113,7 +116,7 @@ class SecretMask:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the texts as which a value may appear, in all supported encodings."""
+    """Yield the forms in which a value may appear, in all supported encodings."""
     escaped = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value), ascii(value))
     in_bytes = repr(value.encode(*_UTF8))[2:-1]
     forms = {value, value.strip(), *(one[1:-1] for one in escaped), in_bytes}
@@ -147,7 +150,7 @@ def _lines_of_base64(data: bytes) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
-    """Return a text in lower case, with exactly one character for each character."""
+    """Return a text in lower case, with the same number of characters."""
     # lower() turns U+0130 into two characters, and the capital sigma into either of two forms.
     return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
 

@@ -31,8 +31,8 @@ def _reader() -> SecretReader | None:
 def revealed(text: str, environ: Mapping[str, str]) -> str:
     """Return a text with its references replaced by secrets; `$${` becomes `${`.
 
-    `environ`: environment variables to use for secrets that the store does not have. Raises InvalidArguments if a
-    secret is not set.
+    `environ` has the environment variables to use for secrets that the store does not have. Raises InvalidArguments
+    if a secret is not set.
     """
 
     def reveal(found: re.Match[str]) -> str:

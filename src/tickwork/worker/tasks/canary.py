@@ -14,5 +14,5 @@ def add_canary(app: AppRegistry) -> None:
 
 
 async def canary() -> float:
-    """Return how many seconds after its run time the job started."""
+    """Return the seconds between the time when the job was due and its start."""
     return round(current_job().late_by.total_seconds(), 6)

@@ -204,7 +204,7 @@ def _kill_group(group: int) -> None:
 
 
 def _guard() -> OrphanKiller:
-    """Return the orphan killer of this process, which is created for the first command."""
+    """Return the orphan killer of this process; it is created for the first command."""
     if not _guards:
         _guards.append(OrphanKiller())
     return _guards[0]

@@ -48,14 +48,14 @@ _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
 
 class Hmac(TypedDict):
-    """The header to sign the body in, with a secret: `t=...,v1=...`."""
+    """The header in which the body's signature is sent, and the secret to sign with: `t=...,v1=...`."""
 
     secret: NotRequired[str]
     header: NotRequired[str]
 
 
 class Auth(TypedDict):
-    """The credentials of a request: one of these."""
+    """The credentials of a request; exactly one of these."""
 
     basic: NotRequired[str]
     bearer: NotRequired[str]
@@ -63,7 +63,7 @@ class Auth(TypedDict):
 
 
 class HttpResponse(TypedDict):
-    """A response. `body` is the decoded JSON, otherwise the text, up to 64 KB; `truncated`: the body was longer."""
+    """A response. `body` is the decoded JSON, otherwise the text, up to 64 KB. `truncated`: the body was longer."""
 
     status: int
     headers: dict[str, str]
@@ -91,11 +91,11 @@ def add_http(app: AppRegistry) -> None:
         secrets: dict[str, str] | None = None,
         origin: str | None = None,
     ) -> HttpResponse:
-        """Send a request and return its response. `expect` lists the statuses that are a success: [200, "3xx"].
+        """Send a request and return its response. `expect` lists the statuses of success, such as [200, "3xx"].
 
-        `origin` is the origin that the URL must have, such as `https://example.org:8443`. `secrets` override the other
-        arguments: {"auth.bearer": "${secret.TOKEN}"}. Any other status fails the job for good, unless a retry may
-        succeed.
+        `origin` is the origin that the URL must have, such as `https://example.org:8443`. `secrets` override the
+        other arguments: {"auth.bearer": "${secret.TOKEN}"}. Any other status fails the job for good, unless a retry
+        may succeed.
         """
         from tickwork.worker.tasks.http_client import HttpClient
 
@@ -224,7 +224,7 @@ def _hidden(secrets: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _over(headers: dict[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Return headers overridden by others. Raises InvalidArguments, whose message contains no value."""
+    """Return headers overridden by others. Raises InvalidArguments with a message that contains no value."""
     for name, value in more.items():
         if not _NAME.fullmatch(name) or name.lower() in _OURS:
             raise InvalidArguments(f"there can be no header {name!r} here.")

@@ -54,7 +54,7 @@ class IncomingResponse:
 
 @dataclass(frozen=True, slots=True)
 class HttpClient:
-    """Sends requests. `ca_file` contains the trusted certificates; None: those of the system."""
+    """Sends requests. `ca_file` contains the trusted certificates; None means those of the system."""
 
     egress: Egress
     ca_file: str | None = None
@@ -174,7 +174,7 @@ def _told(request: OutgoingRequest) -> str:
 
 
 def _why(error: BaseException) -> str:
-    """Return the cause of a connection error, as text that contains nothing of the request."""
+    """Return the cause of a connection error, as a text that contains nothing of the request."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -104,7 +104,7 @@ def _revealed(secrets: dict[str, str], variables: dict[str, str]) -> dict[str, s
 
 
 def _await(running: RunningCommand, job: CurrentJob) -> None:
-    """Start a command and wait for its end; send it SIGTERM if the job is cancelled, end it if interrupted."""
+    """Start a command and wait for its end; send SIGTERM if the job is cancelled, end the command if interrupted."""
     asked = False
     try:
         running.start()
@@ -177,7 +177,7 @@ class _CommandOutput:
         self._passed_on += len(text)
 
     def judged(self, ran: RunningCommand, name: str) -> CommandResult:
-        """Return the result of a command. Raises CommandFailed with its last lines if it failed."""
+        """Return the result of a command. Raises CommandFailed with the last lines of its output if it failed."""
         if ran.error is not None:
             raise CommandFailed(None, f"{name!r} could not be run: {ran.error}")
         if ran.exit_code != 0:

@@ -66,7 +66,7 @@ def add_smtp(app: AppRegistry) -> None:
 
 
 def mail_of(sender: str, to: list[str], subject: str, text: str, job_id: str) -> EmailMessage:
-    """Return a mail. Its Message-ID is derived from the job id, so that a mail sent twice is recognizable."""
+    """Return a mail. Its Message-ID is derived from the job id, so that a repeated mail can be recognized."""
     mail = EmailMessage()
     try:
         mail["From"], mail["To"] = sender, ", ".join(to)
