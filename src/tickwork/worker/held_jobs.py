@@ -200,7 +200,7 @@ class HeldJobs:
         heappush(self._kills, (time, job_id, claim))
 
     def next_kill(self) -> float | None:
-        """Return when to check for overdue attempts next, possibly too early, never too late; None if there are none."""
+        """Return when to check for overdue attempts next: maybe too early, never too late; None if there are none."""
         return self._kills[0][0] if self._kills else None
 
     def overdue(self, now: float) -> list[HeldJob]:

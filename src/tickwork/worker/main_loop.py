@@ -60,7 +60,7 @@ class WorkerLoop:
         self.call()
 
     def obey(self, asked: Ask | None) -> None:
-        """Carry out a request to this worker that was stored by an operator: be quiet, stop, or (None) continue."""
+        """Carry out a stored request of an operator to this worker: be quiet, stop, or, with None, resume claiming."""
         _log.warning("An operator asks this worker to %s.", asked or "go on")
         self._worker.quiet = asked == "quiet"
         if asked == "stop":
