@@ -246,7 +246,7 @@ class CurrentJob:
     def save(self, state: Any) -> None:
         """Store the state of the work, which a later attempt reads as `saved`. Returns when the state is durable.
 
-        Raises LeaseLost if this attempt was superseded, so that it stops.
+        Raises LeaseLost if this attempt was superseded, so that the handler stops.
         """
         if self.transaction is not None:
             raise InvalidInput(

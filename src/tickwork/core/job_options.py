@@ -35,7 +35,7 @@ NO_BOUND = 0  # the value that means max_lost=None in options, because None mean
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a job besides its arguments. None: not set."""
+    """The options of a job besides its arguments. None means that an option is not set."""
 
     queue: str | None = None
     priority: int | None = None

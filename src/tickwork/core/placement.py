@@ -55,7 +55,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The labels and resources that a worker has, or those that are free."""
+    """The labels and resources of a worker, or the part of them that is free."""
 
     labels: frozenset[str] = frozenset()
     resources: Mapping[str, int] = field(default_factory=dict)

@@ -161,7 +161,7 @@ def _finish(
 
 
 def _store(app: Tickwork, imported: ImportResult) -> None:
-    """Store the schedules, except names that belong to other schedules; note the ones that existed before."""
+    """Store the schedules, except those whose name another schedule has; add a note for names that existed before."""
     there = app.store.schedules.get_schedules([spec.name for spec in imported.specs])
     for spec in list(imported.specs):
         known = there.get(spec.name)

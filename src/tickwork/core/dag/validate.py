@@ -115,7 +115,7 @@ def check(graph: Graph) -> list[str]:
 
 
 class _KnownNames(NamedTuple):
-    """The names that expressions may refer to. `params` None: the graph does not declare its parameters."""
+    """The names that expressions may refer to. `params` is None if the graph declares no parameters."""
 
     steps: dict[str, Step]
     params: Collection[str] | None

@@ -125,7 +125,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A message, as text and as a value. `more` says how many cases are not among the lines."""
+    """A message, as text and as a value. `more` is the number of cases that have no line of their own."""
 
     subject: str
     body: dict[str, Any]

@@ -56,7 +56,7 @@ class IsoDuration(NamedTuple):
 
 
 class RepeatingInterval(NamedTuple):
-    """A parsed repeating interval. `times` None: without end."""
+    """A parsed repeating interval. `times` is None if it has no end."""
 
     step: timedelta
     months: int

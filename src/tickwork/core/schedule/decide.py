@@ -59,7 +59,7 @@ class FireDecision:
 class ScheduleDecision:
     """The fires of a schedule, its new state, and when to look again.
 
-    `wake_at` None: nothing more is due, unless `wakes_on_end`, which asks for another look when a run ends.
+    `wake_at` is None if nothing more is due, unless `wakes_on_end`, which asks for another look when a run ends.
     `passed_over` are the first and last of the missed occurrences that the catch-up policy gave up.
     """
 
