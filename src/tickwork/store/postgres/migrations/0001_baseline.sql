@@ -438,7 +438,7 @@ CREATE INDEX audit_action ON tickwork.audit (action, id);
 CREATE INDEX audit_target ON tickwork.audit (target, id);
 CREATE INDEX audit_at ON tickwork.audit (at);
 
--- The chain of the audit log: see store/admin/audit_chain.py. A table of its own, so that rows of the log never change.
+-- The chain of the audit log: see store/admin/audit.py. A table of its own, so that rows of the log never change.
 CREATE TABLE tickwork.audit_links (
     number    bigint PRIMARY KEY,
     audit_id  bigint NOT NULL UNIQUE,

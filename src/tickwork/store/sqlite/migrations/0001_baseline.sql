@@ -427,7 +427,7 @@ CREATE INDEX tickwork_audit_action ON tickwork_audit (action, id);
 CREATE INDEX tickwork_audit_target ON tickwork_audit (target, id);
 CREATE INDEX tickwork_audit_at ON tickwork_audit (at);
 
--- The chain of the audit log: see store/admin/audit_chain.py.
+-- The chain of the audit log: see store/admin/audit.py.
 CREATE TABLE tickwork_audit_links (
     number    INTEGER PRIMARY KEY,
     audit_id  INTEGER NOT NULL UNIQUE,
