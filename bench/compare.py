@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         before = extract(asked.revision, Path(folder))
+        if not (before / "bench" / "compare.py").exists():
+            sys.exit(f"{asked.revision} cannot be compared: its bench does not have the options that this one needs.")
         for name in changed_rows(asked.revision):
             console.print(f"{name} is not the same in {asked.revision}: compare its rows with care.", highlight=False)
         samples: dict[Path, list[dict[Key, float]]] = {before: [], ROOT: []}

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
-import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
 from functools import cached_property
-from random import Random
 from typing import Any
 
 import msgspec
@@ -25,15 +20,12 @@ from tickwork.api.notifications import Notifications
 from tickwork.api.schedule_rules import Calendar, Rule, read_rule
 from tickwork.api.schedules import Schedule, Schedules
 from tickwork.blobs import AN_OBJECT, Blobs, LargeResults, open_blobs
-from tickwork.clock import SystemClock
 from tickwork.config import Settings, find_settings, sqlite_path
 from tickwork.core.arguments.encode_by_schema import StoredSignature
 from tickwork.core.job import TaskDefinition
 from tickwork.core.job_options import Options, calendar_name, task_name
 from tickwork.core.limits.task_limits import decode_task_limits
-from tickwork.core.placement import read_offer
 from tickwork.core.schedule.spec import ScheduleSpec, TargetKind, new_spec
-from tickwork.core.text.duration import parse_duration
 from tickwork.core.text.mask_url import masked
 from tickwork.core.workers.autoscale import QueueLoad
 from tickwork.dag import Dag
@@ -45,18 +37,8 @@ from tickwork.store.base import PoolSizes, Store
 from tickwork.store.dags import AssetView, DagView
 from tickwork.store.reads.queue_counts import queue_loads
 from tickwork.task import Enqueues, Task
-from tickwork.version import VERSION
-from tickwork.worker.lease import Lease
-from tickwork.worker.process.child_main import hello
-from tickwork.worker.process.child_pool import ChildPool
-from tickwork.worker.process.child_starter import ChildSetup
-from tickwork.worker.process.cpu_count import usable_cpus
-from tickwork.worker.process.load_app import refuse_while_loading
-from tickwork.worker.run.capture import captured
-from tickwork.worker.supervisor import GRACE, SLOTS, assemble_worker, parse_queues, queues_of
-from tickwork.worker.tasks.builtin import add_builtin
-from tickwork.worker.thread_pool import LocalPools, ThreadPool
-from tickwork.worker.worker_types import WorkerOptions
+from tickwork.worker.in_process import InProcessOptions, worker_in_process
+from tickwork.worker.supervisor import GRACE, SLOTS
 
 
 def open_store(
@@ -338,58 +320,20 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
         `needs=`. For development, tests and small use: handlers run on threads. Only `tickwork worker` can kill a
         handler that cannot be interrupted.
         """
-        refuse_while_loading()
-        if concurrency < 1:
-            raise InvalidInput(f"concurrency must be at least 1, not {concurrency}.")
-        offer = read_offer(_listed(labels), resources)
-        add_builtin(self)
-        known = hello(self)
-        served = parse_queues(_listed(queues or [])) or queues_of(known)
-        clock, solo = SystemClock(), known.solo_tasks
-        for name in solo:
-            self._target_of(name)  # raises here for a task that no child could import
-        local = ThreadPool(
-            tasks=self.tasks,
-            store=lambda: self.store,
+        options = InProcessOptions(
             slots=concurrency,
-            clock=clock,
-            large_results=self.large_results,
-            hidden=known.hidden,
-            secret_env=self.settings.secret_env,
+            queues=_listed(queues or []),
+            labels=_listed(labels),
+            resources=resources,
+            lease=lease,
+            grace=grace,
         )
-        children = ChildPool(
-            ChildSetup(general=[], slots=concurrency),
-            clock,
-            target_of=self._target_of,
-            solo_tasks=solo,
-            solo_limit=usable_cpus(),
-        )
-        times = self.settings.lease_times(lease, least=timedelta(0))
-        with captured():
-            loop, runner, nudge = assemble_worker(
-                store=self.store,
-                pools=LocalPools(local, children, solo, concurrency, clock),
-                hello=known,
-                options=WorkerOptions(served, concurrency, socket.gethostname(), os.getpid(), VERSION, offer),
-                lease=Lease(times.lease, times.heartbeat),
-                clock=clock,
-                rng=Random(secrets.randbits(64)),
-                settings=self.settings,
-                grace=parse_duration(grace, what="grace"),
-            )
-            thread = threading.Thread(target=loop.run, name="tickwork-worker", daemon=True)
-            thread.start()
+        with worker_in_process(self, lambda: self.store, self.large_results, options) as nudge:
             self._nudges.append(nudge)
             try:
                 yield
             finally:
                 self._nudges.remove(nudge)
-                loop.stop()
-                thread.join()
-                runner.stop()
-                local.stop()
-                children.stop()
-                loop.close()
 
     def work(self, **options: Any) -> None:
         """Run a worker inside this process until Ctrl-C."""
@@ -398,18 +342,6 @@ class Tickwork(LimitCalls, JobCalls, AppRegistry):
                 threading.Event().wait()
             except KeyboardInterrupt:
                 return
-
-    def _target_of(self, task: str) -> str:
-        """Return the file or module that a child process imports to find a task."""
-        module = self.tasks[task].function.__module__
-        if module != "__main__":
-            return module
-        file = getattr(sys.modules["__main__"], "__file__", None)
-        if file is None:
-            raise InvalidInput(
-                f"task {task!r} runs in a process of its own, which cannot import it from here. Put it in a file."
-            )
-        return str(os.path.abspath(file))
 
 
 def _by_name(app: Tickwork, name: str, definition: TaskDefinition | None) -> Enqueues[Any, Any]:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from tickwork import errors
 from tickwork.api.async_twins import twin
 from tickwork.api.paging import Page
+from tickwork.api.waiting import FIRST_S, LAST_S, PollDelay, raise_ended
 from tickwork.context import LazyTransaction, current_or_none
 from tickwork.core import why
 from tickwork.core.access.scopes import BUILT_IN
@@ -34,7 +35,6 @@ from tickwork.store.base import Store
 
 PAGE = 1000  # how many jobs one statement of a bulk operation changes
 ENQUEUE_LIMIT = 100_000
-_FIRST_LOOK_S, _LAST_LOOK_S = 0.002, 0.1  # poll delay of a wait: from 2 ms up to 100 ms
 
 Perform = Callable[[Callable[[], list[JobId]]], list[JobId]]
 """Carries out one page of a bulk operation; the page returns the jobs that it changed."""
@@ -177,14 +177,14 @@ class Client:
 
         Deleted jobs count as ended.
         """
-        wait_s = _FIRST_LOOK_S
+        wait_s = FIRST_S
         while jobs:
             views = self.store.reads.get_jobs([job.id for job in jobs])
             ended = [job for job in jobs if job.id not in views or views[job.id].state.ended]
             if ended:
                 return [Job(self, job.id, views.get(job.id)) for job in ended]
             time.sleep(wait_s)
-            wait_s = min(wait_s * 1.5, _LAST_LOOK_S)
+            wait_s = min(wait_s * 1.5, LAST_S)
         return []
 
     def why(self, view: JobView) -> str:
@@ -276,7 +276,7 @@ class Job:
         return self._wait(timeout).state.value
 
     def _wait(self, timeout: float | str | timedelta | None) -> JobView:
-        waits = _PollDelay(self, timeout)
+        waits = PollDelay(self.id, self.why, timeout)
         while not (view := self.view).state.ended:
             time.sleep(waits.next())
         return view
@@ -286,7 +286,7 @@ class Job:
         return (await self._wait_async(timeout)).state.value
 
     async def _wait_async(self, timeout: float | str | timedelta | None) -> JobView:
-        waits = _PollDelay(self, timeout)
+        waits = PollDelay(self.id, self.why, timeout)
         while not (view := await asyncio.to_thread(lambda: self.view)).state.ended:
             await asyncio.sleep(waits.next())
         return view
@@ -305,7 +305,7 @@ class Job:
     def _outcome(self, view: JobView) -> Any:
         """Return the decoded result of an ended job, or raise the exception of its state."""
         if view.state is not JobState.SUCCEEDED:
-            _raise_ended(view)
+            raise_ended(view)
         errors.check(view.result is not None, f"Job {self.id} succeeded without a result.")
         return self._client.decode_result(view.task, view.result or b"null")
 
@@ -364,28 +364,6 @@ class Job:
     why_async = twin(why)
 
 
-class _PollDelay:
-    """The delays between two reads of a job: 2 ms at first, growing to 100 ms."""
-
-    def __init__(self, job: Job, timeout: float | str | timedelta | None) -> None:
-        self._job = job
-        self._next = _FIRST_LOOK_S
-        if isinstance(timeout, str | timedelta):
-            timeout = parse_duration(timeout, what="timeout").total_seconds()
-        self._timeout_s = timeout
-        self._until = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-
-    def next(self) -> float:
-        """Return the next delay in seconds, not beyond the timeout. Raises WaitTimeout when the timeout is over."""
-        left = None if self._until is None else self._until - time.monotonic()
-        if left is not None and left <= 0:
-            raise errors.WaitTimeout(
-                f"job {self._job.id} had not ended after {self._timeout_s:g} s ({self._job.why()}). It goes on."
-            )
-        wait, self._next = self._next, min(self._next * 1.5, _LAST_LOOK_S)
-        return wait if left is None else min(wait, left)
-
-
 def _meant(name: str, known: Collection[str]) -> str:
     """Return a suggestion for an unknown name, " Did you mean 'fetch'?", or an empty text."""
     near = closest(name, known)
@@ -402,17 +380,6 @@ def _check_count(jobs: Sequence[NewJob]) -> None:
 
 def _is_dead(view: JobView) -> bool:
     return view.state is JobState.FAILED and not view.discarded
-
-
-def _raise_ended(view: JobView) -> NoReturn:
-    """Raise the exception for a job that ended without success."""
-    kinds: dict[JobState, type[errors.JobEnded]] = {
-        JobState.CANCELLED: errors.JobCancelled,
-        JobState.EXPIRED: errors.JobExpired,
-        JobState.DROPPED: errors.JobDropped,
-    }
-    kind = kinds.get(view.state, errors.JobFailed)
-    raise kind(view.id, f"job {view.id} ({view.task}): {why.explain(view, (), view.created_at)}", view.error)
 
 
 def workers_of(store: Store, view: JobView) -> list[WorkerView]:
