@@ -70,7 +70,7 @@ class Trace:
         approval: ApprovalStep | None = None,
         map: Map | None = None,
     ) -> StepRef:
-        """Record a step and return the reference to its result. `called` names it, unless its options set a name."""
+        """Record a step and return the reference to its result. Its name is `called`, unless its options set one."""
         name = self.name(called, said.name)
         draft = StepDraft(
             name,
@@ -145,7 +145,7 @@ class Trace:
 
     @contextmanager
     def nested(self, dag: str, said: str | None) -> Iterator[list[StepDraft]]:
-        """Record the steps of another dag: in a group of its name, which is the prefix of their names.
+        """Record the steps of another dag as a group, which has the dag's name. That prefixes the names of the steps.
 
         Raises InvalidDag if the dag contains itself.
         """

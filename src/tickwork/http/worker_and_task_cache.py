@@ -130,5 +130,5 @@ class CachedRegistrations:
         return known
 
     def forget_task(self, name: str) -> None:
-        """Drop a cached definition, so that this server starts no version of a dag that was replaced or deleted."""
+        """Drop a cached definition, so that this server does not start a replaced or deleted version of a dag."""
         self._tasks.pop(name, None)

@@ -36,9 +36,9 @@ class LineSink(Protocol):
     """A destination of lines."""
 
     def send(self, lines: Sequence[bytes]) -> None:
-        """Send lines in order; return when they were accepted.
+        """Send lines in order, and return only once all were accepted.
 
-        Raises OSError; some lines may have been accepted then.
+        If it raises OSError, some of them may have been accepted.
         """
 
 

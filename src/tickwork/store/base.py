@@ -313,7 +313,7 @@ class Store(Protocol):
     # -- services
 
     def expired_attempts(self, limit: int) -> list[OpenAttempt]:
-        """Return up to `limit` open attempts whose lease has expired."""
+        """Return up to `limit` running attempts whose lease has expired."""
 
     def reclaim_attempts(self, endings: Sequence[Finish]) -> set[JobId]:
         """Close attempts as finish_attempts does, but only those whose lease is still expired; return the jobs of the

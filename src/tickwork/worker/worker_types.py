@@ -64,7 +64,7 @@ class HandlerPools(Protocol):
         """Return the descriptors that are readable when `poll` has messages."""
 
     def unsent(self) -> list[int]:
-        """Return the descriptors that have unsent data, which `poll` writes when they are writable."""
+        """Return the file descriptors with unsent data. Once they are writable, `poll` sends it."""
 
 
 @dataclass(frozen=True, slots=True)

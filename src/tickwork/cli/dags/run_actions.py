@@ -57,7 +57,7 @@ def rerun(
     changed: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run failed or other steps of an ended run again.
+    """Run the failed steps of an ended run again, or the given ones.
 
     All steps that depend on them run again, too. The other steps keep their results.
     """

@@ -137,7 +137,7 @@ class DemoCounts:
 
 
 def _with_empty(queues: list[QueueView], workers: list[WorkerView]) -> list[QueueView]:
-    """Return the queues, including queues that a worker serves and that are empty."""
+    """Return the queues, and the empty queues that a worker serves."""
     found = {queue.name: queue for queue in queues}
     names = {name for worker in workers for name in worker.queues} | found.keys()
     return [found.get(name, QueueView(name, 0, 0, 0, 0, None)) for name in sorted(names)]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @pass_session
 @click.pass_context
 def queues(ctx: click.Context, session: Invocation, /, as_json: bool) -> None:
-    """Show the due, later, running and held jobs of each queue; pause, resume and limit queues."""
+    """Show how many jobs of each queue are due, delayed, running and held; pause, resume and limit queues."""
     if ctx.invoked_subcommand is None:
         _print_queues(session.app(), as_json)
 

@@ -124,9 +124,9 @@ class Signature:
     def encode_named(self, arguments: Mapping[str, Any], task: str) -> bytes:
         """Encode arguments that are given by name as JSON values, as REST and the command line do.
 
-        Raises like `encode`. A value is JSON as it is stored: "2026-11-15T00:00:00Z" for a datetime, `{"$uuid": "…"}`
-        without a hint. The value for `*args` is an array, and the value for `**kwargs` is an object, under the
-        parameter's own name.
+        Raises the errors of `encode`. A value is JSON as it is stored: "2026-11-15T00:00:00Z" for a datetime,
+        `{"$uuid": "…"}` for a parameter without a type hint. The value for `*args` is an array, and the value for
+        `**kwargs` is an object, under the parameter's own name.
         """
         self._refuse_names(arguments.keys(), task)
         given = dict(arguments)

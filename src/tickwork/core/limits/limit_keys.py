@@ -90,7 +90,7 @@ def _parsed(key: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _found(key: str, arguments: Mapping[str, Any], tenant: str | None, labels: Sequence[str]) -> Any:
-    """Return the value of a key; None if the job has none."""
+    """Return the value of a limit's key for a job, from its arguments, tenant or labels; None if it has none."""
     source, path = _parsed(key)
     if source == "tenant":
         return tenant

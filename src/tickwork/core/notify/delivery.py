@@ -69,7 +69,7 @@ def trial_message(notification: Notification, now: datetime) -> Message:
 
 
 def _headline(notification: Notification, count: int) -> str:
-    """Return the subject: the count and kind of the cases, and the filters of the notification."""
+    """Return the subject line: how many events of which kind, and the filters of the notification."""
     one, many = _ONE_MANY[notification.on]
     said = one if count == 1 else many.format(f"{count:,}")
     which = [f"{field} {getattr(notification, field)}" for field in FILTERS if getattr(notification, field) is not None]

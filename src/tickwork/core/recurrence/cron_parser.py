@@ -309,7 +309,7 @@ class _CronReader:
 
 
 def _duration(rate: str) -> str:
-    """Return AWS's "5 minutes" as "5m", for error messages; "90s" if it is not a rate."""
+    """Convert an AWS rate such as "5 minutes" to "5m", to suggest it in errors; "90s" stands for other texts."""
     found = re.fullmatch(r"\s*([0-9]+)\s*(minute|hour|day)s?\s*", rate, re.IGNORECASE)
     return f"{found[1]}{found[2][0].lower()}" if found else "90s"
 

@@ -38,7 +38,7 @@ def kind_of(text: str) -> Kind:
 
 
 def read_expression(text: str, *, tz: str, dst: Dst, dialect: Dialect, name: str | None) -> RuleValue:
-    """Return the rule of an expression. Raises InvalidOption."""
+    """Return the recurrence rule that a text describes, such as `30 2 * * *` or `every 5m`. Raises InvalidOption."""
     match kind_of(text):
         case "rrule":
             return rrule(text, tz=tz, dst=dst)

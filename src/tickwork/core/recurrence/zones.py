@@ -228,7 +228,7 @@ def last_before(walls: WallTimes, zone: str, dst: Dst, instant: datetime) -> dat
 
 
 def _search_from(walls: WallTimes, dst: Dst, stretch: OffsetPeriod, instant: datetime) -> datetime:
-    """Return the wall time after which this period is searched."""
+    """Return the wall time after which `stretch` (one UTC offset) is searched for occurrences after `instant`."""
     return max(stretch.wall(instant), _search_to(walls, dst, stretch) - TICK)
 
 

@@ -196,10 +196,7 @@ class JobTransitions:
 
 
 def advances_run(finish: Finish) -> bool:
-    """Return whether a finish may change a run.
-
-    The run of its step, or runs that wait for the assets that it updates.
-    """
+    """Return whether a finish may change a run: that of its step, or one that waits for an asset which it updates."""
     return finish.run is not None or bool(finish.produce)
 
 

@@ -98,10 +98,10 @@ class ReleasedHolds:
         return {name for name in limits if now - self._since.setdefault(name, now) >= SETTLED_S}
 
     def learn(self, found: Mapping[str, int], counted: Set[str]) -> None:
-        """Remember up to which number the holds of each limit key have ended, as a committed round has seen it.
+        """Remember, for each limit key, the number up to which all of its holds have ended.
 
-        Before the commit, a finish in the round may still be rolled back. `counted`: all holds of these keys were
-        counted.
+        Holds are numbered in the order in which they are taken. Call it only after the round has committed, because
+        its finishes could be rolled back until then. `counted`: the keys of which `found` covers all holds.
         """
         now = self._monotonic()
         if len(self._known.keys() | found.keys()) > KEPT:
@@ -142,7 +142,7 @@ class RoundHolds:
         self._idle = [name for name, first in ours.items() if first is None]
 
     def note_returned(self, name: str, number: int) -> None:
-        """Note a hold that keeps the position of a job in a sequence: it has not ended, although its attempt has."""
+        """Note a hold that remains after its attempt has ended, because its job keeps its position in a sequence."""
         if name in self._idle or name in self._ended:
             self._ended[name] = min(number - 1, self._ended.get(name, number))
         self._idle = [idle for idle in self._idle if idle not in self._ended]

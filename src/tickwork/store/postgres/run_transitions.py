@@ -249,7 +249,7 @@ class PostgresRunTx:
         return touched
 
     def advance(self, job_ids: Collection[str]) -> None:
-        """Advance the runs of those of these jobs that are steps and have ended."""
+        """For each of these jobs that is an ended step, advance its run."""
         self._advance(self.places(job_ids))
 
     def _advance(self, places: Iterable[RunMembership]) -> None:

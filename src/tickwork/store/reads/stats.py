@@ -62,7 +62,7 @@ class StatsVerbs(Protocol):
     """The verbs of statistics."""
 
     def rollup_marks(self) -> RollupMarks:
-        """Return the positions up to which rows are counted."""
+        """Return, for each table whose rows the stats rollup counts, the position up to which they are counted."""
 
     def count_events(self, marks: RollupMarks, limit: int) -> RollupPage:
         """Count rows after the marks, about `limit` of each kind; return the counts and the next marks. Store nothing.

@@ -112,9 +112,10 @@ class RunRows:
             raise Unfillable(str(error).rstrip(".")) from None
 
     def _new_id(self, first: StepJob) -> JobId:
-        """Return the next job id of this advance.
+        """Return the next job id of this advance of the run.
 
-        Ids depend only on the run, its attempt, the first job and the time.
+        The sequence of ids is determined by the run, its attempt, `first` and the time, so an advance that is
+        repeated makes the same ids.
         """
         if self._ids is None:
             now_us = self._ground.now_us

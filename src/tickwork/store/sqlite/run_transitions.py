@@ -88,7 +88,7 @@ class SqliteRunTx:
 
 
 def advance(transaction: Transaction, graphs: GraphCache, job_ids: Iterable[str]) -> None:
-    """Advance the runs of those of these jobs that are steps and have ended."""
+    """For each of these jobs that is an ended step, advance its run."""
     parts = transaction.run("parts", (as_json(list(job_ids)),))
     endings = [EndedStep(run, step, JobState(state)) for run, step, state in parts]
     if endings:

@@ -54,7 +54,10 @@ MOMENT_S = 0.001  # how long an end is delayed to be sent with others while more
 
 
 class Outbox:
-    """Sends messages to the supervisor. Batches ends for `MOMENT_S` while more work is queued."""
+    """Sends messages to the supervisor.
+
+    While more work is queued, it delays reports of ended attempts by up to `MOMENT_S`, so that they are sent together.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

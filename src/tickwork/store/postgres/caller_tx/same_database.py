@@ -32,7 +32,7 @@ class DatabaseIdentity(NamedTuple):
 
     @classmethod
     def of(cls, rows: list[Any]) -> DatabaseIdentity:
-        """Return the identity in the only row of `WHICH`."""
+        """Return the identity of the database, from the one row that the query `WHICH` returned."""
         (row,) = rows
         return cls(*row)
 
