@@ -14,8 +14,8 @@ from tests.cli.conftest import Cli, Shop
 from tests.store.contents import contents
 from tests.waiting import eventually
 from tickwork import every
-from tickwork.cli.audit_rows import by
 from tickwork.cli.main import main
+from tickwork.cli.write_audit_rows import by
 from tickwork.core.limits.limits import concurrency
 from tickwork.errors import StoreError
 from tickwork.store.admin.audit import AuditFilter, AuditRow

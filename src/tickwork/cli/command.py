@@ -149,7 +149,7 @@ class Invocation:
 
 def _create_jobs_as_caller() -> None:
     """Record the user who runs this command as the creator of the jobs that it makes."""
-    from tickwork.cli.audit_rows import by
+    from tickwork.cli.write_audit_rows import by
     from tickwork.context import creating_as
 
     click.get_current_context().with_resource(creating_as(by()))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
+from tickwork.core.arguments.fitting_types import ANYTHING, JsonTypes
 from tickwork.core.dag.graph import ApprovalStep, Condition, Expression, JsonTemplate, Map, Result, Step, Template, Text
 from tickwork.dag_builder.references import TraceOrigin
 from tickwork.dag_builder.steps import StepDraft, StepOptions, StepRef

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
+from tickwork.core.arguments.fitting_types import ANYTHING, JsonTypes
 from tickwork.core.arguments.unstorable import DEPTH_LIMIT, brief, field_names
 from tickwork.core.blob_ref import Path
 from tickwork.core.dag.graph import Expression, Item, JsonTemplate, Map, Placeholder, Template

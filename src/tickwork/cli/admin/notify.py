@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import count_of, print_json, print_result, print_table
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.errors import InvalidInput, NotificationNotFound
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, by, recorded
 from tickwork.cli.command import Group, Invocation, NotFound, json_option, pass_session, url_option
 from tickwork.cli.output import ago, plain, print_items, print_result
+from tickwork.cli.write_audit_rows import AuditedChange, by, recorded
 
 if TYPE_CHECKING:
     from tickwork.app import Tickwork

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Group, Invocation, NotFound, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_items, print_result
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 
 if TYPE_CHECKING:
     from tickwork.store.admin.access import UserView

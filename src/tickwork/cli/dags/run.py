@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, pass_session, url_option
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.core.access.scopes import told_job
 from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import DagNotFound

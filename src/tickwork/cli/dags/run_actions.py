@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, found_jobs, found_run, json_option, pass_session, url_option
 from tickwork.cli.output import print_result, stored_json
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.errors import InvalidInput
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, json_option, pass_session, url_option
 from tickwork.cli.declare.read_files import print_remarks, read_files, remarks_on, shown_file
 from tickwork.cli.output import console, count_of, print_json, print_table, shown_value
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.core.text.terminal_escape import clean
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import FAILURE, Decorated, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.declare.read_files import shown_file
 from tickwork.cli.output import console, count_of, print_json, print_table
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.core.schedule.spec import spec_json
 from tickwork.core.text.terminal_escape import clean
 from tickwork.errors import InvalidInput

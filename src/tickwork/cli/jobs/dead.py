@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwork.cli.audit_rows import page_recorder
 from tickwork.cli.command import (
     Decorated,
     Group,
@@ -20,6 +19,7 @@ from tickwork.cli.command import (
 )
 from tickwork.cli.output import ago, console, count_of, print_json, print_result, print_table, short_error
 from tickwork.cli.parse_time import instant
+from tickwork.cli.write_audit_rows import page_recorder
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

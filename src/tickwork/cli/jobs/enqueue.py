@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Command, Invocation, pass_session, url_option
 from tickwork.cli.output import print_json, stored_json
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.core.access.scopes import is_sensitive, told_job, told_name
 from tickwork.core.job import IfExists
 from tickwork.core.text.terminal_escape import clean

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwork.api.client import workers_of
-from tickwork.cli.audit_rows import AuditedChange, page_recorder, recorded
 from tickwork.cli.command import (
     FAILURE,
     Group,
@@ -37,6 +36,7 @@ from tickwork.cli.output import (
     step_name,
     stored_json,
 )
+from tickwork.cli.write_audit_rows import AuditedChange, page_recorder, recorded
 from tickwork.core.ids import JobId
 from tickwork.core.job import JobState
 from tickwork.core.text.terminal_escape import clean

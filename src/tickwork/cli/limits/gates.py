@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Decorated, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, count_of, print_items, print_result, utc
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.core.limits.gates import read_until
 
 if TYPE_CHECKING:

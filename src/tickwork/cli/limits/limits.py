@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Decorated, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import plain, print_items, print_json
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:

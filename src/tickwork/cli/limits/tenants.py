@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import print_items, print_result
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 
 
 @click.group(cls=Group, example="tickwork tenants list\ntickwork tenants set acme 3")

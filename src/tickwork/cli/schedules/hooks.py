@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import ago, print_items, print_json, print_result, print_table
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.errors import HookNotFound
 
 if TYPE_CHECKING:

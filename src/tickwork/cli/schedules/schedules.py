@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tickwork.cli.audit_rows import AuditedChange, recorded
 from tickwork.cli.command import FAILURE, Group, Invocation, json_option, pass_session, url_option
 from tickwork.cli.output import (
     ago,
@@ -23,6 +22,7 @@ from tickwork.cli.output import (
     state_text,
     utc,
 )
+from tickwork.cli.write_audit_rows import AuditedChange, recorded
 from tickwork.core.schedule.spec import spec_json
 from tickwork.errors import InvalidInput, ScheduleNotFound
 

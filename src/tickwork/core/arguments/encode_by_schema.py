@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tickwork.core.arguments import payload
-from tickwork.core.arguments.json_types import ANYTHING, JsonTypes
+from tickwork.core.arguments.fitting_types import ANYTHING, JsonTypes
 from tickwork.core.arguments.unstorable import Flaw, brief, find_flaw
 from tickwork.core.job import TaskDefinition
 from tickwork.core.text.suggestions import guess

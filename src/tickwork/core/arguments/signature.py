@@ -23,7 +23,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
-from tickwork.core.arguments.json_types import JsonTypes
+from tickwork.core.arguments.fitting_types import JsonTypes
 from tickwork.core.arguments.payload import BLOB_LIMIT, PAYLOAD_LIMIT, from_wire, seal, too_large
 from tickwork.core.arguments.roundtrip import PLAIN, FastEncoder, difference
 from tickwork.core.arguments.type_hints import (

@@ -16,7 +16,7 @@ from tickwork.core.workers.autoscale import WaitingKind
 from tickwork.store.dags import DagView
 from tickwork.store.reads.change_feed import Changes
 from tickwork.store.reads.job_search import SearchHits, StateCount
-from tickwork.store.reads.page_queries import (
+from tickwork.store.reads.ui_page_queries import (
     EventPlace,
     FireCount,
     FireSummary,

@@ -35,9 +35,9 @@ from tickwork.worker.ipc.protocol import (
     Wrote,
 )
 from tickwork.worker.run.capture import OutputSink
+from tickwork.worker.run.delayed_calls import TimedCall
 from tickwork.worker.run.mask import SecretMask
 from tickwork.worker.run.secrets import value_of
-from tickwork.worker.run.timer import TimedCall
 
 EndKind = Literal["timed_out", "cancelled", "released"]
 

@@ -28,8 +28,8 @@ from tickwork.worker.ipc.protocol import Ask, Asked, AskReply, Assignment, Attem
 from tickwork.worker.run.attempt import Attempt, EndKind
 from tickwork.worker.run.call import HandlerCalls
 from tickwork.worker.run.capture import OutputSink, Recorder, attempt_sink
+from tickwork.worker.run.delayed_calls import Timer
 from tickwork.worker.run.mask import SecretMask
-from tickwork.worker.run.timer import Timer
 
 CANCEL_GRACE_S = 5.0  # time for a cancelled plain handler to stop by itself before it is interrupted
 ASK_LOOK_S = 0.1

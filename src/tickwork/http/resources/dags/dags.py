@@ -27,7 +27,7 @@ from tickwork.http.request import Call
 from tickwork.http.resources.dags.graphs import MERMAID, EdgeBody, GraphQuery, NodeBody, flowchart, graph_body
 from tickwork.http.work_scopes import check_work, work_of_graph, work_of_spec
 from tickwork.store.dags import DagView
-from tickwork.store.reads.page_queries import RunBrief
+from tickwork.store.reads.ui_page_queries import RunBrief
 
 routes = Routes("dags")
 TEXT_LIMIT = 16 * 1024 * 1024

@@ -17,7 +17,7 @@ from tickwork.http.framework.problems import Problem, ProblemDetail
 from tickwork.http.framework.route import Routes, Scope, Struct
 from tickwork.http.request import Call
 from tickwork.store.base import Store
-from tickwork.store.reads.page_queries import RunBrief
+from tickwork.store.reads.ui_page_queries import RunBrief
 
 routes = Routes("dags")
 

@@ -17,7 +17,7 @@ from tickwork.http.request import Call
 from tickwork.http.resources.dags.runs import found_run
 from tickwork.store.base import Store
 from tickwork.store.dags import InstanceView
-from tickwork.store.reads.page_queries import EventPlace, PendingApprovalView, RunEvent
+from tickwork.store.reads.ui_page_queries import EventPlace, PendingApprovalView, RunEvent
 
 routes = Routes("runs")
 OVERLAP = timedelta(seconds=10)  # a write may become visible this long after its own timestamp

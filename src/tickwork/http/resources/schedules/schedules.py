@@ -30,7 +30,7 @@ from tickwork.http.request import Call
 from tickwork.http.resources.jobs.jobs import warning_of
 from tickwork.http.resources.schedules.calendars import OccurrenceBody
 from tickwork.http.work_scopes import check_work, work_of_spec
-from tickwork.store.reads.page_queries import FireSummary
+from tickwork.store.reads.ui_page_queries import FireSummary
 from tickwork.store.schedules import ScheduleView
 
 routes = Routes("schedules")

@@ -1,6 +1,6 @@
 """Read jobs, queues, workers, runs and schedules on PostgreSQL (see `store.reads`).
 
-The SQL is in sql/read_jobs.sql, sql/job_search.sql, sql/page_queries.sql and sql/change_feed.sql.
+The SQL is in sql/read_jobs.sql, sql/job_search.sql, sql/ui_ui_page_queries.sql and sql/change_feed.sql.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ from tickwork.store.reads.job_search import (
     like,
     page_of,
 )
-from tickwork.store.reads.page_queries import (
+from tickwork.store.reads.query_plan import bounds, prefix_range, state_of, ways
+from tickwork.store.reads.queue_counts import QueueCounts, by_kind, by_needs, lanes_of, places_of, ranges_of
+from tickwork.store.reads.ui_page_queries import (
     LOOKED_AT,
     EventPlace,
     FireCount,
@@ -57,8 +59,6 @@ from tickwork.store.reads.page_queries import (
     RunBrief,
     RunEvent,
 )
-from tickwork.store.reads.query_plan import bounds, prefix_range, state_of, ways
-from tickwork.store.reads.queue_counts import QueueCounts, by_kind, by_needs, lanes_of, places_of, ranges_of
 from tickwork.store.reads.verbs import Backlog
 from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, with_held
 from tickwork.store.rows.jobs import checked_id, failed_end, read_task_definition

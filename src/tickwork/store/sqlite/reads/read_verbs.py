@@ -1,6 +1,6 @@
 """Read jobs, queues, workers, runs and schedules on a SQLite file (see `store.reads.verbs`).
 
-The SQL is in sql/read_jobs.sql, sql/job_search.sql, sql/page_queries.sql and sql/change_feed.sql.
+The SQL is in sql/read_jobs.sql, sql/job_search.sql, sql/ui_ui_page_queries.sql and sql/change_feed.sql.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from tickwork.store.reads.job_search import (
     like,
     page_of,
 )
-from tickwork.store.reads.page_queries import (
+from tickwork.store.reads.query_plan import bounds, prefix_range, state_of, ways
+from tickwork.store.reads.queue_counts import QueueCounts, by_kind, by_needs, lanes_of, places_of, ranges_of
+from tickwork.store.reads.ui_page_queries import (
     LOOKED_AT,
     EventPlace,
     FireCount,
@@ -49,8 +51,6 @@ from tickwork.store.reads.page_queries import (
     RunBrief,
     RunEvent,
 )
-from tickwork.store.reads.query_plan import bounds, prefix_range, state_of, ways
-from tickwork.store.reads.queue_counts import QueueCounts, by_kind, by_needs, lanes_of, places_of, ranges_of
 from tickwork.store.reads.verbs import Backlog
 from tickwork.store.remote_leases import REMOTE_OTHERS, REMOTE_SHOWN, with_held
 from tickwork.store.rows.instants import from_us, from_us_or_none, to_us

@@ -8,7 +8,7 @@ import pytest
 
 from tests.waiting import eventually
 from tickwork.clock import SystemClock
-from tickwork.worker.run.timer import Timer
+from tickwork.worker.run.delayed_calls import Timer
 
 
 @pytest.fixture

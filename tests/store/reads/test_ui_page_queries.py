@@ -25,7 +25,7 @@ from tickwork.core.recurrence.interval import every
 from tickwork.core.schedule.spec import new_spec
 from tickwork.store.admin.hooks import DeclaredThing
 from tickwork.store.base import Store
-from tickwork.store.reads.page_queries import LOOKED_AT, FireCount, RunEvent
+from tickwork.store.reads.ui_page_queries import LOOKED_AT, FireCount, RunEvent
 from tickwork.store.schedules import Fired, ScheduleMove
 from tickwork.testing import VirtualClock
 

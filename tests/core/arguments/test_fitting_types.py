@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pydantic
 import pytest
 
-from tickwork.core.arguments.json_types import JsonTypes
+from tickwork.core.arguments.fitting_types import JsonTypes
 from tickwork.core.arguments.type_hints import Hint
 
 
