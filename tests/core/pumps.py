@@ -58,9 +58,9 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
     "core.recurrence.cron_parser:_SPREAD": (Pump("H"), Pump("H("), Pump("1", "H("), Pump("H(1-2)")),
     "core.recurrence.cron_parser:_WILD": (Pump("*"), Pump("H")),
     "core.recurrence.cron_parser:_duration": (Pump(" "), Pump("1"), Pump(" ", "1"), Pump(" ", "1 day"), Pump("1 day")),
-    "core.recurrence.read_rule:_LABEL": (Pump("the "), Pump("the day of "), Pump("the hour of ")),
-    "core.recurrence.read_rule:_QUOTED": (Pump("'"), Pump('"'), Pump("'\""), Pump("a", "'"), Pump("''"), Pump("'a")),
-    "core.recurrence.read_rule:_RATE": (
+    "core.recurrence.parse_rule:_LABEL": (Pump("the "), Pump("the day of "), Pump("the hour of ")),
+    "core.recurrence.parse_rule:_QUOTED": (Pump("'"), Pump('"'), Pump("'\""), Pump("a", "'"), Pump("''"), Pump("'a")),
+    "core.recurrence.parse_rule:_RATE": (
         Pump("@every "),
         Pump(" ", "every"),
         Pump("1"),
@@ -69,9 +69,9 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
         Pump("1m"),
         Pump("a", "1m"),
     ),
-    "core.recurrence.read_rule:_RECURRENCE": (Pump("FREQ"), Pump("DTSTAR "), Pump(" ")),
-    "core.recurrence.read_rule:_REPEATING": (Pump("1", "R"), Pump("R")),
-    "core.recurrence.read_rule:_field": (Pump(" "), Pump("a"), Pump("a ")),
+    "core.recurrence.parse_rule:_RECURRENCE": (Pump("FREQ"), Pump("DTSTAR "), Pump(" ")),
+    "core.recurrence.parse_rule:_REPEATING": (Pump("1", "R"), Pump("R")),
+    "core.recurrence.parse_rule:_field": (Pump(" "), Pump("a"), Pump("a ")),
     "core.recurrence.calendar:_LINE": (Pump("A"), Pump(";", "A"), Pump("A;"), Pump(":", "A"), Pump("a", "A:")),
     "core.recurrence.calendar:_YEARLY": (
         Pump("FREQ=YEARLY;"),
@@ -148,7 +148,7 @@ PUMPS: dict[str, tuple[Pump, ...]] = {
     "declare.expressions:_RESULT": (Pump(".result"), Pump(".resul"), Pump(".result-")),
     "declare.expressions:_SECRET": (Pump("a", "secret."), Pump("secret.")),
     "declare.expressions:expression": (Pump("a"), Pump("."), Pump("[")),
-    "declare.reader:_PLAIN_KEY": (Pump("a"), Pump("-", "a")),
+    "declare.document_nodes:_PLAIN_KEY": (Pump("a"), Pump("-", "a")),
     "declare.hooks:_SECRET": (Pump(" ", "${"), Pump("a", "${secret."), Pump(" ", "${secret.a"), Pump("a")),
     "importers.crontab:_ASSIGNMENT": (Pump("a"), Pump("_")),
     "importers.crontab:_SUBSTITUTION": (
